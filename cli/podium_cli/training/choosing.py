@@ -58,6 +58,9 @@ Policies = Annotated[
         "--policy", help="Policy; the tenant's by default. Repeated, each group has one of them."
     ),
 ]
+PoliciesPerTask = Annotated[
+    int, typer.Option(min=1, help="Play each task under so many of the policies, a group each.")
+]
 Withhold = Annotated[
     float,
     typer.Option(min=0, max=1, help="Share of groups that lack the tools their task needs."),

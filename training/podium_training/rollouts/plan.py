@@ -6,7 +6,8 @@ Every group sees its own choice of tools (in the paper tools differ by example, 
 its generator was never released): those of the solution, and distractors by chance. With
 tool subsets, groups share a few such choices, and those of a tool subset follow each other.
 With no tools at all to choose from, the platform offers each task what fits it best.
-With a price spread, every group also gets prices of its own; with several policies, one of them.
+With a price spread, every group also gets prices of its own; with several policies, one of them,
+or every task comes under several of them: what differs is then what the preferences ask for.
 """
 
 import math
@@ -40,6 +41,8 @@ class Rollout:
 class Group:
     """Episodes of one task, compared with each other: the same tools, prices and policy."""
 
+    name: str
+    """What its ids follow from, with the run's: its task, and its policy where it has several."""
     id: str
     task: Task
     tool_names: tuple[str, ...]
@@ -68,10 +71,12 @@ class Offer:
     """Every group has one of them; none: the tenant's."""
     withheld: float = 0.0
     """Share of the groups that are not offered the tools of their solution."""
+    policies_per_task: int = 1
+    """So many groups of each task, under different policies."""
 
 
 def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
-    """One group of `size` per task, with tools, prices and a policy of the offer.
+    """Groups of `size` per task, with tools, prices and a policy of the offer.
 
     The run's id, a UUIDv7, is the seed of every choice. Raises InvalidRun.
     """
@@ -82,24 +87,37 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
     _check_known(tasks, offer)
     if not offer.tools_max and (offer.tool_subsets or offer.always or offer.withheld):
         raise InvalidRun("the platform chooses the tools: give none of always, withhold, subsets")
+    if not 1 <= offer.policies_per_task <= max(1, len(offer.policies)):
+        raise InvalidRun(
+            f"each task is to come under {offer.policies_per_task} policies, and"
+            f" {len(offer.policies)} are named"
+        )
     if not 0 <= offer.withheld <= 1:
         raise InvalidRun(f"the share of tools withheld is {offer.withheld}; give 0 to 1")
     drawn, count = [name for name in offer.tools if name not in offer.always], offer.tool_subsets
     subsets = draw_tool_subsets(run_id, tasks, drawn, count, offer.tools_max) if count else []
     withheld = {task.id for task in tasks if _is_withheld(run_id, task, offer)}
     return [
-        _group(run_id, task, size, offer, subset or _tools(run_id, task, offer, withheld))
+        _group(
+            run_id,
+            task,
+            size,
+            offer,
+            subset or _tools(run_id, task, offer, withheld),
+            policy=policy,
+        )
         for task, subset in deal(run_id, tasks, subsets, withheld)
+        for policy in _policies(run_id, task, offer)
     ]
 
 
 def anew(group: Group, run_id: str) -> Group:
     """The same choice of task, tools, prices and policy for the episodes of another run."""
     rollouts = tuple(
-        Rollout(derived_id(run_id, group.task.id, str(each.sample_index)), each.sample_index)
+        Rollout(derived_id(run_id, group.name, str(each.sample_index)), each.sample_index)
         for each in group.rollouts
     )
-    return replace(group, id=derived_id(run_id, group.task.id, "group"), rollouts=rollouts)
+    return replace(group, id=derived_id(run_id, group.name, "group"), rollouts=rollouts)
 
 
 def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
@@ -115,18 +133,23 @@ def _is_withheld(run_id: str, task: Task, offer: Offer) -> bool:
     return bool(task.tools) and chance.random() < offer.withheld
 
 
-def _group(run_id: str, task: Task, size: int, offer: Offer, tools: ToolSubset) -> Group:
-    rollouts = tuple(
-        Rollout(derived_id(run_id, task.id, str(index)), index) for index in range(size)
-    )
+def _policies(run_id: str, task: Task, offer: Offer) -> list[str]:
+    chance = Random(f"{run_id}/{task.id}/policy")  # noqa: S311 chance, not a secret
+    return chance.sample(offer.policies or ("",), offer.policies_per_task)
+
+
+def _group(
+    run_id: str, task: Task, size: int, offer: Offer, tools: ToolSubset, *, policy: str
+) -> Group:
+    name = task.id if offer.policies_per_task == 1 else f"{task.id}/{policy}"
+    rollouts = tuple(Rollout(derived_id(run_id, name, str(index)), index) for index in range(size))
     kept = set(tools) | set(task.judging_tools)
     tools = (*tools, *(name for name in offer.always if name not in kept))
     # Groups of a subset share their prices, too, so that their prompts begin alike.
     drawn_for = ",".join(tools) if offer.tool_subsets else task.id
     prices = _price_factors(run_id, drawn_for, tools or tuple(offer.tools), offer)
-    chance = Random(f"{run_id}/{task.id}/policy")  # noqa: S311 chance, not a secret
-    policy = chance.choice(offer.policies or ("",))
-    return Group(derived_id(run_id, task.id, "group"), task, tools, rollouts, prices, policy)
+    group_id = derived_id(run_id, name, "group")
+    return Group(name, group_id, task, tools, rollouts, prices, policy)
 
 
 def _price_factors(

@@ -15,6 +15,7 @@ from podium_cli.training.choosing import (
     Family,
     MaxTokens,
     Policies,
+    PoliciesPerTask,
     PriceSpread,
     Seed,
     SplitName,
@@ -50,6 +51,7 @@ async def rollout(
     size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
     at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 8,
     policy: Policies = None,
+    policies_per_task: PoliciesPerTask = 1,
     model: Annotated[str, typer.Option(help="Orchestrator model; the default one.")] = "",
     tools: ToolsMax = 6,
     always: Always = None,
@@ -100,6 +102,7 @@ async def rollout(
             tuple(always or ()),
             tuple(policy or ()),
             withhold,
+            policies_per_task,
         )
         groups = planned(run_id, chosen, size, offer)
         roller = Roller(gateway, limits, run_id)

@@ -14,6 +14,7 @@ from podium_training.tasks.task import Call, Split, Task
 
 # Every choice follows from it, so that no test depends on when it runs.
 RUN = "01912345-6789-7abc-8def-0123456789ab"
+OTHER_RUN = "01912345-6789-7abc-8def-0123456789ac"
 KNOWN = {f"tool{number}": [f"sku/{number}"] for number in range(12)}
 OFFER = Offer(KNOWN, 6)
 
@@ -156,6 +157,26 @@ def test_every_group_has_one_of_the_policies() -> None:
     groups = plan(RUN, tasks, 2, Offer(KNOWN, 6, policies=("thrifty", "hasty")))
     assert {group.policy for group in groups} == {"thrifty", "hasty"}
     assert plan(RUN, tasks[:1], 2, OFFER)[0].policy == "", "the tenant's"
+
+
+@pytest.mark.parametrize("tool_subsets", [0, 6])
+def test_a_task_comes_under_several_policies_with_the_same_tools(tool_subsets: int) -> None:
+    tasks = [make_task(number) for number in range(10)]
+    names = ("thrifty", "hasty", "careful")
+    offer = Offer(KNOWN, 6, 3.0, tool_subsets, policies=names, policies_per_task=2)
+    groups = plan(RUN, tasks, 2, offer)
+    assert len({group.id for group in groups}) == 20
+    for one, other in zip(groups[::2], groups[1::2], strict=True):
+        assert (one.task, one.tool_names) == (other.task, other.tool_names)
+        assert one.price_factors == other.price_factors
+        assert one.policy != other.policy
+    again = [anew(group, run_id=OTHER_RUN) for group in groups]
+    assert len({each.episode_id for group in again for each in group.rollouts}) == 40
+
+
+def test_a_task_comes_under_no_more_policies_than_there_are() -> None:
+    with pytest.raises(InvalidRun, match="under 3 policies, and 2 are named"):
+        plan(RUN, [make_task()], 1, Offer(KNOWN, 6, policies=("a", "b"), policies_per_task=3))
 
 
 @pytest.mark.parametrize("tool_subsets", [0, 6])
