@@ -180,6 +180,8 @@ class Trainer:
         learnt = result.metrics | batch_metrics(groups)
         self._forget()
         self._write_metrics(learnt | {"applied": float(result.applied)})
+        solved = f"reward {learnt['reward_mean']:.3g}, {learnt['reward_solved']:.0%} solved"
+        log.info("step %d of %d: %s", self.step, self.options.steps, solved)
         if due:
             self._publish(self.checkpoint())
 

@@ -8,7 +8,9 @@ import typer
 import uuid_utils
 
 from episodes.temporal.settings import TemporalSettings
+from podium_cli.cluster.training_runs import TrainingRuns
 from podium_cli.command import Session, command
+from podium_cli.commands.train.cluster import Context, Namespace, Release, submit_to_cluster
 from podium_cli.commands.train.train import app
 from podium_cli.inputs import PromptMode, parse_prompt_mode, parse_seconds
 from podium_cli.target import Target
@@ -37,8 +39,14 @@ async def submit(
     session: Session,
     *,
     task_file: Annotated[
-        Path, typer.Option(help="JSONL of `podium train tasks`, where workers find it, too.")
-    ],
+        Path | None, typer.Option(help="JSONL of `podium train tasks`, where workers find it, too.")
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Instead begin the chart's run of training.")
+    ] = False,
+    release: Release = "podium",
+    namespace: Namespace = "",
+    context: Context = "",
     size: Annotated[int, typer.Option(min=1, help="Episodes per task: the group.")] = 8,
     at_once: Annotated[int, typer.Option(min=1, help="Groups in flight.")] = 2,
     policy: Policies = None,
@@ -58,7 +66,21 @@ async def submit(
     name: Annotated[str, typer.Option(help="Name of the schedule.")] = "rollouts",
     wait: Annotated[bool, typer.Option(help="Wait for the end.")] = False,
 ) -> None:
-    """Hand a run of groups to `podium train worker`; workers may be killed and come back."""
+    """Hand a run of groups to `podium train worker`; workers may be killed and come back.
+
+    With --cluster it begins a run of training on the cluster that kubectl knows, as the chart
+    describes it, and with --wait says how it goes.
+    """
+    if cluster:
+        if task_file is not None:
+            raise UsageError(
+                "--cluster begins a run that learns from trajectories", "leave out --task-file"
+            )
+        runs = TrainingRuns(release, namespace, context)
+        await submit_to_cluster(session.output, runs, wait=wait)
+        return
+    if task_file is None:
+        raise UsageError("--task-file is missing", "name it, or say --cluster")
     tasks = read_tasks(task_file)
     wanted = RolloutRun(
         task_file=str(task_file.resolve()),
