@@ -12,7 +12,19 @@ class MediaKind(StrEnum):
 
 
 PDF_TYPE = "application/pdf"
-IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", PDF_TYPE)
+# What files of these types begin with; the four bytes of a RIFF file's size are left out.
+BEGINNINGS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"RIFFWEBP": "image/webp",
+    b"%PDF-": PDF_TYPE,
+}
+# Of one request. Providers take requests of 32 MB (Anthropic) or 50 MB (OpenAI), encoded.
+FILES_MAX = 20
+TOTAL_BYTES_MAX = 20 * 1024 * 1024
 # Providers scale large images down, to at most some 1,600 tokens (Anthropic), 1,100 (OpenAI, high
 # detail) or a few thousand (their newest models).
 IMAGE_TOKENS = 4_000
@@ -50,3 +62,10 @@ class AttachedFile:
 
     attachment: Attachment
     data: bytes
+
+
+def media_type_of(data: bytes) -> str:
+    """As the bytes begin; "" for what no model reads."""
+    beginning = data[:4] + data[8:12] if data.startswith(b"RIFF") else data[:8]
+    found = (kind for start, kind in BEGINNINGS.items() if beginning.startswith(start))
+    return next(found, "")

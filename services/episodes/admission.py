@@ -5,6 +5,7 @@ import uuid
 
 from jsonschema import Draft202012Validator, SchemaError
 
+from episodes.attachments.checks import checked_attachments, require_readers
 from episodes.checks import verifier_of
 from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
@@ -80,7 +81,9 @@ def admit(
     toolset: toolset_pb2.Toolset,
     identity: Identity,
 ) -> NewEpisode:
-    """Raises InvalidEpisode for a first tool that is not offered."""
+    """Raises InvalidEpisode for a first tool that is not offered, UnsupportedAttachment for a file
+    that nobody reads."""
+    require_readers(checked_attachments(spec.attachments), toolset.tools)
     names = {tool.name for tool in toolset.tools}
     if unknown := [name for name in spec.first_tool_names if name not in names]:
         raise InvalidEpisode(

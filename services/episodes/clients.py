@@ -1,6 +1,6 @@
 """What the episodes service asks of other services, with their errors as domain errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
@@ -26,10 +26,12 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from podium_kit.attachments import MediaKind
 from podium_kit.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
 from podium_kit.wire import money_from_proto, timestamp_from_proto
+from podium_kit.wire.attachment import KIND_TO_WIRE, attachment_from_proto
 
 Operations = list[ledger_pb.Operation]
 OperationResults = list[ledger_pb.OperationResult]
@@ -51,6 +53,7 @@ class Fitting:
     task: str
     tools_max: int
     known: Sequence[str] = ()
+    attached: Iterable[MediaKind] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Registry:
         if fitting is not None:
             request.task, request.tools_max = fitting.task, fitting.tools_max
             request.known_tool_names.extend(fitting.known)
+            request.attached.extend(KIND_TO_WIRE[kind] for kind in fitting.attached)
         reply = await answered(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
 
@@ -95,7 +99,9 @@ class ToolOffers:
         fitting = None
         if self.tools_max and not spec.tool_names:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
-            fitting = Fitting("\n".join([*before, spec.task]), self.tools_max)
+            attached = {attachment_from_proto(each).kind for each in spec.attachments}
+            task = "\n".join([*before, spec.task])
+            fitting = Fitting(task, self.tools_max, attached=sorted(attached))
         toolset = await self.registry.resolve(
             spec.policy, list(spec.tool_names), fitting, spec.price_factors, spec.client_tools
         )

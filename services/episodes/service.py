@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from episodes.admission import admit, check_request, check_spec
 from episodes.approvals.models import Place, WaitingCall
 from episodes.approvals.store import ApprovalStore
+from episodes.attachments.checks import checked_attachments, checked_contents
+from episodes.attachments.store import Files
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.checks import tools_of_check
 from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
@@ -71,6 +73,7 @@ class Episodes:
         spec: episode_pb2.EpisodeSpec,
         running_limit: int,
         time_left_s: float | None,
+        attachment_data: Sequence[bytes] = (),
     ) -> StoredEpisode:
         """Starts an episode, or returns the one the same request started before.
 
@@ -83,6 +86,8 @@ class Episodes:
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
         check_request(episode_id, spec, running_limit)
+        attachments = checked_attachments(spec.attachments)
+        files = Files(tuple(attachments), checked_contents(attachments, attachment_data))
         with telemetry.episode_context(episode_id):
             stored = await self._started_before(episode_id, spec)
             if stored is None:
@@ -91,7 +96,7 @@ class Episodes:
                 await self._limit_cost(new, spec)
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)
-                stored = await self.store.insert(new, running_limit)
+                stored = await self.store.insert(new, running_limit, files)
             if stored.ending is None:
                 await self._start_workflow(stored.new, answer_at_s)
             return stored

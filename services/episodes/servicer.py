@@ -30,7 +30,11 @@ class EpisodesServicer(EpisodeServiceServicer):
         self, request: pb.StartEpisodeRequest, context: Context
     ) -> pb.StartEpisodeResponse:
         stored = await self._episodes.start(
-            request.episode_id, request.spec, request.running_limit, context.time_remaining()
+            request.episode_id,
+            request.spec,
+            request.running_limit,
+            context.time_remaining(),
+            request.attachment_data,
         )
         return pb.StartEpisodeResponse(episode=episode_to_proto(stored))
 

@@ -9,6 +9,7 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from episodes.attachments.store import NO_FILES, Files, keep
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.store_rows import episode_of
@@ -102,17 +103,21 @@ class EpisodeStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def insert(self, new: NewEpisode, running_limit: int = 0) -> StoredEpisode:
-        """Stores an episode, or returns the one of the same id and spec.
+    async def insert(
+        self, new: NewEpisode, running_limit: int = 0, files: Files = NO_FILES
+    ) -> StoredEpisode:
+        """Stores an episode with its files, or returns the one of the same id and spec.
 
         With a limit, no more of the tenant's run at once, however many are inserted at the same
-        time. Raises EpisodeConflict, GroupConflict, TooManyRunning and TransactionConflict.
+        time. Raises EpisodeConflict, GroupConflict, TooManyRunning, TransactionConflict, and
+        InvalidAttachments for a file without bytes.
         """
         try:
             async with transaction(self._engine) as connection:
                 if running_limit:
                     await _require_room(connection, new, running_limit)
-                await connection.execute(INSERT, _insert_values(new))
+                if (await connection.execute(INSERT, _insert_values(new))).rowcount:
+                    await keep(connection, new.tenant, new.episode_id, files)
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) == FOREIGN_KEY_VIOLATION:
                 # The toolset's last other episode was forgotten at this moment, and it with it.

@@ -1,4 +1,4 @@
-"""Forgets ended episodes: steps, answers, trajectories, feedback. Costs are the ledger's."""
+"""Forgets ended episodes: steps, answers, files, trajectories, feedback. Costs are the ledger's."""
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -27,6 +27,8 @@ FORGET = text(
         DELETE FROM approval_decisions WHERE episode_id IN (SELECT id FROM gone)
     ), results AS (
         DELETE FROM client_results WHERE episode_id IN (SELECT id FROM gone)
+    ), attached AS (
+        DELETE FROM attachments WHERE owner_id IN (SELECT id FROM gone)
     ), step AS (
         DELETE FROM steps WHERE episode_id IN (SELECT id FROM gone) RETURNING digest
     ), record AS (

@@ -10,6 +10,7 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from episodes.attachments.store import AttachmentStore
 from episodes.charges.service import Charges
 from episodes.children.admission import AdmitChildActivity
 from episodes.children.answers import ChildAnswers
@@ -155,7 +156,8 @@ def _worker(
     registry = Registry(to_registry)
     policies = PolicyChecks(RegistryPolicies(to_registry))
     children = ChildAnswers(store)
-    invoker = Invoker(adapters, charges, logs, children, ToolFinder(registry))
+    files = AttachmentStore(engine)
+    invoker = Invoker(adapters, charges, logs, children, ToolFinder(registry), files)
     clients = ClientCalls(logs, ClientResultStore(engine))
     finish = FinishActivity(
         episodes,
@@ -171,7 +173,7 @@ def _worker(
     admission = AdmitChildActivity(
         episodes, logs, store, ToolOffers(registry, config.tools_offered_max), models
     )
-    direct_calls = DirectCallActivities(DirectCallStore(engine), adapters, ledger)
+    direct_calls = DirectCallActivities(DirectCallStore(engine), adapters, ledger, files)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,

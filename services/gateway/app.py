@@ -15,6 +15,7 @@ from gateway.access import AccessMiddleware, Doorkeeper
 from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.routes import audit_router
 from gateway.audit.service import AuditLog
+from gateway.chat.parts import INVALID_PART
 from gateway.chat.routes import chat_router
 from gateway.config import Settings
 from gateway.console.routes import console_router
@@ -129,7 +130,8 @@ def _handle_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         param = ".".join(str(part) for part in first["loc"][1:])[:PARAM_CHARACTERS_MAX] or None
         where = f"{param}: " if param else ""
-        return error_response(MalformedRequest(f"{where}{first['msg']}", param=param))
+        code = first["ctx"]["code"].upper() if first["type"] == INVALID_PART else None
+        return error_response(MalformedRequest(f"{where}{first['msg']}", param=param, reason=code))
 
     @app.exception_handler(UnicodeEncodeError)
     async def half_a_character(_: Request, __: UnicodeEncodeError) -> JSONResponse:

@@ -11,34 +11,30 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
+from gateway.attachments.naming import file_named
 from gateway.config import Settings
 from gateway.convert import (
+    attachment_data,
     client_calls_from_proto,
-    conversation_from_proto,
-    direct_order_to_proto,
-    direct_outcome_from_proto,
-    embedding_order_to_proto,
     event_from_proto,
     made_call_from_proto,
     model_from_proto,
     order_to_proto,
     outcome_from_proto,
     results_to_proto,
-    vectors_from_proto,
+    said_from_proto,
 )
 from gateway.errors import UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
-    EmbeddingOrder,
     EpisodeOrder,
     MadeCall,
-    Message,
     OrchestratorModel,
     Outcome,
     Progress,
+    Said,
     ToolModels,
     ToolResults,
-    Vectors,
 )
 from gateway.tally import Tally, added, without
 from podium.adapters.v1 import (
@@ -49,7 +45,6 @@ from podium.adapters.v1 import (
 from podium.episodes.v1 import (
     dead_letter_service_pb2,
     direct_call_service_pb2,
-    direct_call_service_pb2_grpc,
     episode_pb2,
     episode_service_pb2,
     episode_service_pb2_grpc,
@@ -81,6 +76,7 @@ from podium_kit.rpc.tokens import TokenSigner
 
 # The REST routes find their RPCs by name: importing a contract is what makes it known.
 CONTRACTS = (
+    direct_call_service_pb2,
     dead_letter_service_pb2,
     corpus_service_pb2,
     secret_service_pb2,
@@ -105,7 +101,6 @@ WATCH_PAUSE_S = 0.2
 # How long what is stored of an episode that runs is waited for.
 SNAPSHOT_S = 1.0
 PAGE_SIZE = 500
-DIRECT_CALL_WAIT_S = 60.0
 BROKEN = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -215,13 +210,16 @@ class EpisodesClient:
             episode_id=episode_id,
             spec=order_to_proto(order),
             running_limit=current_limits().running_episodes,
+            attachment_data=attachment_data(order),
         )
-        await answer(self._stub.StartEpisode(request))
+        with file_named(order):
+            await answer(self._stub.StartEpisode(request))
 
     async def count_tokens(self, order: EpisodeOrder) -> int:
         """Tokens of the first prompt that the episode would have."""
         request = episode_service_pb2.CountPromptTokensRequest(spec=order_to_proto(order))
-        return (await answer(self._stub.CountPromptTokens(request))).token_count
+        with file_named(order):
+            return (await answer(self._stub.CountPromptTokens(request))).token_count
 
     async def check_exists(self, episode_id: str) -> None:
         """Raises NotFound when the tenant has no such episode."""
@@ -291,9 +289,9 @@ class EpisodesClient:
             return None
         return None
 
-    async def conversation(self, episode_id: str) -> tuple[Message, ...]:
-        """What was said in an episode: its history, its task and its answer."""
-        return conversation_from_proto(await self._episode(episode_id))
+    async def said(self, episode_id: str, param: str) -> Said:
+        """In an episode; the parameter of the request names it."""
+        return said_from_proto(await self._episode(episode_id), param)
 
     async def label(self, episode_id: str, name: str) -> tuple[str, tuple[str, ...]]:
         """A label, "" for none, and the names of the tools that the episode was kept to."""
@@ -317,41 +315,6 @@ class EpisodesClient:
         """Cancels it; one that has ended stays as it is."""
         request = episode_service_pb2.CancelEpisodeRequest(episode_id=episode_id, reason=reason)
         await answer(self._stub.CancelEpisode(request))
-
-
-class DirectCallsClient:
-    """Calls models of tools without an episode."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub = direct_call_service_pb2_grpc.DirectCallServiceStub(channel)
-
-    async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None:
-        """Starts it, or finds it started: the id makes a retry safe."""
-        spec = direct_order_to_proto(order, tool, alias)
-        request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
-        await answer(self._stub.StartDirectCall(request))
-
-    async def embed(self, call_id: str, order: EmbeddingOrder) -> None:
-        """Starts it, likewise."""
-        spec = embedding_order_to_proto(order)
-        request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
-        await answer(self._stub.StartDirectCall(request))
-
-    async def vectors(self, call_id: str) -> Vectors:
-        """What texts were turned into, once they are."""
-        return vectors_from_proto(await self._ended(call_id))
-
-    async def outcome(self, call_id: str) -> Outcome:
-        """How it ended, once it has."""
-        return direct_outcome_from_proto(await self._ended(call_id))
-
-    async def _ended(self, call_id: str) -> direct_call_service_pb2.DirectCall:
-        request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
-        while True:
-            # The service waits for half a minute and then answers as things stand.
-            reply = await answer(self._stub.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
-            if reply.call.ended:
-                return reply.call
 
 
 class CatalogueClient:

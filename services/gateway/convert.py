@@ -10,18 +10,21 @@ from gateway.models import (
     MadeCall,
     Message,
     OrchestratorModel,
+    OrderFile,
     Outcome,
     Progress,
     PromptMode,
+    Said,
     StopReason,
     ToolResults,
     Vectors,
 )
 from gateway.tally import Tally, added
-from podium.common.v1 import usage_pb2
+from podium.common.v1 import attachment_pb2, usage_pb2
 from podium.episodes.v1 import direct_call_service_pb2, episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_pb2
+from podium_kit.attachments import AttachedFile
 from podium_kit.metering import InvalidUsage
 from podium_kit.wire import (
     duration_to_proto,
@@ -31,6 +34,7 @@ from podium_kit.wire import (
     optional_money_from_proto,
     quantities_from_proto,
 )
+from podium_kit.wire.attachment import attachment_from_proto, attachment_to_proto
 
 PREVIEW_CHARACTERS = 400
 # How models say that they stopped at their limit.
@@ -74,6 +78,7 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
         first_tool_names=order.first_tools,
         answer_json_schema=order.answer_schema,
         output_token_limit=order.max_tokens,
+        attachments=_attachments(order),
     )
     if order.time_limit_s is not None:
         spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))
@@ -95,10 +100,20 @@ def direct_order_to_proto(
             temperature=order.temperature, top_p=order.top_p, max_tokens=order.max_tokens
         ),
         labels=order.labels,
+        attachments=_attachments(order),
     )
     if order.budget is not None:
         spec.budget.CopyFrom(money_to_proto(order.budget))
     return spec
+
+
+def _attachments(order: EpisodeOrder) -> list[attachment_pb2.Attachment]:
+    return [attachment_to_proto(each.file.attachment) for each in order.files]
+
+
+def attachment_data(order: EpisodeOrder) -> list[bytes]:
+    """The bytes that came with the request."""
+    return [each.file.data for each in order.files if each.file.data]
 
 
 def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.DirectCallSpec:
@@ -167,11 +182,15 @@ def results_to_proto(results: ToolResults) -> episode_service_pb2.AnswerToolCall
     )
 
 
-def conversation_from_proto(episode: episode_pb2.Episode) -> tuple[Message, ...]:
-    """What was said: its history, its task, and its answer if it has one."""
+def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:
+    """Its history, its task, its answer if it has one; its files, which `param` brings along."""
     history = (Message(message.role, message.content) for message in episode.spec.history)
     answer = [Message("assistant", episode.answer)] if episode.answer else []
-    return (*history, Message("user", episode.spec.task), *answer)
+    files = (
+        OrderFile(AttachedFile(attachment_from_proto(each), b""), param)
+        for each in episode.spec.attachments
+    )
+    return Said((*history, Message("user", episode.spec.task), *answer), tuple(files))
 
 
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:

@@ -5,6 +5,7 @@ from decimal import ROUND_DOWN, Decimal
 from enum import StrEnum
 
 from gateway.tally import Tally
+from podium_kit.attachments import AttachedFile
 from podium_kit.failures import ToolFailure
 from podium_kit.metering import Dimension
 from podium_kit.money import Money
@@ -90,6 +91,25 @@ class ToolResults:
 
 
 @dataclass(frozen=True)
+class OrderFile:
+    """A file of a request, and the parameter that it is in; without bytes it is kept already."""
+
+    file: AttachedFile
+    param: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """What was said in an episode and before it, with the files that it spoke of."""
+
+    messages: tuple[Message, ...] = ()
+    files: tuple[OrderFile, ...] = ()
+
+
+NOTHING_SAID = Said()
+
+
+@dataclass(frozen=True)
 class EpisodeOrder:
     """What a chat request asks an episode to do."""
 
@@ -110,6 +130,7 @@ class EpisodeOrder:
     temperature: float | None
     top_p: float | None
     seed: int | None
+    files: tuple[OrderFile, ...] = ()
 
     def choice(self, index: int, count: int) -> "EpisodeOrder":
         """The order of one of several choices: an equal share of the budget, a seed of its own."""

@@ -28,7 +28,8 @@ from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
 from gateway.chat.catalogue import Catalogue
 from gateway.chat.starting import EpisodeStarter
-from gateway.clients import CatalogueClient, DirectCallsClient, EpisodesClient, Upstreams
+from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
+from gateway.clients_direct_calls import DirectCallsClient
 from gateway.config import DatabaseSettings, Settings
 from gateway.connection import BoundedHttp
 from gateway.episode_ids import EpisodeIds

@@ -62,6 +62,11 @@ EPISODES = {
             message_id FROM '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
         ) IN (SELECT id::text FROM gone))
     """,
+    "attachments": """
+        DELETE FROM attachments WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL
+            OR owner_id IN (SELECT id FROM gone UNION ALL SELECT id FROM direct_calls
+                WHERE tenant = :tenant AND subject = :subject))
+    """,
     "direct_calls": """
         DELETE FROM direct_calls
         WHERE tenant = :tenant

@@ -509,6 +509,33 @@ class UnfollowMcpServerResponse(Model):
     """
 
 
+class Attachment(Model):
+    """
+    A file that belongs to a text. Its bytes are kept apart from it.
+    """
+
+    placeholder: str = ""
+    """
+    What stands for it in the text, on a line of its own, for example "[image 1: image/png, 640x480, 12 kB]"; at most 300 characters.
+    """
+    media_type: str = ""
+    """
+    As its bytes begin, for example "image/png".
+    """
+    digest: str = ""
+    """
+    Hexadecimal SHA-256 of its bytes.
+    """
+    size_bytes: int = 0
+    """
+    Its size, at least 1.
+    """
+    name: str = ""
+    """
+    File name; unset means that it has none.
+    """
+
+
 class Failure(Model):
     """
     A typed failure of one call.
@@ -3232,6 +3259,10 @@ class DirectCallSpec(Model):
     """
     Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it is told as it is, and "model"; an embedder takes "input", a list of at most 2,048 texts, "dimensions" and "model".
     """
+    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
+    """
+    Files that a model is sent, at most 20, of 20 MiB together, each where its placeholder stands in a user's message, or behind the last one.
+    """
 
 
 class EpisodeSpec(Model):
@@ -3320,6 +3351,10 @@ class EpisodeSpec(Model):
     """
     Most output tokens that the orchestrator and llm tools together write, from the start, or from the caller's results, to the end or to the next calls for the caller. 0 means no limit. Episodes that its tools start have none.
     """
+    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
+    """
+    Files that the task and the user's messages speak of, at most 20, of 20 MiB together. The orchestrator reads their placeholders; a model of an llm tool is sent those of the kinds that it takes. Episodes that its tools start have none.
+    """
 
 
 class ListWebhookDeliveriesResponse(Model):
@@ -3367,6 +3402,9 @@ class StartDirectCallRequest(Model):
     Asks to call a tool.
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
     call_id: str = ""
     """
     UUIDv7 made by the caller.
@@ -3375,6 +3413,10 @@ class StartDirectCallRequest(Model):
     """
     What to ask.
     """
+    attachment_data: list[Base64Bytes] = []
+    """
+    As in StartEpisodeRequest.
+    """
 
 
 class StartEpisodeRequest(Model):
@@ -3382,6 +3424,9 @@ class StartEpisodeRequest(Model):
     Asks to start an episode.
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
     episode_id: str = ""
     """
     UUIDv7 made by the caller.
@@ -3393,6 +3438,10 @@ class StartEpisodeRequest(Model):
     running_limit: int = 0
     """
     Most episodes of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits and ignores its own caller's value. Episodes that tools of kind podium start count too, but are never rejected. Zero or unset means no limit.
+    """
+    attachment_data: list[Base64Bytes] = []
+    """
+    The bytes of the spec's attachments, in any order. Those that the tenant sent with another episode or direct call, which is still kept, may be left out.
     """
 
 
@@ -5509,6 +5558,10 @@ class Trajectory(Model):
     price_factors: dict[str, str] = {}
     """
     The price schedule quoted to the model and used by the features, as in the spec; unset means the prices that were charged.
+    """
+    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
+    """
+    Files that came with the task, without their bytes.
     """
 
 

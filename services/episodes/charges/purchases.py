@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from decimal import Decimal
 
+from episodes.attachments.for_experts import file_tokens
 from episodes.keys import StepKind, effect_key
 from episodes.running_episode import RunningEpisode
 from episodes.steps.expert_context import expert_context
@@ -61,7 +62,7 @@ class ToolPurchases:
             tool=tool.name,
             model=alias,
             sku=sku_of(tool, alias),
-            worst_case=self._worst_case(call, tool),
+            worst_case=self._worst_case(call, tool, alias),
             alternatives=self._alternatives(call, tool, alias),
             fallbacks=tuple(
                 hold_pb2.Fallback(model=other, sku=sku_of(tool, other))
@@ -85,19 +86,20 @@ class ToolPurchases:
                 tool=other.name,
                 model=name,
                 sku=sku_of(other, name),
-                worst_case=quantities_to_proto(self._worst_case(call, other)),
+                worst_case=quantities_to_proto(self._worst_case(call, other, name)),
             )
             for other, name in choices[:ALTERNATIVES_MAX]
         )
 
     def _worst_case(
-        self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool
+        self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
     ) -> tuple[Quantity, ...]:
         if tool.kind != tool_pb2.TOOL_KIND_LLM:
             return call_worst_case(timeout_s(tool))
         context = expert_context(self.steps, self.turn)
         size = len(self.episode.spec.task.encode()) + len(context.encode()) + call.ByteSize()
-        return token_worst_case(estimated_tokens(size), self.output_tokens(tool))
+        read = estimated_tokens(size) + file_tokens(self.episode.spec, tool, alias)
+        return token_worst_case(read, self.output_tokens(tool))
 
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
         """The longest answer of an llm tool."""

@@ -8,6 +8,8 @@ from episodes.charges.purchases import timeout_s
 from episodes.direct_calls.models import StoredCall
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.attachments import Attachment
+from podium_kit.wire.attachment import attachment_from_proto
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class DirectCall:
         """The longest answer that is asked for; 0 for a tool that is no model."""
         most = self.tool.max_output_tokens
         return min(self.spec.sampling.max_tokens or most, most)
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """The files that it is asked about."""
+        return list(map(attachment_from_proto, self.spec.attachments))
 
     @property
     def timeout_s(self) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
+from episodes.attachments.store import AttachmentStore
 from episodes.charges.purchases import (
     call_worst_case,
     estimated_tokens,
@@ -50,6 +51,7 @@ from podium_kit.wire import (
     quantities_from_proto,
     quantities_to_proto,
 )
+from podium_kit.wire.attachment import file_to_proto
 
 NOTHING = Money.zero("USD")
 # Their sessions and files would stay until they are idle for long.
@@ -63,6 +65,7 @@ class DirectCallActivities:
     store: DirectCallStore
     adapters: Adapters
     ledger: Ledger
+    attachments: AttachmentStore
 
     @activity.defn(name=MAKE_CALL)
     async def make(self, call: CallInput) -> None:
@@ -117,7 +120,9 @@ class DirectCallActivities:
 
     async def _asked(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
         granted = output_tokens(quantities_from_proto(hold.worst_case))
+        files = await self.attachments.load(call.stored.tenant, call.stored.id, call.attachments)
         asked = _invoke(call, granted)
+        asked.files.extend(map(file_to_proto, files))
         with telemetry.tool_call(call.tool.name) as span:
             answer = await self.adapters.invoke(asked, answer_timeout_s(call.tool))
             span.returned(asked.key, asked.arguments_json, answer.output.content, _failure(answer))
@@ -179,7 +184,9 @@ def _reserve(call: DirectCall) -> ledger_pb.Operation:
     toolset, labels = call.toolset, call.spec.labels
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
-        worst_case = token_worst_case(estimated_tokens(call.spec.ByteSize()), call.output_tokens)
+        files = sum(one.estimated_tokens for one in call.attachments)
+        read = estimated_tokens(call.spec.ByteSize()) + files
+        worst_case = token_worst_case(read, call.output_tokens)
         worst_case = worst_case[:1] if call.embeds else worst_case
     own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
     request = ledger_pb.ReserveRequest(

@@ -2,11 +2,18 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from episodes.admission import HISTORY_MESSAGES_MAX, SPEC_BYTES_MAX
+from episodes.attachments.checks import (
+    checked_attachments,
+    checked_contents,
+    require_read_by,
+)
+from episodes.attachments.store import Files
 from episodes.clients import Ledger, Registry
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.errors import (
@@ -46,14 +53,18 @@ class DirectCalls:
     policies: Policies
     ledger: Ledger
 
-    async def start(self, call_id: str, spec: pb.DirectCallSpec) -> StoredCall:
+    async def start(
+        self, call_id: str, spec: pb.DirectCallSpec, attachment_data: Sequence[bytes] = ()
+    ) -> StoredCall:
         """Starts a call, or returns the one that the same request started before."""
         _check(call_id, spec)
+        attachments = checked_attachments(spec.attachments)
+        files = Files(tuple(attachments), checked_contents(attachments, attachment_data))
         with telemetry.episode_context(call_id):
             try:
                 stored = await self.get(call_id)
             except DirectCallNotFound:
-                stored = await self._admitted(call_id, spec)
+                stored = await self._admitted(call_id, spec, files)
             if stored.spec != spec.SerializeToString(deterministic=True):
                 raise DirectCallConflict(call_id)
             if not stored.ended:
@@ -77,7 +88,7 @@ class DirectCalls:
         await self.starter.ended(call_id, WAIT_S)
         return await self.get(call_id)
 
-    async def _admitted(self, call_id: str, spec: pb.DirectCallSpec) -> StoredCall:
+    async def _admitted(self, call_id: str, spec: pb.DirectCallSpec, files: Files) -> StoredCall:
         toolset = await self._toolset(spec)
         identity = current_identity()
         new = StoredCall(
@@ -88,10 +99,12 @@ class DirectCalls:
             toolset=toolset.SerializeToString(deterministic=True),
             create_time=datetime.now(UTC),
         )
-        await self._require_allowed(DirectCall.of(new))
+        call = DirectCall.of(new)
+        await self._require_allowed(call)
+        require_read_by(call.tool, call.alias, files.attachments)
         if spec.HasField("budget"):
-            await self.ledger.create_budget(_budget(DirectCall.of(new)))
-        stored = await self.store.insert(new)
+            await self.ledger.create_budget(_budget(call))
+        stored = await self.store.insert(new, files)
         if stored.tenant != identity.tenant:
             raise DirectCallConflict(call_id)
         return stored

@@ -21,7 +21,7 @@ class DirectCallsServicer(DirectCallServiceServicer):
     async def StartDirectCall(
         self, request: pb.StartDirectCallRequest, context: Context
     ) -> pb.StartDirectCallResponse:
-        stored = await self._calls.start(request.call_id, request.spec)
+        stored = await self._calls.start(request.call_id, request.spec, request.attachment_data)
         return pb.StartDirectCallResponse(call=call_to_proto(stored))
 
     async def GetDirectCall(

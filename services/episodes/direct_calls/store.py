@@ -6,10 +6,11 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.attachments.store import NO_FILES, Files, keep
 from episodes.direct_calls.errors import DirectCallNotFound
 from episodes.direct_calls.models import StoredCall
 from podium_kit.money import Money
-from podium_kit.postgres.engine import autocommit
+from podium_kit.postgres.engine import autocommit, transaction
 
 INSERT = text(
     """
@@ -31,7 +32,14 @@ ENDED = text(
     WHERE id = CAST(:id AS uuid) AND end_time IS NULL
     """
 )
-FORGET = text("DELETE FROM direct_calls WHERE create_time < now() - CAST(:age AS interval)")
+FORGET = text(
+    """
+    WITH gone AS (
+        DELETE FROM direct_calls WHERE create_time < now() - CAST(:age AS interval) RETURNING id
+    )
+    DELETE FROM attachments WHERE owner_id IN (SELECT id FROM gone)
+    """
+)
 
 
 class DirectCallStore:
@@ -40,14 +48,18 @@ class DirectCallStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def insert(self, call: StoredCall) -> StoredCall:
-        """The call, or the one that has its id already, of whichever tenant."""
+    async def insert(self, call: StoredCall, files: Files = NO_FILES) -> StoredCall:
+        """The call, or the one that has its id already, of whichever tenant.
+
+        Raises InvalidAttachments for a file without bytes.
+        """
         values = {
             name: getattr(call, name)
             for name in ("id", "tenant", "subject", "spec", "toolset", "create_time")
         }
-        async with autocommit(self._engine) as connection:
-            await connection.execute(INSERT, values)
+        async with transaction(self._engine) as connection:
+            if (await connection.execute(INSERT, values)).rowcount:
+                await keep(connection, call.tenant, call.id, files)
         return await self.load(call.id)
 
     async def load(self, call_id: str) -> StoredCall:

@@ -86,6 +86,7 @@ def build_trajectory(
         failure=failure_pb2.Failure.FromString(ending.failure) if ending.failure else None,
         parent=episode.spec.parent if episode.spec.HasField("parent") else None,
         children_cost=_wire_cost(below),
+        attachments=episode.spec.attachments,
     )
 
 

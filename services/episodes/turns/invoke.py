@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from episodes.attachments.for_experts import read_by, task_for
+from episodes.attachments.store import AttachmentStore
 from episodes.charges.purchases import ToolPurchases, model_alias
 from episodes.charges.service import OUTPUT_TOKENS_MIN, Charges, Grant
 from episodes.children.answers import ChildAnswers
@@ -31,9 +33,11 @@ from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
+from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import DomainError, InternalError
 from podium_kit.wire import failure_to_proto
+from podium_kit.wire.attachment import file_to_proto
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +97,7 @@ class Invoker:
     logs: StepLogs
     children: ChildAnswers
     finder: ToolFinder
+    attachments: AttachmentStore
 
     async def invoke(
         self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
@@ -185,11 +190,20 @@ class Invoker:
                 await self.finder.fill(record, episode, plan.tool)
         else:
             request = _invoke_request(episode, steps, turn, plan.tool, record)
+            sent = read_by(episode.spec, plan.tool, record.model)
+            request.files.extend(map(file_to_proto, await self._files(episode, sent)))
             request.fallback_models.extend(
-                alias for alias in verdict.fallbacks if alias in plan.fallbacks
+                alias
+                for alias in verdict.fallbacks
+                if alias in plan.fallbacks and sent == read_by(episode.spec, plan.tool, alias)
             )
             await self._ask_adapters(request, plan.tool, record)
         return record
+
+    async def _files(
+        self, episode: RunningEpisode, attachments: list[Attachment]
+    ) -> list[AttachedFile]:
+        return await self.attachments.load(episode.stored.new.tenant, episode.id, attachments)
 
     async def _ask_adapters(
         self,
@@ -279,6 +293,6 @@ def _invoke_request(
         left = left_for_tool_call(episode, steps, turn)
         if left is not None:
             request.max_output_tokens = min(request.max_output_tokens, left)
-        request.task = episode.spec.task
+        request.task = task_for(episode.spec, tool, record.model)
         request.context = expert_context(steps, turn)
     return request

@@ -16,6 +16,7 @@ from a2a.types.a2a_pb2 import (
 )
 
 from gateway.oidc.issuers import OidcIssuer
+from podium_kit.attachments import MEDIA_TYPES
 
 PATH = "/v1/a2a"
 WELL_KNOWN = "/.well-known/agent-card.json"
@@ -23,6 +24,7 @@ WELL_KNOWN = "/.well-known/agent-card.json"
 PROTOCOL_VERSIONS = ("1.0", "0.3")
 TEXT = "text/plain"
 JSON = "application/json"
+INPUT_MODES = (TEXT, JSON, *MEDIA_TYPES)
 DESCRIPTION = (
     "Solves tasks: a small orchestrator calls tools and larger models, in durable episodes, as your"
     " tenant's policy allows and within its budget."
@@ -47,7 +49,7 @@ def agent_card(base_url: str, issuers: tuple[OidcIssuer, ...]) -> AgentCard:
         security_requirements=[
             SecurityRequirement(schemes={name: StringList()}) for name in schemes
         ],
-        default_input_modes=[TEXT, JSON],
+        default_input_modes=INPUT_MODES,
         default_output_modes=[TEXT],
         skills=[skill()],
     )
@@ -61,7 +63,7 @@ def skill() -> AgentSkill:
         " budget_usd, turn_limit, time_limit_s and labels.",
         tags=["orchestration", "tools", "reasoning"],
         examples=["Which currency code does Vietnam use?"],
-        input_modes=[TEXT, JSON],
+        input_modes=INPUT_MODES,
         output_modes=[TEXT],
     )
 

@@ -8,8 +8,8 @@ import grpc
 
 from gateway.a2a_server.models import CONTEXT_LABEL, Standing, TaskRecord
 from gateway.clients import answer
-from gateway.convert import conversation_from_proto, outcome_from_proto
-from gateway.models import Message
+from gateway.convert import outcome_from_proto, said_from_proto
+from gateway.models import Said
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
@@ -25,7 +25,7 @@ class Tasks(Protocol):
 
     async def find(self, task_id: str) -> TaskRecord | None: ...
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None: ...
-    async def conversation(self, task_id: str) -> tuple[Message, ...]: ...
+    async def said(self, task_id: str) -> Said: ...
 
 
 class TasksClient:
@@ -48,10 +48,10 @@ class TasksClient:
                 return record
         return None
 
-    async def conversation(self, task_id: str) -> tuple[Message, ...]:
+    async def said(self, task_id: str) -> Said:
         """What was said in it and before it, its answer included."""
         found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
-        return conversation_from_proto(found.episode)
+        return said_from_proto(found.episode, "message.contextId")
 
     async def _of(self, context_id: str) -> AsyncIterator[TaskRecord]:
         request = pb.ListEpisodesRequest(labels={CONTEXT_LABEL: context_id})

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from a2a.utils.errors import (
     A2AError,
+    ContentTypeNotSupportedError,
     InternalError,
     InvalidParamsError,
     InvalidRequestError,
@@ -17,6 +18,8 @@ from podium_kit.rpc.errors import DomainError, message_of
 
 log = logging.getLogger(__name__)
 INVALID = (400, 404)
+# The reason of the episode service for a file that nobody reads.
+UNREAD = "UNSUPPORTED_ATTACHMENT"
 
 
 @contextmanager
@@ -37,6 +40,8 @@ def _translated(error: DomainError) -> A2AError:
     """The protocol has no code for most; `data` has the reason and the status of our REST API."""
     status, _ = http_status(error)
     data = {**error.metadata, "reason": error.reason, "status": str(status)}
+    if error.reason == UNREAD:
+        return ContentTypeNotSupportedError(error.message, data)
     if status in INVALID:
         return InvalidParamsError(error.message, data)
     return (

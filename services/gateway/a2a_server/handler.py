@@ -35,7 +35,7 @@ from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.starting import EpisodeStarter
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate
-from gateway.models import EpisodeOrder, Message, Progress
+from gateway.models import NOTHING_SAID, EpisodeOrder, Progress, Said
 
 # How long a cancel waits to say that the task has ended.
 CANCEL_WAIT_S = 10.0
@@ -111,7 +111,7 @@ class TaskHandler(RequestHandler):
             run = self.starter.part_of(episode)
             context_id = request.context_id or episode.value
             before = await self._said_before(request.context_id, episode.value)
-            await run.start(_in_context(order, context_id, before))
+            await run.start(_in_context(request.after(before, order), context_id))
         return run
 
     async def _reject_more(self, request: TaskRequest) -> None:
@@ -124,18 +124,18 @@ class TaskHandler(RequestHandler):
             )
         raise UnsupportedOperationError("the task takes no messages while it runs")
 
-    async def _said_before(self, context_id: str, episode_id: str) -> tuple[Message, ...]:
+    async def _said_before(self, context_id: str, episode_id: str) -> Said:
         """In the same context."""
         if not context_id:
-            return ()
+            return NOTHING_SAID
         last = await self.tasks.before(context_id, episode_id)
         if last is None:
-            return ()
+            return NOTHING_SAID
         if not last.ended:
             raise UnsupportedOperationError(
                 f"task {last.id} of this context still runs; wait for it or cancel it"
             )
-        return await self.tasks.conversation(last.id)
+        return await self.tasks.said(last.id)
 
     async def _events(self, run: EpisodeRun, history_length: int | None) -> AsyncIterator[Any]:
         """The task, what happens, and how it ends."""
@@ -180,8 +180,8 @@ class TaskHandler(RequestHandler):
         raise PushNotificationNotSupportedError(WEBHOOKS)
 
 
-def _in_context(order: EpisodeOrder, context_id: str, before: tuple[Message, ...]) -> EpisodeOrder:
-    return replace(order, history=before, labels={**order.labels, CONTEXT_LABEL: context_id})
+def _in_context(order: EpisodeOrder, context_id: str) -> EpisodeOrder:
+    return replace(order, labels={**order.labels, CONTEXT_LABEL: context_id})
 
 
 async def _while_asked(context: ServerCallContext, work: Coroutine[Any, Any, Any]) -> None:

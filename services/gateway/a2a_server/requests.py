@@ -3,10 +3,10 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest
+from a2a.types.a2a_pb2 import Part, Role, SendMessageRequest
 from a2a.utils.errors import (
     ContentTypeNotSupportedError,
     InvalidParamsError,
@@ -15,8 +15,12 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict
 
 from gateway.a2a_server.card import TEXT
+from gateway.attachments.encoded import from_url
+from gateway.attachments.placing import placed
+from gateway.attachments.sent_file import InvalidFile, SentFile
 from gateway.mcp_server.options import NAME, checked
 from gateway.mcp_server.run_task import TaskArguments
+from gateway.models import EpisodeOrder, Said
 from podium_kit.rpc.identity import current_identity
 
 WEBHOOKS = "register a webhook with POST /v1/webhooks; it tells of every task"
@@ -33,6 +37,7 @@ class TaskRequest:
     task_id: str
     returns_at_once: bool
     history_length: int | None
+    parts: tuple[str | SentFile, ...]
 
     @classmethod
     def of(cls, request: SendMessageRequest) -> "TaskRequest":
@@ -43,14 +48,26 @@ class TaskRequest:
         if configuration.HasField("task_push_notification_config"):
             raise PushNotificationNotSupportedError(WEBHOOKS)
         _require_text(configuration.accepted_output_modes)
+        parts = tuple(_part(index, part) for index, part in enumerate(message.parts))
+        placed([part for part in parts if isinstance(part, SentFile)])
         return cls(
-            arguments=_arguments(request),
+            arguments=_arguments(request, _text(parts)),
             message_id=message.message_id,
             context_id=message.context_id,
             task_id=message.task_id,
             returns_at_once=configuration.return_immediately,
             history_length=length_of(configuration),
+            parts=parts,
         )
+
+    @property
+    def files(self) -> list[SentFile]:
+        return [part for part in self.parts if isinstance(part, SentFile)]
+
+    def after(self, before: Said, order: EpisodeOrder) -> EpisodeOrder:
+        """What it asks for, after what was said before. Raises TooManyFiles."""
+        files = placed(self.files, before.files)
+        return replace(order, task=_text(self.parts), history=before.messages, files=files)
 
     @property
     def key(self) -> str:
@@ -60,7 +77,8 @@ class TaskRequest:
 
     @property
     def body(self) -> bytes:
-        return json.dumps([self.key, self.arguments.model_dump(mode="json")]).encode()
+        digests = [file.attached().attachment.digest for file in self.files]
+        return json.dumps([self.key, self.arguments.model_dump(mode="json"), digests]).encode()
 
 
 def length_of(given: Any) -> int | None:
@@ -72,7 +90,7 @@ def length_of(given: Any) -> int | None:
     return int(given.history_length)
 
 
-def _arguments(request: SendMessageRequest) -> TaskArguments:
+def _arguments(request: SendMessageRequest, task: str) -> TaskArguments:
     """The message's own options go before those of the request."""
     options: dict[str, Any] = {}
     for metadata in (request.metadata, request.message.metadata):
@@ -80,27 +98,42 @@ def _arguments(request: SendMessageRequest) -> TaskArguments:
         if not isinstance(given, dict):
             raise InvalidParamsError(f"metadata.{NAME} must be an object")
         options.update(given)
-    options["task"] = _text(request.message)
+    options["task"] = task
     return checked(TaskArguments, options, f"metadata.{NAME}.")
 
 
-def _text(message: Message) -> str:
-    parts = [_part(index, part) for index, part in enumerate(message.parts)]
-    if not (text := "\n".join(parts)).strip():
+def _text(parts: Iterable[str | SentFile]) -> str:
+    text = "\n".join(part if isinstance(part, str) else part.placeholder for part in parts)
+    if not text.strip():
         raise InvalidParamsError("message.parts hold no text; write what to do")
     return text
 
 
-def _part(index: int, part: Part) -> str:
+def _part(index: int, part: Part) -> str | SentFile:
+    """Raises ContentTypeNotSupportedError for a file that cannot be taken."""
+    place = f"message.parts[{index}]"
     match part.WhichOneof("content"):
         case "text":
             return part.text
         case "data":
             return json.dumps(MessageToDict(part.data), ensure_ascii=False)
+        case "raw" | "url":
+            try:
+                file = _file(part)
+            except InvalidFile as error:
+                raise ContentTypeNotSupportedError(f"{place}: {error}") from error
+            file.place = place
+            return file
         case kind:
             raise ContentTypeNotSupportedError(
-                f"message.parts[{index}] is of type {kind}: tasks take text and data"
+                f"{place} is of type {kind}: tasks take text, data and files"
             )
+
+
+def _file(part: Part) -> SentFile:
+    if part.WhichOneof("content") == "url":
+        return from_url(part.url, "file", part.filename)
+    return SentFile.of(part.raw, part.media_type.strip().lower(), part.filename)
 
 
 def _require_text(modes: Iterable[str]) -> None:

@@ -3,42 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Annotated, Any, Literal
+from typing import Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gateway.attachments.sent_file import SentFile
 from gateway.chat.call_ids import CallId
+from gateway.chat.parts import Content, require_texts_of
 from gateway.errors import InvalidChat
 from gateway.models import Message, ToolResults
-
-# Chat completions know the first and the last, responses the others.
-TEXT_TYPES = {"text", "input_text", "output_text", "refusal"}
-
-
-class Part(BaseModel):
-    """A part of a message's content that is text."""
-
-    type: str
-    text: str = ""
-    refusal: str = ""
-
-
-def _as_parts(given: Any) -> Any:
-    return [{"type": "text", "text": given}] if isinstance(given, str) else given
-
-
-def _text_part(part: Part) -> Part:
-    if part.type not in TEXT_TYPES:
-        raise PydanticCustomError(
-            "unsupported_content",
-            "parts of type {type} are not supported: models and tools take text; send text",
-            {"type": part.type[:100]},
-        )
-    return part
-
-
-Content = Annotated[list[Annotated[Part, AfterValidator(_text_part)]], BeforeValidator(_as_parts)]
 
 
 class FunctionCall(BaseModel):
@@ -69,9 +42,14 @@ class ChatMessage(BaseModel):
     tool_calls: list[ToolCall] | None = Field(None, description="of the assistant")
     tool_call_id: str | None = Field(None, description="of the call that a tool message answers")
 
+    @model_validator(mode="after")
+    def _files_are_the_users(self) -> Self:
+        require_texts_of(self.role, self.content or ())
+        return self
+
     def text(self) -> str:
-        """The content as one text."""
-        return "\n".join(part.text or part.refusal for part in self.content or ())
+        """The content as one text; files are what stands for them."""
+        return "\n".join(part.said() for part in self.content or ())
 
 
 @dataclass(frozen=True)
@@ -79,6 +57,10 @@ class Conversation:
     """The messages of a request."""
 
     messages: Sequence[ChatMessage]
+
+    def files(self) -> list[SentFile]:
+        """In the order of the messages."""
+        return [part.sent for each in self.messages for part in each.content or () if part.sent]
 
     def results(self) -> ToolResults | None:
         """Of calls that an episode waits for; None when the last message is none of those.

@@ -10,8 +10,9 @@ CHAT = ApiParameters(
         ),
         honoured(
             "messages",
-            words="text; roles system, developer, user, assistant and tool. Parts that are images,"
-            " audio or files are a 400 that names the part",
+            words="roles system, developer, user, assistant and tool; parts of type text, and of"
+            " the user image_url and file: images and PDF files as data: URLs, for models that take"
+            " them. `detail` is ignored; audio is a 400 that names the part",
         ),
         honoured("tools", "tool_choice", words="functions that the client runs"),
         honoured("response_format", words="text, json_object, json_schema"),

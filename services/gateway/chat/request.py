@@ -1,13 +1,16 @@
 """The body of /v1/chat/completions: OpenAI's fields, and Podium's own under `podium`."""
 
 from decimal import Decimal
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import Tool, ToolChoice, first_tools
 from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.parameters import CHAT
+from gateway.chat.parts import note_places
 from gateway.chat.response_format import ResponseFormat, answer_schema
 from gateway.chat.stop import StopTexts
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
@@ -65,14 +68,23 @@ class ChatRequest(BaseModel):
     metadata: dict[str, str] | None = None
     podium: PodiumOptions = PodiumOptions()
 
+    @model_validator(mode="after")
+    def _say_where_files_are(self) -> Self:
+        note_places("messages", (each.content or () for each in self.messages))
+        return self
+
     @property
     def choice_count(self) -> int:
         return self.n or 1
 
     def order(self, choice: Choice) -> EpisodeOrder:
-        """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
+        """The episode it asks for.
+
+        Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
+        """
         CHAT.check(self.model_extra)
         conversation, options = Conversation(self.messages), self.podium
+        files = placed(conversation.files())
         chosen = () if self.tool_choice == "none" else self.tools or ()
         offered = tuple(tool.offered() for tool in chosen)
         return EpisodeOrder(
@@ -93,6 +105,7 @@ class ChatRequest(BaseModel):
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,
+            files=files,
         )
 
     def results(self) -> ToolResults | None:

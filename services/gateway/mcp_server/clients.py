@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 import grpc
 
-from gateway.clients import DIRECT_CALL_WAIT_S, answer
+from gateway.clients import answer
+from gateway.clients_direct_calls import DIRECT_CALL_WAIT_S
 from gateway.convert import tally_of
 from gateway.mcp_server.models import (
     OfferedTool,

@@ -1,11 +1,25 @@
 """Messages of Anthropic's API, as those of a conversation."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    model_validator,
+)
 
-from gateway.chat.messages import ChatMessage, FunctionCall, Part, ToolCall
+from gateway.attachments.encoded import fetches_nothing, from_base64, reject_id
+from gateway.attachments.sent_file import InvalidFile
+from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
+from gateway.chat.parts import Part, require_texts_of, unreadable
+
+FILES = ("image", "document")
 
 
 class _Block(BaseModel):
@@ -38,7 +52,67 @@ def _as_texts(given: Any) -> Any:
     return [{"type": "text", "text": given}] if isinstance(given, str) else given
 
 
-Texts = Annotated[list[TextBlock], BeforeValidator(_as_texts)]
+def _without_files(given: Any) -> Any:
+    blocks = given if isinstance(given, list) else []
+    if any(isinstance(block, dict) and block.get("type") in FILES for block in blocks):
+        raise unreadable(
+            InvalidFile(
+                "unsupported_content",
+                "text alone is taken here; send images and documents in the user's own blocks",
+            )
+        )
+    return _as_texts(given)
+
+
+Texts = Annotated[list[TextBlock], BeforeValidator(_without_files)]
+
+
+class Source(_Block):
+    """Where a file's bytes are."""
+
+    type: str = Field(description="base64; url and file are rejected, and text of a document")
+    media_type: str = ""
+    data: str = ""
+
+
+class FileBlock(_Block):
+    """An image or a document."""
+
+    type: Literal["image", "document"]
+    source: Source
+    title: str | None = None
+    _part: Part = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        try:
+            self._part = self._as_part()
+        except InvalidFile as error:
+            raise unreadable(error) from error
+        self.source.data = ""
+        return self
+
+    @property
+    def part(self) -> Part:
+        """As chat completions have it."""
+        return self._part
+
+    def _as_part(self) -> Part:
+        noun, source = ("image" if self.type == "image" else "file"), self.source
+        match source.type:
+            case "base64":
+                declared = source.media_type.strip().lower()
+                name = self.title or ""
+                return Part.of_file(from_base64(source.data, declared, noun, name))
+            case "text":
+                return Part(type="text", text=source.data)
+            case "file":
+                raise reject_id(noun)
+            case "url":
+                raise fetches_nothing(noun)
+        raise InvalidFile(
+            "unsupported_content", "a source of that type is not taken; send one of type base64"
+        )
 
 
 class ToolResultBlock(_Block):
@@ -50,21 +124,26 @@ class ToolResultBlock(_Block):
     is_error: bool = False
 
 
+# Blocks that are read alike.
+TAGS = {"redacted_thinking": "thinking", "image": "file", "document": "file"}
+
+
 def _kind(block: Any) -> Any:
     given = block.get("type") if isinstance(block, dict) else getattr(block, "type", None)
-    return "thinking" if given == "redacted_thinking" else given
+    return TAGS.get(given, given) if isinstance(given, str) else None
 
 
 Block = Annotated[
     Annotated[TextBlock, Tag("text")]
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")]
-    | Annotated[ThinkingBlock, Tag("thinking")],
+    | Annotated[ThinkingBlock, Tag("thinking")]
+    | Annotated[FileBlock, Tag("file")],
     Discriminator(
         _kind,
         custom_error_type="unsupported_block",
-        custom_error_message="images and documents are not supported: models and tools take text;"
-        " send blocks of type text, tool_use, tool_result or thinking",
+        custom_error_message="send blocks of type text, image, document, tool_use, tool_result or"
+        " thinking",
     ),
 ]
 
@@ -77,17 +156,27 @@ class AnthropicMessage(BaseModel):
     role: Literal["user", "assistant"]
     content: Annotated[list[Block], BeforeValidator(_as_texts), Field(min_length=1)]
 
+    @model_validator(mode="after")
+    def _files_are_the_users(self) -> Self:
+        require_texts_of(self.role, self.parts())
+        return self
+
     def chat(self) -> list[ChatMessage]:
         """Results of calls are messages of their own, before what the user says."""
         results = [_result(block) for block in self.content if isinstance(block, ToolResultBlock)]
-        texts = [block for block in self.content if isinstance(block, TextBlock)]
+        parts = self.parts()
         calls = [_call(block) for block in self.content if isinstance(block, ToolUseBlock)]
-        if not texts and not calls:
+        if not parts and not calls:
             return results
-        said = ChatMessage(
-            role=self.role, content=_content(text_of(texts)), tool_calls=calls or None
-        )
-        return [*results, said]
+        return [*results, ChatMessage(role=self.role, content=parts, tool_calls=calls or None)]
+
+    def parts(self) -> list[Part]:
+        """What was said, and shown."""
+        return [
+            block.part if isinstance(block, FileBlock) else Part(type="text", text=block.text)
+            for block in self.content
+            if isinstance(block, FileBlock | TextBlock)
+        ]
 
 
 def text_of(blocks: list[TextBlock]) -> str:

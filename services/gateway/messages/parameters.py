@@ -9,7 +9,8 @@ MESSAGES = ApiParameters(
             "messages",
             "system",
             words="blocks of type text, tool_use, tool_result and thinking; the last is not read."
-            " Images and documents are a 400",
+            " image and document of the user, with a source of type base64, are as images and files"
+            " above; results of tools are text",
         ),
         honoured(
             "tools",

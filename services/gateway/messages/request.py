@@ -1,15 +1,16 @@
 """The body of /v1/messages: Anthropic's fields, and Podium's own under `podium`."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
 from gateway.chat.messages import Conversation
 from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.stop import StopText
-from gateway.messages.blocks import AnthropicMessage, Texts, text_of
+from gateway.messages.blocks import AnthropicMessage, FileBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
 from gateway.models import EpisodeOrder, Message, ToolResults
 
@@ -72,6 +73,14 @@ class MessageRequest(BaseModel):
     top_p: float | None = Field(None, gt=0, le=1)
     podium: PodiumOptions = PodiumOptions()
 
+    @model_validator(mode="after")
+    def _say_where_files_are(self) -> Self:
+        for at, message in enumerate(self.messages):
+            for place, block in enumerate(message.content):
+                if isinstance(block, FileBlock) and block.part.sent:
+                    block.part.sent.place = f"messages.{at}.content.{place}"
+        return self
+
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.
 
@@ -81,8 +90,12 @@ class MessageRequest(BaseModel):
         return self._conversation().results()
 
     def order(self, choice: Choice) -> EpisodeOrder:
-        """The episode it asks for. Raises InvalidChat, UnsupportedParameter, InvalidMoney."""
+        """The episode it asks for.
+
+        Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
+        """
         conversation, options = self._conversation(), self.podium
+        files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None
         chosen = () if wanted == "none" else self.tools or ()
         offered = tuple(each.tool().offered() for each in chosen)
@@ -105,6 +118,7 @@ class MessageRequest(BaseModel):
             temperature=self.temperature,
             top_p=self.top_p,
             seed=None,
+            files=files,
         )
 
     def _conversation(self) -> Conversation:

@@ -1,10 +1,19 @@
 """Items of a request's `input`, as the messages of a conversation."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
-from gateway.chat.messages import ChatMessage, Content, FunctionCall, ToolCall
+from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
+from gateway.chat.parts import Content, Texts, require_texts_of
 
 
 class _Item(BaseModel):
@@ -17,6 +26,11 @@ class MessageItem(_Item):
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
+
+    @model_validator(mode="after")
+    def _files_are_the_users(self) -> Self:
+        require_texts_of(self.role, self.content)
+        return self
 
     def messages(self) -> list[ChatMessage]:
         return [ChatMessage(role=self.role, content=self.content)]
@@ -41,7 +55,7 @@ class FunctionOutputItem(_Item):
 
     type: Literal["function_call_output"]
     call_id: str
-    output: Content
+    output: Texts
 
     def messages(self) -> list[ChatMessage]:
         return [ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)]

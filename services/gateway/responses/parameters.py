@@ -8,8 +8,8 @@ RESPONSES = ApiParameters(
         honoured(
             "input",
             words="text, or items of type message, function_call, function_call_output,"
-            " mcp_list_tools, mcp_call and reasoning; the last is not read. Parts that are images"
-            " or files are a 400",
+            " mcp_list_tools, mcp_call and reasoning; the last is not read. Parts of type"
+            " input_image and input_file as above",
         ),
         honoured("instructions", "previous_response_id", words="what stands before the input"),
         honoured(

@@ -1,18 +1,20 @@
 """The body of /v1/responses: OpenAI's fields, and Podium's own under `podium`."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
 from gateway.chat.messages import ChatMessage, Conversation
+from gateway.chat.parts import note_places
 from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
 from gateway.errors import UnsupportedParameter
-from gateway.models import ClientTool, EpisodeOrder, Message, ToolResults
-from gateway.responses.items import Input, messages_of
+from gateway.models import NOTHING_SAID, ClientTool, EpisodeOrder, Message, Said, ToolResults
+from gateway.responses.items import Input, MessageItem, messages_of
 from gateway.responses.mcp_servers import label_of
 from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
 from gateway.responses.parameters import RESPONSES
@@ -101,6 +103,12 @@ class ResponseRequest(BaseModel):
     metadata: dict[str, str] | None = None
     podium: PodiumOptions = PodiumOptions()
 
+    @model_validator(mode="after")
+    def _say_where_files_are(self) -> Self:
+        contents = (each.content if isinstance(each, MessageItem) else () for each in self.input)
+        note_places("input", contents)
+        return self
+
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.
 
@@ -118,14 +126,15 @@ class ResponseRequest(BaseModel):
     def order(
         self,
         choice: Choice,
-        before: tuple[Message, ...] = (),
+        before: Said = NOTHING_SAID,
         servers: tuple[NamedServer, ...] = (),
     ) -> EpisodeOrder:
         """The episode it asks for, after what was said before.
 
-        Raises InvalidChat, UnsupportedParameter, InvalidMoney.
+        Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
         """
         conversation, options = self._conversation(), self.podium
+        files = placed(conversation.files(), before.files)
         chosen = () if self.tool_choice == "none" else self.tools or ()
         functions = [each for each in chosen if isinstance(each, FunctionTool)]
         offered = tuple(each.tool().offered() for each in functions)
@@ -133,7 +142,7 @@ class ResponseRequest(BaseModel):
         instructions = [Message("system", self.instructions)] if self.instructions else []
         return EpisodeOrder(
             task=conversation.task(),
-            history=(*instructions, *before, *conversation.history()),
+            history=(*instructions, *before.messages, *conversation.history()),
             model=choice.model,
             policy=options.policy or choice.policy,
             tool_names=tuple(dict.fromkeys((*options.tools, *of_servers))),
@@ -149,6 +158,7 @@ class ResponseRequest(BaseModel):
             temperature=self.temperature,
             top_p=self.top_p,
             seed=None,
+            files=files,
         )
 
     def _first_tools(
@@ -183,7 +193,7 @@ class FollowUp:
 
     request: ResponseRequest
     servers: tuple[NamedServer, ...]
-    before: tuple[Message, ...] = ()
+    before: Said = NOTHING_SAID
 
     @property
     def model(self) -> str:

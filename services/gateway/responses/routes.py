@@ -20,6 +20,8 @@ from gateway.responses.response import Shape
 from gateway.responses.stream import streamed
 from gateway.sse import kept_alive, sse_response
 
+PREVIOUS = "previous_response_id"
+
 
 @dataclass(frozen=True)
 class ResponsesApi:
@@ -69,7 +71,7 @@ class ResponsesApi:
         if not body.previous_response_id or body.results() is not None:
             return FollowUp(body, servers)
         before = ResponseId.read(body.previous_response_id)
-        return FollowUp(body, servers, await self.episodes.conversation(before.episode_id))
+        return FollowUp(body, servers, await self.episodes.said(before.episode_id, PREVIOUS))
 
     async def _servers(self, body: ResponseRequest) -> tuple[NamedServer, ...]:
         if not (wanted := body.mcp_tools()):

@@ -47,13 +47,13 @@ def get_weather(city: str) -> str:
 
 
 @contextmanager
-def images_are_rejected(kind: type[Exception], said: str = "not supported") -> Iterator[None]:
-    """Raises No where the error names the part that is not taken."""
+def images_are_rejected(kind: type[Exception], said: str = "reads it") -> Iterator[None]:
+    """Raises No where the error says that no model reads the part."""
     with gives_up(kind) as errors:
         yield
     if said not in str(errors[0]):
         raise AssertionError(f"the error names no part: {errors[0]}")
-    raise No("images are an error that names the part")
+    raise No("no model of the platform takes images: an error names the part")
 
 
 @contextmanager

@@ -93,7 +93,7 @@ async def pictured(version: str) -> None:
 
 
 def images() -> None:
-    with features.images_are_rejected(A2AError, "of type raw: tasks take text and data"):
+    with features.images_are_rejected(A2AError):
         asyncio.run(pictured("1.0"))
 
 

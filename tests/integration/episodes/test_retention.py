@@ -26,6 +26,7 @@ from podium_kit.embedded.temporal import EmbeddedTemporal
 
 DAYS = 30
 BODIES = "SELECT count(*) FROM segments WHERE position($1::bytea IN body) > 0"
+ATTACHMENT = "INSERT INTO attachments VALUES ('acme', $1::uuid, sha256('x'), 'x')"
 REFERRING = """
     SELECT conrelid::regclass::text AS table FROM pg_constraint
     WHERE confrelid = 'episodes'::regclass
@@ -111,6 +112,8 @@ async def test_an_old_episode_is_forgotten_with_everything_it_said(
     young = await ran(forgetful, "the young canary")
     assert await count(forgetful, BODIES, b"the old canary")
     await query(forgetful, "INSERT INTO approval_decisions VALUES ($1::uuid, 1, 0)", old)
+    for owner in (old, young):
+        await query(forgetful, ATTACHMENT, owner)
     await age(forgetful, old)
     await restarted(forgetful)
 
@@ -121,6 +124,8 @@ async def test_an_old_episode_is_forgotten_with_everything_it_said(
     assert not await count(forgetful, BODIES, b"the old canary")
     assert await count(forgetful, BODIES, b"the young canary")
     assert not await count(forgetful, UNREFERENCED)
+    owners = await query(forgetful, "SELECT owner_id FROM attachments")
+    assert [str(row["owner_id"]) for row in owners] == [young]
     for table in ("steps", "feedback", "client_results", "approval_decisions", "outbox"):
         held = f"SELECT count(*) FROM {table} WHERE episode_id = $1::uuid"
         assert not await count(forgetful, held, old), table

@@ -14,6 +14,7 @@ from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator
 from podium_kit.rpc.errors import (
     AlreadyExists,
+    DomainError,
     InvalidArgument,
     NotFound,
     ResourceExhausted,
@@ -35,6 +36,10 @@ class EpisodeConflict(AlreadyExists):
 
 
 class ToolNotFound(NotFound):
+    pass
+
+
+class UnsupportedAttachment(InvalidArgument):
     pass
 
 
@@ -173,6 +178,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.replies_to_lose = 0
         # One more than so many is rejected.
         self.episodes_max: int | None = None
+        # What every start is rejected with.
+        self.rejection: DomainError | None = None
         self.episodes: dict[str, RunningEpisode] = {}
         # Who started episodes, as the gateway's tokens say.
         self.starters: list[Identity] = []
@@ -194,6 +201,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
             if len(self.episodes) == self.episodes_max:
                 raise TooManyRunning("your tenant may run no more episodes at once")
             self._check(request.spec)
+            if self.rejection is not None:
+                raise self.rejection
             known = RunningEpisode(request, current_identity().tenant)
             known.current.create_time.CopyFrom(_now())
             self.episodes[request.episode_id] = known

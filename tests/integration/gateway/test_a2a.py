@@ -220,12 +220,12 @@ async def test_a_task_without_an_answer_says_why(
 
 
 async def test_what_cannot_be_served_is_an_error_that_names_it(gateway: GatewayUnderTest) -> None:
-    image = Part(raw=b"\x89PNG", media_type="image/png")
+    image = Part(raw=b"\x89PNG\r\n\x1a\n", media_type="image/png")
     cases: list[tuple[SendMessageRequest, type[A2AError], str]] = [
         (make_request(podium={"colour": "red"}), InvalidParamsError, "metadata.podium.colour"),
         (make_request(podium={"budget_usd": "-1"}), InvalidParamsError, "budget_usd"),
         (make_request(podium={"model": "gpt-9"}), InvalidParamsError, "gpt-9"),
-        (make_request(parts=[image]), ContentTypeNotSupportedError, r"parts\[0\] is of type raw"),
+        (make_request(parts=[image]), ContentTypeNotSupportedError, r"\[0\]: the image cannot"),
         (make_request(" "), InvalidParamsError, "no text"),
         (make_request(role=Role.ROLE_AGENT), InvalidParamsError, "ROLE_USER"),
     ]

@@ -21,15 +21,6 @@ from integration.gateway.scripted_episodes import (
 
 TASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "6*7?"}]
 
-IMAGE = {
-    "role": "user",
-    "content": [
-        {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
-    ],
-}
-DOCUMENT = {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}
-
 
 def ending(stop_reason: str, **fields: Any) -> Script:
     return lambda request: [make_finish(stop_reason, **fields)]
@@ -217,8 +208,6 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest
         ({"stop": ["a", "b", "c", "d", "e"]}, 400, "stop", "at most 4"),
         ({"stop": ""}, 400, "stop.0", "at least 1"),
         ({"logprobs": True}, 400, "logprobs", "/trajectory has them"),
-        ({"messages": [IMAGE]}, 400, "messages.0.content.1", "parts of type image_url"),
-        ({"messages": [DOCUMENT]}, 400, "messages.0.content.0", "parts of type file"),
         ({"tools": [{"type": "function"}]}, 400, "tools.0.function", "required"),
         ({"functions": [{"name": "f"}]}, 400, "functions", "send tools instead"),
         ({"response_format": {"type": "xml"}}, 400, "response_format.Text.type", "'text'"),

@@ -136,7 +136,7 @@ async def test_a_wrong_key_is_an_authentication_error(gateway: GatewayUnderTest)
         ({"messages": []}, "messages", "at least 1"),
         ({"max_tokens": 0}, "max_tokens", "greater than 0"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
+            {"messages": [{"role": "user", "content": [{"type": "search_result"}]}]},
             "messages.0.content.0",
             "send blocks of type text",
         ),

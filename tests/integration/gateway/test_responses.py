@@ -192,7 +192,7 @@ async def test_a_limit_makes_it_incomplete(gateway: GatewayUnderTest) -> None:
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
             "input.0.message.content.0",
-            "parts of type input_image",
+            "nothing is fetched",
         ),
     ],
 )

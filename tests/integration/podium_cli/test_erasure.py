@@ -22,8 +22,10 @@ from integration.episodes.platform_under_test import (
     run_platform,
     start,
 )
+from integration.episodes.test_attachments import readers, starting
 from integration.podium_cli.conftest import CommandLine
 from integration.podium_cli.test_backups import connected, rows
+from media_files import attached, make_pdf
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_cli.backups.databases import URL_VARIABLES
 from podium_cli.erasure.erasing import EpisodesRun, Receipt, Whose, erase, signed
@@ -88,10 +90,13 @@ async def urls(platform: EpisodesPlatform, database: Database, tmp_path: Path) -
 
 
 async def episode_of(platform: EpisodesPlatform, tenant: str, subject: str, canary: str) -> str:
-    """The id of an episode whose task and answer hold the canary, rated by its user."""
+    """The id of an episode whose task, file and answer hold the canary, rated by its user."""
     platform.neighbours.orchestrator.decide = lambda _: answer(canary)
+    platform.neighbours.registry.toolset = readers()
+    file = attached("[PDF 1]", make_pdf(canary), "application/pdf")
     async with platform.client(tenant, subject) as client:
-        episode = await finished(client, (await start(client, canary)).id)
+        started = await client.StartEpisode(starting(file, task=canary))
+        episode = await finished(client, started.episode.id)
         await client.GiveFeedback(
             pb.GiveFeedbackRequest(episode_id=episode.id, id=subject, label="good", comment=canary)
         )
@@ -118,7 +123,8 @@ async def all_with(urls: Urls, words: str) -> dict[str, set[str]]:
 async def test_a_user_is_gone_and_nobody_else(urls: Urls) -> None:
     """But for what names tenants' things: bob's corpus and policy are acme's."""
     before = {words: await all_with(urls, words) for words in (ADA, OTHER)}
-    assert {"episodes", "segments", "feedback"} <= (await all_with(urls, BOB))["episodes"]
+    said = {"episodes", "segments", "feedback", "attachments"}
+    assert said <= (await all_with(urls, BOB))["episodes"]
     journal = await rows(urls["cost_ledger"], ENTRIES)
     receipt = await erase(urls, Whose("acme", "bob"), really=True)
     assert await all_with(urls, BOB) == {

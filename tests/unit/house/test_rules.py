@@ -25,8 +25,9 @@ EDGE_FILES = re.compile(
 # them, and an episode's activities are its clients; the workflow, the models and the stores of
 # the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
-    r".*/episodes/((turns|children|charges)/\w+|direct_calls/(call|making|service)|steps/log|stream/(records|trajectory)"
-    r"|admission|checks|model_catalogue|running_episode|service|stop_reasons)\.py"
+    r".*/episodes/((turns|children|charges)/\w+|attachments/(checks|for_experts)|direct_calls/(call|making|service)"
+    r"|steps/log|stream/(records|trajectory)|admission|checks|model_catalogue|running_episode|service"
+    r"|stop_reasons)\.py"
 )
 STORE_FILES = re.compile(r"(store(_\w+)?|server|worker)\.py")
 DATABASE_PACKAGES = {"sqlalchemy", "asyncpg", "psycopg", "alembic"}

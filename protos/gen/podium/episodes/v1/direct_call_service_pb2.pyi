@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from podium.adapters.v1 import tool_adapter_service_pb2 as _tool_adapter_service_pb2
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
@@ -58,6 +59,7 @@ class DirectCallSpec(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Tool of any kind but podium."""
     model_alias: _builtins.str
@@ -87,6 +89,12 @@ class DirectCallSpec(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Labels; "team" and "agent" say for whom it spends."""
 
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[_attachment_pb2.Attachment]:
+        """Files that a model is sent, at most 20, of 20 MiB together, each where its
+        placeholder stands in a user's message, or behind the last one.
+        """
+
     def __init__(
         self,
         *,
@@ -98,10 +106,11 @@ class DirectCallSpec(_message.Message):
         budget: _money_pb2.Money | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         arguments_json: _builtins.str = ...,
+        attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "budget", b"budget", "labels", b"labels", "messages", b"messages", "model_alias", b"model_alias", "policy", b"policy", "sampling", b"sampling", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "attachments", b"attachments", "budget", b"budget", "labels", b"labels", "messages", b"messages", "model_alias", b"model_alias", "policy", b"policy", "sampling", b"sampling", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -211,21 +220,27 @@ class StartDirectCallRequest(_message.Message):
 
     CALL_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    ATTACHMENT_DATA_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """UUIDv7 made by the caller."""
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
         """What to ask."""
 
+    @_builtins.property
+    def attachment_data(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """As in StartEpisodeRequest."""
+
     def __init__(
         self,
         *,
         call_id: _builtins.str = ...,
         spec: Global___DirectCallSpec | None = ...,
+        attachment_data: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "call_id", b"call_id", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

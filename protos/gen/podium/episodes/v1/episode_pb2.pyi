@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
@@ -205,6 +206,7 @@ class EpisodeSpec(_message.Message):
     FIRST_TOOL_NAMES_FIELD_NUMBER: _builtins.int
     ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     OUTPUT_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -282,6 +284,13 @@ class EpisodeSpec(_message.Message):
     def first_tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Tools of which one is called before anything else is decided."""
 
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[_attachment_pb2.Attachment]:
+        """Files that the task and the user's messages speak of, at most 20, of 20 MiB together. The
+        orchestrator reads their placeholders; a model of an llm tool is sent those of the
+        kinds that it takes. Episodes that its tools start have none.
+        """
+
     def __init__(
         self,
         *,
@@ -304,10 +313,11 @@ class EpisodeSpec(_message.Message):
         first_tool_names: _abc.Iterable[_builtins.str] | None = ...,
         answer_json_schema: _builtins.str = ...,
         output_token_limit: _builtins.int = ...,
+        attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -32,6 +32,7 @@ class StartEpisodeRequest(_message.Message):
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     RUNNING_LIMIT_FIELD_NUMBER: _builtins.int
+    ATTACHMENT_DATA_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """UUIDv7 made by the caller."""
     running_limit: _builtins.int
@@ -44,16 +45,23 @@ class StartEpisodeRequest(_message.Message):
     def spec(self) -> _episode_pb2.EpisodeSpec:
         """What to do."""
 
+    @_builtins.property
+    def attachment_data(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """The bytes of the spec's attachments, in any order. Those that the tenant sent with
+        another episode or direct call, which is still kept, may be left out.
+        """
+
     def __init__(
         self,
         *,
         episode_id: _builtins.str = ...,
         spec: _episode_pb2.EpisodeSpec | None = ...,
         running_limit: _builtins.int = ...,
+        attachment_data: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "running_limit", b"running_limit", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "episode_id", b"episode_id", "running_limit", b"running_limit", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,6 +9,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
@@ -228,6 +229,7 @@ class Trajectory(_message.Message):
     UNJUDGED_REASON_FIELD_NUMBER: _builtins.int
     VERIFIER_CALLS_FIELD_NUMBER: _builtins.int
     PRICE_FACTORS_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
     group_id: _builtins.str
@@ -342,6 +344,10 @@ class Trajectory(_message.Message):
         spec; unset means the prices that were charged.
         """
 
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[_attachment_pb2.Attachment]:
+        """Files that came with the task, without their bytes."""
+
     def __init__(
         self,
         *,
@@ -379,10 +385,11 @@ class Trajectory(_message.Message):
         unjudged_reason: _builtins.str = ...,
         verifier_calls: _abc.Iterable[Global___ToolInvocation] | None = ...,
         price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "parent", b"parent", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "attachments", b"attachments", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,102 @@
+"""Whether files are what a request says, and whether somebody reads them."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from episodes.attachments.errors import InvalidAttachments, UnsupportedAttachment
+from podium.common.v1 import attachment_pb2
+from podium.registry.v1 import toolset_pb2
+from podium_kit.attachments import (
+    FILES_MAX,
+    MEDIA_TYPES,
+    TOTAL_BYTES_MAX,
+    Attachment,
+    MediaKind,
+    media_type_of,
+)
+from podium_kit.wire.attachment import KIND_FROM_WIRE, attachment_from_proto
+
+PLACEHOLDER_CHARACTERS_MAX = 300
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def checked_attachments(listed: Sequence[attachment_pb2.Attachment]) -> list[Attachment]:
+    """Raises InvalidAttachments for what is stated of them."""
+    if len(listed) > FILES_MAX:
+        raise InvalidAttachments(f"{len(listed)} attachments are more than {FILES_MAX}")
+    found = list(map(attachment_from_proto, listed))
+    for place, one in enumerate(found):
+        where = f"attachments[{place}]"
+        if not 1 <= len(one.placeholder) <= PLACEHOLDER_CHARACTERS_MAX:
+            raise InvalidAttachments(
+                f"{where}.placeholder must have 1 to {PLACEHOLDER_CHARACTERS_MAX} characters"
+            )
+        if one.media_type not in MEDIA_TYPES:
+            known = ", ".join(MEDIA_TYPES)
+            raise InvalidAttachments(f"{where}.media_type is none of {known}")
+        if not DIGEST.fullmatch(one.digest):
+            raise InvalidAttachments(f"{where}.digest is no SHA-256 in lower-case hexadecimal")
+        if one.size_bytes < 1:
+            raise InvalidAttachments(f"{where}.size_bytes is {one.size_bytes}; a file has some")
+    if len({one.placeholder for one in found}) < len(found):
+        raise InvalidAttachments("two attachments have one placeholder; number them")
+    if sum(one.size_bytes for one in found) > TOTAL_BYTES_MAX:
+        raise InvalidAttachments(f"the attachments are over {TOTAL_BYTES_MAX >> 20} MiB together")
+    return found
+
+
+def checked_contents(
+    attachments: Iterable[Attachment], contents: Iterable[bytes]
+) -> dict[str, bytes]:
+    """The bytes by digest. Raises InvalidAttachments for those that are not what is stated."""
+    stated = {one.digest: one for one in attachments}
+    found: dict[str, bytes] = {}
+    for place, data in enumerate(contents):
+        digest = hashlib.sha256(data).hexdigest()
+        if (attachment := stated.get(digest)) is None:
+            raise InvalidAttachments(
+                f"attachment_data[{place}] is of no attachment: its SHA-256 is {digest}"
+            )
+        if len(data) != attachment.size_bytes or media_type_of(data) != attachment.media_type:
+            raise InvalidAttachments(
+                f"attachment_data[{place}] has {len(data)} bytes of"
+                f" {media_type_of(data) or 'another type'}, and its attachment states"
+                f" {attachment.size_bytes} of {attachment.media_type}"
+            )
+        found[digest] = data
+    return found
+
+
+def require_readers(
+    attachments: Sequence[Attachment], tools: Iterable[toolset_pb2.ResolvedTool]
+) -> None:
+    """Raises UnsupportedAttachment for a file that no model of the tools reads."""
+    takes: set[MediaKind] = set()
+    for tool in tools:
+        takes.update(*(kinds_of(kinds) for kinds in tool.model_takes.values()))
+    for index, one in enumerate(attachments):
+        if one.kind not in takes:
+            who = "no language model that the episode may ask reads it"
+            raise UnsupportedAttachment(one, index, who)
+
+
+def require_read_by(
+    tool: toolset_pb2.ResolvedTool, alias: str, attachments: Sequence[Attachment]
+) -> None:
+    """Raises UnsupportedAttachment for a file that the one model does not read."""
+    for index, one in enumerate(attachments):
+        if one.kind not in taken_by(tool, alias):
+            name = f"{tool.name}/{alias}" if alias else tool.name
+            raise UnsupportedAttachment(one, index, f"{name} does not read it")
+
+
+def taken_by(tool: toolset_pb2.ResolvedTool, alias: str) -> frozenset[MediaKind]:
+    """What a model of the tool reads besides text."""
+    takes: Mapping[str, toolset_pb2.MediaKinds] = tool.model_takes
+    return kinds_of(takes[alias]) if alias in takes else frozenset()
+
+
+def kinds_of(kinds: toolset_pb2.MediaKinds) -> frozenset[MediaKind]:
+    """Those that this version knows."""
+    return frozenset(KIND_FROM_WIRE[kind] for kind in kinds.kinds if kind in KIND_FROM_WIRE)

@@ -1,0 +1,33 @@
+"""Which files of an episode a language model is sent, and what it is told of the others."""
+
+from episodes.attachments.checks import taken_by
+from podium.episodes.v1 import episode_pb2
+from podium.registry.v1 import toolset_pb2
+from podium_kit.attachments import Attachment
+from podium_kit.wire.attachment import attachment_from_proto
+
+
+def read_by(
+    spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str
+) -> list[Attachment]:
+    """Those of the kinds that the model takes."""
+    takes = taken_by(tool, alias)
+    return [one for one in _all(spec) if one.kind in takes]
+
+
+def task_for(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> str:
+    """The task; a model that is not sent a file it speaks of is told so, before it invents one."""
+    takes = taken_by(tool, alias)
+    unseen = [one.placeholder for one in _all(spec) if one.kind not in takes]
+    if not unseen:
+        return spec.task
+    return f"{spec.task}\n\nNot shown to you: {', '.join(unseen)}"
+
+
+def file_tokens(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> int:
+    """A generous estimate of what its files take."""
+    return sum(one.estimated_tokens for one in read_by(spec, tool, alias))
+
+
+def _all(spec: episode_pb2.EpisodeSpec) -> list[Attachment]:
+    return list(map(attachment_from_proto, spec.attachments))

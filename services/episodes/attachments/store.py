@@ -1,0 +1,82 @@
+"""Bytes of files, kept with the episode or direct call that they came with."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from episodes.attachments.errors import InvalidAttachments
+from podium_kit.attachments import AttachedFile, Attachment
+from podium_kit.postgres.engine import autocommit
+
+INSERT = text(
+    """
+    INSERT INTO attachments (tenant, owner_id, digest, data)
+    VALUES (:tenant, CAST(:owner AS uuid), :digest, :data)
+    ON CONFLICT DO NOTHING
+    """
+)
+# Of another episode or call of the tenant.
+COPY = text(
+    """
+    INSERT INTO attachments (tenant, owner_id, digest, data)
+    SELECT tenant, CAST(:owner AS uuid), digest, data FROM attachments
+    WHERE tenant = :tenant AND digest = :digest LIMIT 1
+    ON CONFLICT DO NOTHING
+    """
+)
+FIND = text(
+    """
+    SELECT digest, data FROM attachments
+    WHERE tenant = :tenant AND owner_id = CAST(:owner AS uuid) AND digest = ANY(:digests)
+    """
+)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Of a new episode or call: what they are, and the bytes that came, by digest."""
+
+    attachments: tuple[Attachment, ...] = ()
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+
+
+NO_FILES = Files()
+
+
+async def keep(connection: AsyncConnection, tenant: str, owner_id: str, files: Files) -> None:
+    """In the transaction that stores the owner. Raises InvalidAttachments for bytes that neither
+    came nor are kept already."""
+    for attachment in {one.digest: one for one in files.attachments}.values():
+        values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(attachment.digest)}
+        data = files.contents.get(attachment.digest)
+        if data is not None:
+            await connection.execute(INSERT, {**values, "data": data})
+        elif not (await connection.execute(COPY, values)).rowcount:
+            raise InvalidAttachments(
+                f"{attachment.placeholder}: its bytes are not here, or not any more; send them"
+            )
+
+
+class AttachmentStore:
+    """Finds bytes."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def load(
+        self, tenant: str, owner_id: str, attachments: Iterable[Attachment]
+    ) -> list[AttachedFile]:
+        """The files of an episode or call. Raises InvalidAttachments when one is gone."""
+        wanted = list(attachments)
+        if not wanted:
+            return []
+        digests = [bytes.fromhex(one.digest) for one in wanted]
+        values = {"tenant": tenant, "owner": owner_id, "digests": digests}
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(FIND, values)).all()
+        found = {bytes(row.digest).hex(): bytes(row.data) for row in rows}
+        if gone := next((one for one in wanted if one.digest not in found), None):
+            raise InvalidAttachments(f"{gone.placeholder}: its bytes are not kept any more")
+        return [AttachedFile(one, found[one.digest]) for one in wanted]

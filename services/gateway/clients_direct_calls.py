@@ -1,0 +1,55 @@
+"""Calls of models without an episode, in the service that makes them."""
+
+import grpc
+
+from gateway.attachments.naming import file_named
+from gateway.clients import answer
+from gateway.convert import (
+    attachment_data,
+    direct_order_to_proto,
+    direct_outcome_from_proto,
+    embedding_order_to_proto,
+    vectors_from_proto,
+)
+from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Vectors
+from podium.episodes.v1 import direct_call_service_pb2, direct_call_service_pb2_grpc
+
+DIRECT_CALL_WAIT_S = 60.0
+
+
+class DirectCallsClient:
+    """Calls models of tools without an episode."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = direct_call_service_pb2_grpc.DirectCallServiceStub(channel)
+
+    async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None:
+        """Starts it, or finds it started: the id makes a retry safe."""
+        spec = direct_order_to_proto(order, tool, alias)
+        request = direct_call_service_pb2.StartDirectCallRequest(
+            call_id=call_id, spec=spec, attachment_data=attachment_data(order)
+        )
+        with file_named(order):
+            await answer(self._stub.StartDirectCall(request))
+
+    async def embed(self, call_id: str, order: EmbeddingOrder) -> None:
+        """Starts it, likewise."""
+        spec = embedding_order_to_proto(order)
+        request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
+        await answer(self._stub.StartDirectCall(request))
+
+    async def vectors(self, call_id: str) -> Vectors:
+        """What texts were turned into, once they are."""
+        return vectors_from_proto(await self._ended(call_id))
+
+    async def outcome(self, call_id: str) -> Outcome:
+        """How it ended, once it has."""
+        return direct_outcome_from_proto(await self._ended(call_id))
+
+    async def _ended(self, call_id: str) -> direct_call_service_pb2.DirectCall:
+        request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
+        while True:
+            # The service waits for half a minute and then answers as things stand.
+            reply = await answer(self._stub.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
+            if reply.call.ended:
+                return reply.call

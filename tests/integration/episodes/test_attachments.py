@@ -1,0 +1,210 @@
+"""Files that come with episodes and direct calls: kept apart, and shown to whom can read them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from callers import client_channel, make_identity
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, new_id, start
+from media_files import attached, make_image, make_pdf
+from podium.common.v1 import attachment_pb2
+from podium.episodes.v1 import direct_call_service_pb2 as direct_pb
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.attachments import IMAGE_TOKENS
+
+if TYPE_CHECKING:
+    from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
+
+IMAGE, PDF = attachment_pb2.MEDIA_KIND_IMAGE, attachment_pb2.MEDIA_KIND_PDF
+RED = attached("[image 1: image/png, 64x48, 1 kB]", make_image())
+PLAN = attached("[PDF 2: plan.pdf, 1 kB]", make_pdf(), "application/pdf", "plan.pdf")
+FILES = [RED, PLAN]
+TASK = "\n".join(["Compare", RED.attachment.placeholder, PLAN.attachment.placeholder])
+BOTH = calls(call("expert", '{"model": "eyes"}'), call("expert", '{"model": "blind"}', 1))
+
+
+def readers() -> toolset_pb2.Toolset:
+    """A tool with models that read images, both kinds, and text alone."""
+    toolset = make_toolset("expert", "calculator")
+    tool = toolset.tools[0]
+    tool.kind, tool.max_output_tokens = tool_pb2.TOOL_KIND_LLM, 1000
+    for alias, kinds in {"eyes": [IMAGE], "scholar": [IMAGE, PDF], "blind": []}.items():
+        tool.model_skus[alias] = f"m/{alias}"
+        tool.model_aliases.append(alias)
+        if kinds:
+            tool.model_takes[alias].kinds.extend(kinds)
+    return toolset
+
+
+def starting(
+    *files: attachment_pb2.AttachedFile, data: list[bytes] | None = None, **spec: Any
+) -> pb.StartEpisodeRequest:
+    """A start; `data` are the bytes that are sent, if not all."""
+    sent = [file.data for file in files] if data is None else data
+    attachments = [file.attachment for file in files]
+    return pb.StartEpisodeRequest(
+        episode_id=new_id(),
+        spec=episode_pb2.EpisodeSpec(**{"task": TASK, "attachments": attachments, **spec}),
+        attachment_data=sent,
+    )
+
+
+@asynccontextmanager
+async def direct_calls(platform: EpisodesPlatform) -> AsyncIterator["DirectCallServiceAsyncStub"]:
+    toolset = readers()
+    del toolset.tools[1]
+    platform.neighbours.registry.toolset = toolset
+    identity = make_identity(platform.tenant, "ada")
+    async with client_channel(platform.port, identity, platform.keys) as channel:
+        yield DirectCallServiceStub(channel)
+
+
+async def test_each_expert_is_sent_what_it_reads(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = readers()
+    neighbours.orchestrator.decide = in_turns(BOTH, answer("equal"))
+    async with platform.client() as client:
+        episode = (await client.StartEpisode(request := starting(*FILES))).episode
+        again = (await client.StartEpisode(request)).episode
+        await finished(client, episode.id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    assert again.id == episode.id
+    asked = {each.key[-1]: each for each in neighbours.adapters.requests}
+    assert list(asked["0"].files) == [RED]
+    assert asked["0"].task == f"{TASK}\n\nNot shown to you: {PLAN.attachment.placeholder}"
+    assert not asked["1"].files
+    # Whoever answers in its place must see the same.
+    assert list(asked["0"].fallback_models) == list(asked["1"].fallback_models) == []
+    # The orchestrator reads what stands for them, and nothing else has their bytes.
+    assert {each.task for each in neighbours.orchestrator.requests} == {TASK}
+    assert list(reply.trajectory.attachments) == [RED.attachment, PLAN.attachment]
+    assert RED.data not in reply.SerializeToString()
+
+
+async def test_another_model_that_reads_the_same_may_answer(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = readers()
+    neighbours.orchestrator.decide = in_turns(
+        calls(call("expert", '{"model": "eyes"}')), answer("red")
+    )
+    async with platform.client() as client:
+        episode = (await client.StartEpisode(starting(RED, task="What?"))).episode
+        await finished(client, episode.id)
+    [asked] = neighbours.adapters.requests
+    assert list(asked.fallback_models) == ["scholar"]
+    held = neighbours.ledger.holds[asked.key]
+    assert int(held.worst_case[0].amount) > IMAGE_TOKENS
+
+
+async def test_tools_that_read_it_are_asked_for(platform: EpisodesPlatform) -> None:
+    platform.neighbours.registry.toolset = readers()
+    async with platform.client() as client:
+        await client.StartEpisode(starting(*FILES))
+    [asked] = platform.neighbours.registry.asked
+    assert list(asked.attached) == [IMAGE, PDF]
+
+
+async def test_a_file_that_is_kept_need_not_be_sent_again(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = readers()
+    neighbours.orchestrator.decide = in_turns(BOTH, answer("equal"))
+    async with platform.client() as client:
+        await finished(client, (await client.StartEpisode(starting(RED))).episode.id)
+        neighbours.adapters.requests.clear()
+        await finished(client, (await client.StartEpisode(starting(RED, data=[]))).episode.id)
+        with pytest.raises(grpc.aio.AioRpcError) as missing:
+            await client.StartEpisode(starting(PLAN, data=[]))
+    assert RED in [file for each in neighbours.adapters.requests for file in each.files]
+    assert "its bytes are not here" in (missing.value.details() or "")
+    stranger = platform.for_new_tenant()
+    stranger.neighbours.registry.toolset = readers()
+    async with stranger.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError) as secret:
+            await client.StartEpisode(starting(RED, data=[]))
+    assert "its bytes are not here" in (secret.value.details() or "")
+
+
+async def test_what_nobody_reads_starts_nothing(platform: EpisodesPlatform) -> None:
+    toolset = readers()
+    toolset.tools[0].model_takes.pop("scholar")
+    platform.neighbours.registry.toolset = toolset
+    async with platform.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await client.StartEpisode(starting(*FILES))
+        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
+        # Without any it is an episode as others.
+        await finished(client, (await start(client)).id)
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    words = raised.value.details() or ""
+    assert words.startswith("[PDF 2: plan.pdf, 1 kB]: no language model that the episode may ask")
+    assert "takes: [pdf]" in words
+
+
+def described(**changes: Any) -> attachment_pb2.AttachedFile:
+    file = attachment_pb2.AttachedFile()
+    file.CopyFrom(RED)
+    for name, value in changes.items():
+        setattr(file.attachment, name, value)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("request_of", "words"),
+    [
+        (lambda: starting(*[RED] * 21), "21 attachments are more than 20"),
+        (lambda: starting(RED, RED), "two attachments have one placeholder"),
+        (lambda: starting(described(placeholder="")), "placeholder must have 1 to 300"),
+        (lambda: starting(described(media_type="text/html")), "media_type is none of image/png"),
+        (lambda: starting(described(digest="ff")), "digest is no SHA-256"),
+        (lambda: starting(described(size_bytes=0)), "size_bytes is 0"),
+        (lambda: starting(described(size_bytes=21 << 20), data=[]), "over 20 MiB together"),
+        (lambda: starting(described(media_type="image/gif")), "bytes of image/png, and its"),
+        (lambda: starting(RED, data=[b"else"]), "attachment_data[0] is of no attachment"),
+    ],
+    ids=["count", "twice", "placeholder", "type", "digest", "size", "large", "other", "foreign"],
+)
+async def test_files_are_what_the_request_says(
+    platform: EpisodesPlatform, request_of: Any, words: str
+) -> None:
+    platform.neighbours.registry.toolset = readers()
+    async with platform.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await client.StartEpisode(request_of())
+        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert words in (raised.value.details() or "")
+
+
+async def test_a_direct_call_shows_its_files_to_the_model(platform: EpisodesPlatform) -> None:
+    def asking(alias: str) -> direct_pb.StartDirectCallRequest:
+        spec = direct_pb.DirectCallSpec(
+            tool_name="expert",
+            model_alias=alias,
+            messages=[orchestrator_pb.ConversationMessage(role="user", content=TASK)],
+            attachments=[file.attachment for file in FILES],
+        )
+        data = [file.data for file in FILES]
+        return direct_pb.StartDirectCallRequest(call_id=new_id(), spec=spec, attachment_data=data)
+
+    async with direct_calls(platform) as stub:
+        call_id = (await stub.StartDirectCall(asking("scholar"))).call.id
+        while not (
+            await stub.GetDirectCall(direct_pb.GetDirectCallRequest(call_id=call_id, wait=True))
+        ).call.ended:
+            pass
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await stub.StartDirectCall(asking("eyes"))
+    [asked] = platform.neighbours.adapters.requests
+    assert list(asked.files) == FILES
+    assert asked.conversation.messages[0].content == TASK
+    assert int(platform.neighbours.ledger.holds[asked.key].worst_case[0].amount) > IMAGE_TOKENS
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "expert/eyes does not read it" in (raised.value.details() or "")
