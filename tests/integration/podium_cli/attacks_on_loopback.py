@@ -91,6 +91,8 @@ def kafka(port: int, shown: str, certificate: tuple[Path, Path]) -> str:
 def main(attack: str, port: str, shown: str) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         certificate = forged(Path(folder))
+        # Loaded while its file can be read: Python may lie in a folder that only root may enter.
+        "localhost".encode("idna")
         if os.geteuid() == 0:
             for path in (Path(folder), *certificate):
                 os.chown(path, OTHER, OTHER)
