@@ -68,9 +68,17 @@ class ChargedCalls:
         return calls
 
     async def made(
-        self, spec: tool_pb2.ToolSpec, fault: Fault, arguments_json: str = "{}"
+        self,
+        spec: tool_pb2.ToolSpec,
+        fault: Fault,
+        arguments_json: str = "{}",
+        *,
+        closes: bool = True,
     ) -> ChargedCall:
-        """One call of a tool of that fault's own: held, made, captured."""
+        """One call of a tool of that fault's own: held, made, captured.
+
+        Its episode is closed, too, unless the database that closing asks is what misbehaves.
+        """
         request = registry_pb.RegisterToolRequest(spec=_priced(spec, fault), shared=True)
         tool = (await self.admin.registry.RegisterTool(request)).tool
         key = f"{tool.spec.name}/1/tool/0"
@@ -84,9 +92,9 @@ class ChargedCalls:
                 arguments_json=arguments_json,
             )
         )
-        await self.tenant.adapters.CloseEpisode(
-            adapters_pb.CloseEpisodeRequest(episode_id=tool.spec.name)
-        )
+        if closes:
+            closing = adapters_pb.CloseEpisodeRequest(episode_id=tool.spec.name)
+            await self.tenant.adapters.CloseEpisode(closing)
         capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
         return ChargedCall(answer, (await self.tenant.ledger.Capture(capture)).entry)
 

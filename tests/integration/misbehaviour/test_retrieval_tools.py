@@ -85,7 +85,7 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
 ) -> None:
     failure, fields = EXPECTED[fault]
     search.wire.fault = fault if fault in OF_THE_DATABASE else None
-    call = await search.calls.made(search.spec(**fields), fault, QUESTION)
+    call = await search.calls.made(search.spec(**fields), fault, QUESTION, closes=False)
     search.wire.fault = None
     call.assert_failed(failure)
     assert call.cost == CALL_PRICE
