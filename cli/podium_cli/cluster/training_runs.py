@@ -39,6 +39,7 @@ class TrainingRuns:
         self._release = release
         self._options = [f"--namespace={namespace}"] if namespace else []
         self._options += [f"--context={context}"] if context else []
+        self._kind: tuple[str, str] | None = None
 
     async def start(self) -> str:
         """Creates a run; its name. Raises UserError."""
@@ -102,15 +103,18 @@ class TrainingRuns:
             ) from error
         return str(found["data"]["run.yaml"])
 
-    async def _kind(self) -> tuple[str, str]:
-        return KINDS[yaml.safe_load(await self._template())["kind"]]
+    async def _resource_and_label(self) -> tuple[str, str]:
+        """Of the release's kind of run, asked for once: it is polled."""
+        if self._kind is None:
+            self._kind = KINDS[yaml.safe_load(await self._template())["kind"]]
+        return self._kind
 
     async def _resource(self) -> str:
-        return (await self._kind())[0]
+        return (await self._resource_and_label())[0]
 
     async def _pods(self, name: str) -> list[dict[str, Any]]:
         """The newest of each index, in their order: what was replaced is history."""
-        label = (await self._kind())[1]
+        _, label = await self._resource_and_label()
         found = (await self._json("get", "pods", "-l", f"{label}={name}"))["items"]
         by_index = {_index(pod): pod for pod in sorted(found, key=_created)}
         return [by_index[index] for index in sorted(by_index)]

@@ -1,4 +1,4 @@
-"""Which files of an episode a language model is sent, and what it is told of the others."""
+"""Which files of an episode a language model is sent, and what it reads of the others."""
 
 from episodes.attachments.checks import taken_by
 from podium.episodes.v1 import episode_pb2
@@ -16,7 +16,7 @@ def read_by(
 
 
 def task_for(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> str:
-    """The task; a model that is not sent a file it speaks of is told so, before it invents one."""
+    """The task; it names the files that the model is not sent, before that invents them."""
     takes = taken_by(tool, alias)
     unseen = [one.placeholder for one in _all(spec) if one.kind not in takes]
     if not unseen:

@@ -105,9 +105,8 @@ class Attempts:
                 return AdapterResult(error.failure, NOTHING_USED, unsent=True)
             return AdapterResult(error.failure)
         except Exception as error:  # BLE001: an episode goes on without a tool that found our fault
-            repeats = tool.kind is ToolKind.CODE and tool.side_effect is not SideEffect.EFFECTFUL
-            if isinstance(error, Unavailable) and repeats:
-                # Its workspace is away, which is no answer: the caller waits and repeats.
+            if isinstance(error, Unavailable) and tool.side_effect is not SideEffect.EFFECTFUL:
+                # A part of the platform is away, which is no answer: the caller waits and repeats.
                 raise
             log.exception("the adapter of kind %s failed", tool.kind.value)
             message = f"{tool.name} could not be called because of a fault of the platform"

@@ -1,4 +1,4 @@
-"""Files in what a model is told: where they stand, and how the two APIs take them.
+"""Files in the messages of a model: where they stand, and how the two APIs take them.
 
 Sources: OpenAI's guides to images and PDF files in chat completions, Anthropic's to vision and PDF
 support.
@@ -21,20 +21,20 @@ def with_files(
     """The messages with each file where a user's message first has its placeholder; what none
     names stands behind the last one.
 
-    `labelled` keeps the placeholders, for a model that is told of files by them.
+    `labelled` keeps the placeholders, for a model that knows files by them.
     """
     if not files:
         return tuple(messages)
-    told, left = list(messages), list(files)
-    users = [place for place, message in enumerate(told) if message.role == "user"]
+    sent, left = list(messages), list(files)
+    users = [place for place, message in enumerate(sent) if message.role == "user"]
     for place in users:
-        named = [file for file in left if file.attachment.placeholder in told[place].content]
+        named = [file for file in left if file.attachment.placeholder in sent[place].content]
         left = [file for file in left if file not in named]
         if place == users[-1]:
             named += left
         if named:
-            told[place] = replace(told[place], parts=_parts(told[place].content, named, labelled))
-    return tuple(told)
+            sent[place] = replace(sent[place], parts=_parts(sent[place].content, named, labelled))
+    return tuple(sent)
 
 
 def _parts(text: str, files: Iterable[AttachedFile], labelled: bool) -> Parts:
