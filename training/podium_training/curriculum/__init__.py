@@ -1,0 +1,1 @@
+"""Demonstrations in the order in which a run imitates them."""

@@ -1,0 +1,78 @@
+"""`python -m podium_training.curriculum run.yaml`: puts demonstrations in order for a run.
+
+    podium train rollout --task-file a.jsonl --size 1 --policies-per-task 12 --always ask_expert
+    podium train rollout --task-file b.jsonl --size 1 --tools 0
+    python -m podium_training.curriculum run.yaml
+    python -m podium_training.grpo run.yaml
+
+It reads the episodes of a platform and writes those of every step, one step behind the other, to
+the topic that the run reads (`stream.topic`), which it makes.
+"""
+
+import argparse
+import asyncio
+import sys
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from podium_kit.stream import BrokerUnavailable
+from podium_training.curriculum.steps import Mix, NoCurriculum, steps
+from podium_training.curriculum.topic import demonstrated, write
+from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
+from podium_training.grpo.data.stream import LogCut
+
+
+def main() -> int:
+    """Exit status 2 for what the caller can correct."""
+    arguments = _arguments()
+    mix = Mix(arguments.tasks, arguments.choices, arguments.asked, arguments.own)
+    try:
+        config = read_config(arguments.config)
+        _check(config, mix, arguments.source)
+        count = _order(config, mix, arguments)
+    except (InvalidConfig, LogCut, NoCurriculum, BrokerUnavailable, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(f"{config.stream.topic}: {config.steps} steps, {count} episodes\n")
+    return 0
+
+
+def _check(config: RunConfig, mix: Mix, source: str) -> None:
+    if config.step.groups != mix.groups:
+        raise NoCurriculum(
+            f"step.groups is {config.step.groups} and a step here is of {mix.groups}: correct one"
+        )
+    if config.stream.topic == source:
+        raise NoCurriculum(f"stream.topic is {source}, which is read: name a new topic there")
+
+
+def _order(config: RunConfig, mix: Mix, arguments: argparse.Namespace) -> int:
+    found = demonstrated(config.stream, arguments.source)
+    # After the reading: this import takes seconds, and a fault is reported at once.
+    from transformers import AutoTokenizer  # noqa: PLC0415
+
+    tokenizer = AutoTokenizer.from_pretrained(config.model, local_files_only=True)
+    random = Random(arguments.seed)  # noqa: S311 chance, not a secret
+    endless = steps(found, arguments.expert, mix, tokenizer, random)
+    return asyncio.run(write(config.stream, islice(endless, config.steps)))
+
+
+def _arguments() -> argparse.Namespace:
+    default = Mix()
+    parser = argparse.ArgumentParser(
+        prog="curriculum", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("config", type=Path, help="the run's file")
+    parser.add_argument("--source", default="trajectories.v1", help="topic to read")
+    parser.add_argument("--expert", default="ask_expert", help="tool whose models are experts")
+    parser.add_argument("--tasks", type=int, default=default.tasks, help="contrasted in a step")
+    parser.add_argument("--choices", type=int, default=default.choices, help="of each of them")
+    parser.add_argument("--asked", type=int, default=default.asked, help="whole, with experts")
+    parser.add_argument("--own", type=int, default=default.own, help="whole, without experts")
+    parser.add_argument("--seed", type=int, default=1, help="the same one gives the same order")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
