@@ -70,7 +70,7 @@ from podium.registry.v1 import (
     tool_registry_service_pb2_grpc,
 )
 from podium_kit.rpc.channel import open_channel
-from podium_kit.rpc.errors import DomainError, FailedPrecondition, InternalError, Unauthenticated
+from podium_kit.rpc.errors import DomainError, FailedPrecondition, InternalError
 from podium_kit.rpc.status import domain_error_from
 from podium_kit.rpc.tokens import TokenSigner
 
@@ -113,10 +113,9 @@ StreamCall = Callable[[Any], AsyncIterator[ProtoMessage]]
 
 
 def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
-    """The error to show the caller. A service's fault, or its distrust of our own
-    token, is not the caller's mistake."""
+    """The error to show the caller. A service's fault is not the caller's mistake."""
     known = domain_error_from(error)
-    return UpstreamFault() if isinstance(known, InternalError | Unauthenticated) else known
+    return UpstreamFault() if isinstance(known, InternalError) else known
 
 
 async def answer(call: Awaitable[R]) -> R:

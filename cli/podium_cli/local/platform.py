@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import shutil
 import sys
@@ -25,6 +24,7 @@ from podium_cli.local.services import (
     service_processes,
 )
 from podium_cli.local.state import StateFolder
+from podium_cli.local.supervision import Supervisor
 from podium_cli.local.telemetry import INHERITED
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.embedded.gate.gate import Gate
@@ -34,12 +34,9 @@ from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.server import EmbeddedServer
 from podium_kit.embedded.temporal import EmbeddedTemporal
 
-log = logging.getLogger(__name__)
-
 DATABASES = ("cost_ledger", "tool_registry", "tool_adapters", "episodes", "gateway")
 TOPIC_PARTITIONS = {"trajectories.v1": 3, "ledger.alerts.v1": 1}
 SERVICE_START_TIMEOUT_S = 60.0
-SUPERVISE_INTERVAL_S = 0.2
 
 # Called with the name of a step when it starts, and again with True when it is done.
 Report = Callable[[str, bool], None]
@@ -103,11 +100,10 @@ class LocalPlatform:
 
     async def supervise(self) -> None:
         """Starts processes again that died, until cancelled."""
-        while True:
-            await asyncio.sleep(SUPERVISE_INTERVAL_S)
-            for name in [name for name in self._supervised if not self.processes[name].running]:
-                log.warning("%s died and is started again", name)
-                await self.revive(name)
+        await Supervisor(self._dead, self.revive).run()
+
+    def _dead(self) -> list[str]:
+        return [name for name in self._supervised if not self.processes[name].running]
 
     async def revive(self, name: str) -> None:
         if name in self.servers:

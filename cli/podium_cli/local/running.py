@@ -11,9 +11,9 @@ from podium_cli.local.api_keys import ensure_api_keys
 from podium_cli.local.bootstrap import Bootstrap
 from podium_cli.local.checklist import Checklist
 from podium_cli.local.engine_check import check_engine
+from podium_cli.local.patience import PatientGateway, patiently
 from podium_cli.local.platform import LocalPlatform, PlatformOptions, Report
 from podium_cli.local.state import Connection
-from podium_kit.client.gateway import Gateway
 from podium_kit.embedded.gate import namespaces
 
 OPEN = "other users of this machine reach Temporal and the broker, which authenticate nobody"
@@ -36,32 +36,39 @@ async def running_platform(
             checklist.report("model server", True)
         platform = LocalPlatform(options, checklist.report)
         await platform.start()
+        supervision = asyncio.create_task(platform.supervise())
         try:
             connection = await fill(platform, checklist.report)
             enclosed = await asyncio.to_thread(namespaces.are_permitted)
         except BaseException:
-            await platform.stop()
+            await _stop(platform, supervision)
             raise
     if not enclosed:
         console.print(f"[yellow]warning:[/] {OPEN}; {namespaces.FIX}")
-    supervision = asyncio.create_task(platform.supervise())
     try:
         yield connection, supervision
     finally:
         console.print("stopping ...")
-        supervision.cancel()
-        # Its error is raised where the task is awaited.
-        await asyncio.wait({supervision})
-        await platform.stop()
+        await _stop(platform, supervision)
+
+
+async def _stop(platform: LocalPlatform, supervision: asyncio.Task[None]) -> None:
+    supervision.cancel()
+    # Its error is raised where the task is awaited.
+    await asyncio.wait({supervision})
+    await platform.stop()
 
 
 async def fill(platform: LocalPlatform, report: Report) -> Connection:
-    """Gives a started platform its keys, prices, tools and corpora; says how to reach it."""
+    """Gives a started platform its keys, prices, tools and corpora; says how to reach it.
+
+    What is away meanwhile is waited for: a process may have died and be on its way back.
+    """
     assert platform.engine is not None
     assert platform.around is not None
     url = platform.gateway_url
-    keys = await ensure_api_keys(platform.state, url, platform.dsn["gateway"])
-    async with Gateway(url, keys.platform) as gateway:
+    keys = await patiently(ensure_api_keys, platform.state, url, platform.dsn["gateway"])
+    async with PatientGateway(url, keys.platform) as gateway:
         tools_file = platform.state.registered_tools_file
         await Bootstrap(gateway, platform.engine, tools_file, report).run()
     connection = Connection(

@@ -1,5 +1,6 @@
 """The one table between domain errors and gRPC status codes, read both ways."""
 
+import logging
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from podium_kit.rpc.errors import (
 )
 
 R = TypeVar("R")
+log = logging.getLogger(__name__)
 
 ERROR_DOMAIN = "podium"
 DETAILS_KEY = "grpc-status-details-bin"
@@ -112,6 +114,11 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
     """
     code, metadata = error.code(), _metadata(error)
     if "reason" not in metadata and code in LOST:
+        return DependencyAway()
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        # The caller was verified at the door, so the token is ours: one side has keys that the
+        # other does not have yet. That passes, and is no fault of whoever asked.
+        log.warning("a service does not take our internal token: are its keys being changed?")
         return DependencyAway()
     if "reason" not in metadata and code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return CallTooLarge()

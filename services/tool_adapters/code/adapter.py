@@ -14,7 +14,6 @@ from tool_adapters.sandbox import (
     IsolationUnavailable,
     Limits,
     Sandbox,
-    SandboxBroken,
 )
 
 log = logging.getLogger(__name__)
@@ -42,15 +41,15 @@ class CodeAdapter:
         return cls(sandbox)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """What the code printed and the files it made, or why it failed."""
+        """What the code printed and the files it made, or why it failed.
+
+        Raises SandboxBroken and DependencyAway: neither is an answer of the code.
+        """
         assert isinstance(tool.connection, CodeConnection)
         if self._rejection:
             return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._rejection))
         limits = _limits(tool, tool.connection)
-        try:
-            execution = await self._run(call, tool.connection, limits)
-        except SandboxBroken as error:
-            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, f"{error}; try again", True))
+        execution = await self._run(call, tool.connection, limits)
         seconds = Decimal(f"{execution.duration_s:.3f}")
         usage = Usage.of(UsageSource.MEASURED, call=1, second=seconds)
         outcome = execution.failure or Output(execution.output, files=execution.files)

@@ -3,7 +3,7 @@
 import grpc
 
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import DependencyAway, DomainError
 from podium_kit.rpc.status import answered
 from tool_adapters.sandbox.convert import job_to_proto, ran_from_proto
 from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
@@ -19,9 +19,12 @@ class RemoteRunner:
         self._stub = SandboxServiceStub(channel)
 
     async def run(self, job: Job) -> Ran:
+        """Raises SandboxBroken, and DependencyAway while no pod answers."""
         timeout_s = job.limits.wall_time_s + OVERHEAD_S
         try:
             ran = await answered(self._stub.RunCode(job_to_proto(job), timeout=timeout_s))
+        except DependencyAway:
+            raise
         except DomainError as error:
             raise SandboxBroken(f"the sandbox service: {error.message}") from error
         return ran_from_proto(ran)

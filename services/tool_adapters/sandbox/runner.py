@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from podium_kit.rpc.errors import Unavailable
+from podium_kit.rpc.errors import InternalError
 from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits
 
@@ -26,15 +26,18 @@ class Ran:
     state: bytes
 
 
-class SandboxBroken(Unavailable):
-    """A sandbox that does not start or does not report."""
+class SandboxBroken(InternalError):
+    """A sandbox that does not start or does not report: no answer, so the call is made again.
+
+    Not for ever, as while the pods are away: the code itself may be what breaks its sandbox.
+    """
 
 
 class Runner(Protocol):
     """Runs jobs one by one or at once; nothing of one is seen by another."""
 
     async def run(self, job: Job) -> Ran:
-        """Raises SandboxBroken; whatever happens, nothing is left running."""
+        """Raises SandboxBroken and DependencyAway; whatever happens, nothing is left running."""
 
     async def require_isolation(self) -> None:
         """Raises IsolationUnavailable where code cannot be isolated."""

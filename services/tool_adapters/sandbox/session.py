@@ -52,6 +52,9 @@ class Session:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 ready = await session._stdout.readline()
+        except TimeoutError as error:
+            await session.end()
+            raise SandboxBroken("the sandbox did not start in time") from error
         except BaseException:
             await session.end()
             raise

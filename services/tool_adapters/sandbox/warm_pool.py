@@ -59,6 +59,6 @@ class WarmPool:
             await self._prepare()
             while len(self._ready) < self._count:
                 self._ready.append(await self._start(self._sizes))
-        except (SandboxBroken, TimeoutError, OSError) as error:
+        except (SandboxBroken, OSError) as error:
             # The next call starts its own and says what is wrong.
             log.warning("no sandbox could be started ahead: %s", error)

@@ -22,7 +22,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.embedded.temporal import EmbeddedTemporal
-from podium_kit.rpc.errors import FailedPrecondition, Unavailable
+from podium_kit.rpc.errors import FailedPrecondition, Unauthenticated, Unavailable
 from podium_kit.wire import duration_to_proto
 from temporary_files import server_folder
 
@@ -85,6 +85,26 @@ async def test_a_service_that_is_away_is_no_answer_and_no_end(
     assert invocation.observation.content == "calculator says {}"
     ledger = platform.neighbours.ledger
     assert set(ledger.holds) == set(ledger.captured)
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [LEDGER, REGISTRY, INFERENCE, ADAPTERS],
+    ids=["ledger", "registry", "inference", "adapters"],
+)
+async def test_a_service_whose_keys_are_being_changed_is_waited_for(
+    platform: EpisodesPlatform, methods: tuple[str, ...]
+) -> None:
+    stranger = Unauthenticated("the internal token is not valid")
+    outage = platform.tenants.fail(platform.tenant, *methods, error=stranger)
+    async with platform.client() as client:
+        episode = await start(client)
+        await _until(lambda: outage.calls >= 3)
+        outage.end()
+        ended = await finished(client, episode.id)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
+    [invocation] = await _invocations(platform, episode.id)
+    assert invocation.observation.content == "calculator says {}"
 
 
 async def test_a_model_call_that_is_retried_asks_the_ledger_for_the_same(

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -18,11 +20,13 @@ from callers import (
 )
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.failures import FailureKind
+from podium_kit.rpc.errors import DependencyAway, InternalError
 from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.server import running_server
 from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
+from tool_adapters.calls.attempts import Attempts, Progress
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
@@ -30,6 +34,7 @@ from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.config import Settings
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.server import assembled
+from tool_adapters.secret_store import MountedSecrets
 from workspaces_in_memory import workspaces_in_memory
 
 RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
@@ -127,14 +132,32 @@ async def test_the_code_adapter_works_with_it(sandbox: Sandbox) -> None:
     assert result.outcome.content == "42\n"
 
 
-async def test_an_unreachable_service_is_a_transient_failure(service: Service) -> None:
+async def test_while_no_pod_answers_the_call_waits_and_is_no_answer(service: Service) -> None:
     nowhere = client_channel(1, RUNNER, service.keys)
     async with nowhere:
-        sandbox = Sandbox(workspaces_in_memory(), RemoteRunner(nowhere))
-        result = await (await CodeAdapter.start(sandbox)).invoke(make_call("1"), TOOL)
-    assert isinstance(result.outcome, ToolFailure)
-    assert result.outcome.kind is FailureKind.UNAVAILABLE
-    assert result.outcome.retryable
+        adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), RemoteRunner(nowhere)))
+        attempts = Attempts({ToolKind.CODE: adapter}, MountedSecrets(None))
+        with pytest.raises(DependencyAway):
+            await attempts.make(Progress(make_call("1"), TOOL))
+
+
+async def test_a_sandbox_that_is_killed_is_our_fault_and_no_answer(
+    sandbox: Sandbox, own_processes: Processes
+) -> None:
+    attempts = Attempts({ToolKind.CODE: await CodeAdapter.start(sandbox)}, MountedSecrets(None))
+    call = make_call("import time; time.sleep(600)")
+    running = asyncio.create_task(attempts.make(Progress(call, TOOL)))
+    while not own_processes("bwrap"):
+        assert not running.done(), running
+        await asyncio.sleep(0.02)
+    while not running.done():
+        for process in own_processes("bwrap"):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        await asyncio.sleep(0.02)
+    # Of the kind that the episode worker repeats, but not without end.
+    with pytest.raises(InternalError):
+        await running
 
 
 async def test_a_cancelled_call_ends_its_code(sandbox: Sandbox, own_processes: Processes) -> None:
@@ -157,7 +180,7 @@ async def test_a_wrong_state_is_rejected_without_being_opened_here(service: Serv
         request.wall_time.FromSeconds(5)
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await SandboxServiceStub(channel).RunCode(request)
-    assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert error.value.code() is grpc.StatusCode.INTERNAL
 
 
 async def test_limits_are_not_left_open(service: Service) -> None:

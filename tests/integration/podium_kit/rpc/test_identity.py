@@ -17,8 +17,9 @@ from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.rpc.channel import open_channel
-from podium_kit.rpc.errors import Unauthenticated
+from podium_kit.rpc.errors import DependencyAway, Unauthenticated
 from podium_kit.rpc.identity import Scope, acting_as, current_identity, require_scope
+from podium_kit.rpc.status import answered
 
 REQUEST = pb.GetPolicyRequest()
 
@@ -59,6 +60,18 @@ async def test_call_without_a_good_token_never_reaches_the_handler(
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert caught_watching.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert (reached, server.episodes.open_watches) == ([], 0)
+
+
+async def test_a_service_that_does_not_know_our_key_yet_is_away_for_its_callers(
+    server: PoliciesUnderTest,
+) -> None:
+    new_key = make_key_pair().signer()
+    async with (
+        server.serving(who_calls),
+        open_channel(f"127.0.0.1:{server.port}", new_key, make_identity()) as channel,
+    ):
+        with pytest.raises(DependencyAway):
+            await answered(PolicyServiceStub(channel).GetPolicy(REQUEST))
 
 
 async def test_handler_sees_the_caller_of_its_own_call(server: PoliciesUnderTest) -> None:
