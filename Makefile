@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,12 @@ test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with 
 
 chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n
 	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills
+
+chaos-all: setup ## Every fault of every part of a whole platform, while episodes run; SEED=n ROUNDS=n ONLY=victim:fault
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m chaos $(SEED:%=--seed %) $(ROUNDS:%=--rounds %) $(ONLY:%=--only %)
+
+soak: setup ## Random faults and poison for HOURS=n, then what was lost, doubled, left behind or grew; SEED=n
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m chaos.soak $(SEED:%=--seed %) $(HOURS:%=--hours %)
 
 fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each parser
 	for target in $(notdir $(wildcard tests/fuzz/corpus/*)); do \

@@ -23,7 +23,7 @@ from podium_cli.local.services import (
     Surroundings,
     service_processes,
 )
-from podium_cli.local.state import StateFolder
+from podium_cli.local.state import StateFolder, write_private
 from podium_cli.local.supervision import Supervisor
 from podium_cli.local.telemetry import INHERITED
 from podium_kit.bundled_files import bundled_folder
@@ -123,7 +123,7 @@ class LocalPlatform:
             }
             for name, process in self.processes.items()
         }
-        self.state.processes_file.write_text(json.dumps(known))
+        write_private(self.state.processes_file, json.dumps(known))
 
     async def _start(self) -> None:
         self._stack.callback(self.state.release)

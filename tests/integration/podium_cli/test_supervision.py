@@ -17,7 +17,7 @@ WRONG = b'{"error": {"message": "no such price"}}'
 
 
 def sleeper(name: str, program: Path, folder: Path) -> ManagedProcess:
-    argv = [program, "-c", "import time; time.sleep(600)"]
+    argv = [str(program), "-c", "import time; time.sleep(600)"]
     return ManagedProcess(name, argv, log_path=folder / f"{name}.log")
 
 

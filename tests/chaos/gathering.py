@@ -1,0 +1,155 @@
+"""Reads what there is to know of episodes: stream, ledger, episodes, and both outside logs."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from chaos.load import Started
+from chaos.observations import Bill, Call, Charge, Observed, Record
+from chaos.scene import Scene
+from chaos.scripts import ORDER_TOOL
+from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_kit.stream import KafkaSettings
+
+TOPIC = "trajectories.v1"
+STREAM_S = 90.0
+POLL_S = 1.0
+CHARGES = """
+    SELECT episode_id, key, spend + provisional AS amount, quantities::text AS quantities,
+           coalesce(provider_request_id, '') AS request_id
+    FROM entry WHERE kind IN ('capture', 'record') AND episode_id = ANY($1)
+"""
+HOLDS = "SELECT key FROM hold WHERE state = 'open' AND episode_id = ANY($1)"
+COSTS = """
+    SELECT id::text AS id, coalesce(cost, 0) AS cost FROM episodes
+    WHERE id::text = ANY($1) AND stop_reason IS NOT NULL AND unpriced_call_count = 0
+"""
+
+
+async def observed(
+    scene: Scene,
+    started: Sequence[Started],
+    ended: set[str],
+    blocked_starts: int,
+    excused: frozenset[str],
+) -> Observed:
+    """All of it, once every ended episode is on the stream or had its time to get there."""
+    ids = frozenset(one.id for one in started)
+    records = await _streamed(scene, ids, ended)
+    charges = await _rows(scene, "cost_ledger", CHARGES, list(ids))
+    holds = await _rows(scene, "cost_ledger", HOLDS, list(ids))
+    costs = await _rows(scene, "episodes", COSTS, list(ids))
+    return Observed(
+        accepted=ids,
+        ended=frozenset(ended),
+        blocked_starts=blocked_starts,
+        orders={order: one.id for one in started for order in one.task.orders},
+        records=records,
+        charges=[_charge(row) for row in charges],
+        bills=[one for one in _bills(scene.billing_log) if one.episode_id in ids],
+        effects=[json.loads(line) for line in _lines(scene.effects_log)],
+        open_holds=[row["key"] for row in holds],
+        reported={row["id"]: row["cost"] for row in costs},
+        poisoned=frozenset(one.id for one in started if one.task.poison),
+        excused=excused,
+    )
+
+
+async def _streamed(scene: Scene, ids: frozenset[str], ended: set[str]) -> list[Record]:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + STREAM_S
+    while True:
+        records = await asyncio.to_thread(_readable, scene, ids)
+        if ended <= {one.episode_id for one in records} or loop.time() > until:
+            return records
+        await asyncio.sleep(POLL_S)
+
+
+def _readable(scene: Scene, ids: frozenset[str]) -> list[Record]:
+    """Nothing where the broker does not answer yet."""
+    try:
+        return read_stream(scene, ids)
+    except KafkaError:
+        return []
+
+
+def read_stream(scene: Scene, ids: frozenset[str]) -> list[Record]:
+    """Trajectories of those episodes, each as often as it is there."""
+    assert scene.connection is not None
+    kafka = KafkaSettings.model_validate(scene.connection.kafka)
+    consumer = KafkaConsumer(**kafka.arguments(), enable_auto_commit=False)
+    found: list[Record] = []
+    try:
+        numbers = consumer.partitions_for_topic(TOPIC) or set()
+        partitions = [TopicPartition(TOPIC, number) for number in sorted(numbers)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions) if partitions else {}
+        while any(consumer.position(place) < end for place, end in ends.items()):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [one for each in records if (one := _record(each, ids))]
+        return found
+    finally:
+        consumer.close()
+
+
+def _record(raw: Any, ids: frozenset[str]) -> Record | None:
+    message = trajectory_pb2.TrajectoryRecord.FromString(raw.value)
+    seen = message.trajectory
+    if not message.HasField("trajectory") or seen.episode_id not in ids:
+        return None
+    reason = episode_pb2.StopReason.Name(seen.stop_reason).removeprefix("STOP_REASON_")
+    calls = [_call(one) for turn in seen.turns for one in turn.tool_invocations]
+    record_id = dict(raw.headers)["record-id"].decode()
+    cost = Decimal(seen.cost.amount or "0")
+    return Record(record_id, seen.episode_id, reason, cost, tuple(calls))
+
+
+def _call(one: trajectory_pb2.ToolInvocation) -> Call:
+    asked, failure = one.observation.call, ""
+    if one.observation.HasField("failure"):
+        kind = failure_pb2.FailureKind.Name(one.observation.failure.kind)
+        failure = kind.removeprefix("FAILURE_KIND_")
+    arguments = json.loads(asked.arguments_json or "{}")
+    order = arguments.get("order", "") if asked.tool_name == ORDER_TOOL else ""
+    return Call(one.key, asked.tool_name, failure, order)
+
+
+def _charge(row: asyncpg.Record) -> Charge:
+    used = json.loads(row["quantities"] or "{}")
+    tokens = (int(Decimal(used.get("input_fresh", 0))), int(Decimal(used.get("output_text", 0))))
+    return Charge(row["episode_id"], row["key"], row["amount"], row["request_id"], tokens)
+
+
+def _bills(log: Path) -> list[Bill]:
+    """A request with a key is billed once, however often it is repeated."""
+    found = {}
+    for line in _lines(log):
+        one = json.loads(line)
+        if isinstance(one.get("prompt_tokens"), int) and "completion_tokens" in one:
+            tokens = (one["prompt_tokens"], one["completion_tokens"])
+            found[one["id"]] = Bill(one["id"], one["key"], tokens)
+    return list(found.values())
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+async def _rows(scene: Scene, database: str, query: str, ids: list[str]) -> list[asyncpg.Record]:
+    dsn = EmbeddedPostgres(scene.platform.state.path / "postgres").dsn(database)
+    connection = await asyncpg.connect(dsn.replace("+asyncpg", ""))
+    try:
+        rows: list[asyncpg.Record] = await connection.fetch(query, ids)
+        return rows
+    finally:
+        await connection.close()

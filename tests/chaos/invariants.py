@@ -1,0 +1,191 @@
+"""What must hold after a fault, whatever it was."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from chaos.observations import UNKNOWN_EFFECT, Charge, Observed, Record
+
+ANSWERED = "ANSWERED"
+PRICE_OF_A_TOKEN = Decimal("0.2") / 1_000_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Counts for the table, and every violation in words."""
+
+    accepted: int
+    finished: int
+    failed: int
+    lost: int
+    charged_twice: int
+    missing_on_stream: int
+    violations: list[str] = field(default_factory=list)
+    unknown_effects: int = 0
+    """Effectful calls of which nobody knows whether they happened, which is what the model read."""
+    repeats: int = 0
+    """Replies of the model server without a key that reached nobody, so were asked for again."""
+
+
+def checked(seen: Observed) -> Verdict:
+    records = _records_by_episode(seen)
+    sound = seen.accepted - seen.poisoned
+    failed = sorted(
+        f"episode {one.episode_id} ended as {one.stop_reason}"
+        for one in _first(records)
+        if one.episode_id in sound and one.stop_reason != ANSWERED
+    )
+    lost = sorted(f"episode {one} did not end" for one in seen.accepted - seen.ended)
+    twice = [*_charged_twice(seen), *_done_twice(seen)]
+    missing = sorted(f"episode {one} is not on the stream" for one in seen.ended - records.keys())
+    blocked = [f"{seen.blocked_starts} starts were not accepted"] if seen.blocked_starts else []
+    others = [
+        *blocked,
+        *_doubled_records(records),
+        *_wrong_lessons(seen, records),
+        *_effects_missing(seen, records),
+        *_wrong_amounts(seen, records),
+        *_unbilled(seen),
+        *(f"the hold {key} is open" for key in seen.open_holds),
+    ]
+    return Verdict(
+        accepted=len(seen.accepted),
+        finished=len(seen.ended) - len(failed),
+        failed=len(failed),
+        lost=len(lost),
+        charged_twice=len(twice),
+        missing_on_stream=len(missing),
+        violations=[*failed, *lost, *twice, *missing, *others],
+        unknown_effects=sum(
+            call.failure == UNKNOWN_EFFECT for one in _first(records) for call in one.calls
+        ),
+        repeats=_repeats(seen),
+    )
+
+
+def _records_by_episode(seen: Observed) -> dict[str, list[Record]]:
+    found: defaultdict[str, list[Record]] = defaultdict(list)
+    for one in seen.records:
+        if one.episode_id in seen.accepted:
+            found[one.episode_id].append(one)
+    return dict(found)
+
+
+def _first(records: dict[str, list[Record]]) -> list[Record]:
+    return [each[0] for each in records.values()]
+
+
+def _charged_twice(seen: Observed) -> list[str]:
+    """By the key of the call, and by the id of the provider's reply."""
+    keys = Counter(one.key for one in seen.charges)
+    replies = Counter(one.request_id for one in seen.charges if one.request_id)
+    return [
+        *(f"the call {key} is charged {count} times" for key, count in _many(keys)),
+        *(f"the reply {reply} is charged {count} times" for reply, count in _many(replies)),
+    ]
+
+
+def _done_twice(seen: Observed) -> list[str]:
+    done = Counter(order for order in seen.effects if order in seen.orders)
+    return [f"the order {order} is placed {count} times" for order, count in _many(done)]
+
+
+def _many(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted((name, count) for name, count in counts.items() if count > 1)
+
+
+def _doubled_records(records: dict[str, list[Record]]) -> list[str]:
+    """A record may be delivered twice, under the same id; an episode has one."""
+    return [
+        f"episode {episode_id} is on the stream as {len(ids)} records"
+        for episode_id, each in records.items()
+        if len(ids := {one.record_id for one in each}) > 1
+    ]
+
+
+def _wrong_lessons(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
+    """A fault of the platform must be no tool's answer: a model would learn from it."""
+    return [
+        f"the call {call.key} of {call.tool} was answered with {call.failure}"
+        for one in _first(records)
+        if one.episode_id not in seen.poisoned
+        for call in one.calls
+        if call.failure and call.failure != UNKNOWN_EFFECT and call.tool not in seen.excused
+    ]
+
+
+def _effects_missing(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
+    done = set(seen.effects)
+    return [
+        f"the order {call.order} is answered and was not placed"
+        for one in _first(records)
+        for call in one.calls
+        if call.order and not call.failure and call.order not in done
+    ]
+
+
+def _wrong_amounts(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
+    """Ledger, stream and the episode's own row, to the last digit."""
+    posted: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for charge in seen.charges:
+        posted[charge.episode_id] += charge.amount
+    found = []
+    for one in _first(records):
+        if one.cost != posted[one.episode_id]:
+            found.append(
+                f"episode {one.episode_id} costs {one.cost} on the stream and "
+                f"{posted[one.episode_id]} in the ledger"
+            )
+    for episode_id, amount in seen.reported.items():
+        if amount != posted[episode_id]:
+            found.append(
+                f"episode {episode_id} reports {amount}, the ledger has {posted[episode_id]}"
+            )
+    return found
+
+
+def _unbilled(seen: Observed) -> list[str]:
+    """Ledger against the provider's own log: the same replies, tokens and amounts."""
+    bills = {one.request_id: one for one in seen.bills}
+    charged = {one.request_id: one for one in seen.charges if one.request_id}
+    found = [
+        problem
+        for request_id, charge in charged.items()
+        if (problem := _difference(charge, bills.get(request_id), seen))
+    ]
+    owed = {one.request_id for one in seen.bills if one.episode_id in seen.ended - seen.poisoned}
+    found += [f"the reply {one} is billed and not charged" for one in sorted(owed - charged.keys())]
+    return found
+
+
+def _difference(charge: Charge, bill: object, seen: Observed) -> str:
+    if charge.episode_id in seen.poisoned:
+        return ""
+    tokens = getattr(bill, "tokens", None)
+    if tokens is None:
+        return f"the reply {charge.request_id} of {charge.key} is charged and not billed"
+    if tokens != charge.tokens or charge.amount != sum(tokens) * PRICE_OF_A_TOKEN:
+        return f"{charge.key} is charged {charge.amount} for {charge.tokens}, and billed {tokens}"
+    return ""
+
+
+def _repeats(seen: Observed) -> int:
+    charged = {one.request_id for one in seen.charges}
+    return sum(not one.key and one.request_id not in charged for one in seen.bills)
+
+
+def merged(verdicts: Iterable[Verdict]) -> Verdict:
+    """All of them as one."""
+    each = list(verdicts)
+    return Verdict(
+        accepted=sum(one.accepted for one in each),
+        finished=sum(one.finished for one in each),
+        failed=sum(one.failed for one in each),
+        lost=sum(one.lost for one in each),
+        charged_twice=sum(one.charged_twice for one in each),
+        missing_on_stream=sum(one.missing_on_stream for one in each),
+        violations=[line for one in each for line in one.violations],
+        unknown_effects=sum(one.unknown_effects for one in each),
+        repeats=sum(one.repeats for one in each),
+    )

@@ -1,0 +1,87 @@
+"""Episodes as a patient application starts them and waits for them."""
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import uuid_utils
+
+from chaos.scene import TENANTS, Scene
+from chaos.scripts import TOOLS, Task
+
+FINISHED = "EPISODE_STATE_FINISHED"
+BUDGET = {"currency_code": "USD", "amount": "1"}
+TIME_LIMIT = "900s"
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Started:
+    """An episode that the platform accepted."""
+
+    id: str
+    tenant: str
+    task: Task
+
+
+class Load:
+    """Starts episodes for three tenants in turn."""
+
+    def __init__(self, scene: Scene, accept_s: float = 180.0, end_s: float = 300.0) -> None:
+        self._scene = scene
+        self._accept_s, self._end_s = accept_s, end_s
+        self._count = 0
+
+    async def start(self, task: Task) -> Started | None:
+        """The episode once it is accepted; None when that took too long."""
+        tenant = TENANTS[self._count % len(TENANTS)]
+        self._count += 1
+        episode_id = str(uuid.UUID(int=uuid_utils.uuid7().int))
+        spec = {
+            "task": task.text,
+            "tool_names": list(TOOLS),
+            "budget": BUDGET,
+            "time_limit": TIME_LIMIT,
+        }
+        body = {"episode_id": episode_id, "spec": spec}
+        deadline = time.monotonic() + self._accept_s
+        async with self._scene.client(tenant) as client:
+            while time.monotonic() < deadline:
+                reply = await _sent(client, "POST", "/v1/episodes", body)
+                if reply is not None and reply.is_success:
+                    return Started(episode_id, tenant, task)
+                if reply is not None and reply.status_code < 500 and reply.status_code != 429:
+                    raise RuntimeError(f"an episode was rejected: {reply.text}")
+                await asyncio.sleep(POLL_S)
+        return None
+
+    async def ended(self, episodes: list[Started]) -> set[str]:
+        """Ids of those that end in time."""
+        open_ids = {one.id: one.tenant for one in episodes}
+        deadline = time.monotonic() + self._end_s
+        while open_ids and time.monotonic() < deadline:
+            for episode_id, tenant in list(open_ids.items()):
+                if await self._has_ended(tenant, episode_id):
+                    del open_ids[episode_id]
+            await asyncio.sleep(POLL_S)
+        return {one.id for one in episodes} - open_ids.keys()
+
+    async def _has_ended(self, tenant: str, episode_id: str) -> bool:
+        async with self._scene.client(tenant) as client:
+            reply = await _sent(client, "GET", f"/v1/episodes/{episode_id}")
+        if reply is None or not reply.is_success:
+            return False
+        return bool(reply.json()["episode"]["state"] == FINISHED)
+
+
+async def _sent(
+    client: httpx.AsyncClient, method: str, path: str, body: Any = None
+) -> httpx.Response | None:
+    """None when nothing came back: the same request is sent again."""
+    try:
+        return await client.request(method, path, json=body)
+    except httpx.TransportError:
+        return None

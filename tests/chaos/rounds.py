@@ -1,0 +1,64 @@
+"""One round: episodes run, a fault is done and undone, and everything is counted."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chaos.faults import NotPossible, inflict
+from chaos.gathering import observed
+from chaos.invariants import checked
+from chaos.load import Load, Started
+from chaos.pairs import Round
+from chaos.scene import Scene
+from chaos.scripts import TOOLS_OF, Task, working_task
+from chaos.table import Outcome
+
+# So that episodes are in every part of their lives when it happens.
+BEFORE_S = 2.0
+BETWEEN_STARTS_S = 0.4
+
+
+@dataclass
+class Rounds:
+    """Makes rounds on one scene."""
+
+    scene: Scene
+    seed: int
+    episodes: int
+    stall_s: float
+    say: Callable[[str], None]
+    number: int = 0
+
+    async def make(self, one: Round, tasks: list[Task] | None = None) -> Outcome:
+        self.number += 1
+        load = Load(self.scene)
+        given = tasks or [
+            working_task(f"{self.seed}-{self.number}-{count}") for count in range(self.episodes)
+        ]
+        starting = asyncio.create_task(self._started(load, given))
+        await asyncio.sleep(BEFORE_S)
+        self.say(f"{one}: {len(given)} episodes")
+        try:
+            await inflict(self.scene, one, self.stall_s)
+            not_possible = ""
+        except NotPossible as error:
+            not_possible = str(error)
+        over = time.monotonic()
+        started = await starting
+        accepted = [episode for episode in started if episode is not None]
+        ended = await load.ended(accepted)
+        recovery_s = time.monotonic() - over
+        excused = TOOLS_OF.get(one.victim, frozenset())
+        seen = await observed(self.scene, accepted, ended, started.count(None), excused)
+        if not_possible:
+            return Outcome(one, None, recovery_s, not_possible)
+        return Outcome(one, checked(seen), recovery_s)
+
+    async def _started(self, load: Load, tasks: list[Task]) -> list[Started | None]:
+        """One after the other, so that the fault meets starts, too."""
+        running = []
+        for task in tasks:
+            running.append(asyncio.create_task(load.start(task)))
+            await asyncio.sleep(BETWEEN_STARTS_S)
+        return list(await asyncio.gather(*running))

@@ -1,0 +1,113 @@
+"""`python -m chaos.soak`: faults and poison at random for hours, while three tenants run episodes.
+
+The faults are those of `python -m chaos`, in an order that the seed decides; among the episodes are
+tasks whose provider answers nonsense. Prints a row for each fault, and at the end a table and what
+grew. Ends with status 1 when anything was lost, doubled, blocked or left behind.
+"""
+
+import argparse
+import asyncio
+import logging
+import random
+import sys
+import time
+from dataclasses import dataclass, field
+
+from chaos.invariants import Verdict, merged
+from chaos.leaks import MIB, Taken, growth_per_hour, left_behind, orphans, taken
+from chaos.plan import random_rounds
+from chaos.rounds import Rounds
+from chaos.scene import running_scene
+from chaos.scripts import Task, poison_task, working_task
+from chaos.table import Outcome, table
+from podium_cli.local.starting import stopping_on_sigterm
+from temporary_files import server_folder
+
+EPISODES, POISON = 9, 3
+STALLS_S = (2.0, 40.0)
+
+
+@dataclass
+class Soak:
+    """What came of it so far."""
+
+    seed: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    measured: list[Taken] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def sum(self) -> Verdict:
+        return merged(one.verdict for one in self.outcomes if one.verdict)
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.sum.violations or self.left)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="chaos.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hours", type=float, default=2.0, help="0.1 is six minutes")
+    parser.add_argument("--seed", type=int, help="of everything that is at random; one at random")
+    given = parser.parse_args()
+    seed = random.randrange(10**6) if given.seed is None else given.seed
+    logging.basicConfig(level=logging.WARNING, format="  %(message)s")
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    print(f"seed {seed}, {given.hours:g} hours: repeat it with SEED={seed}", flush=True)
+    soak = asyncio.run(soaked(seed, given.hours * 3600))
+    total = soak.sum
+    print(f"\n{table(soak.outcomes)}\n\n{growth_per_hour(soak.measured)}")
+    print(
+        f"seed {seed}: {len(soak.outcomes)} faults, {total.accepted} episodes, {total.finished} "
+        f"finished, {total.unknown_effects} effects that nobody knows of"
+    )
+    print("\n".join([*total.violations, *soak.left]) or "nothing lost, doubled or left behind")
+    sys.exit(1 if soak.is_bad else 0)
+
+
+async def soaked(seed: int, seconds: float) -> Soak:
+    soak, choice, begun = Soak(seed), random.Random(seed), time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - begun:7.1f} s  {text}", flush=True)
+
+    with server_folder("soak") as folder, stopping_on_sigterm():
+        async with running_scene(folder) as scene:
+            soak.measured.append(await taken(scene, time.monotonic() - begun))
+            making = Rounds(scene, seed, EPISODES, 0.0, lambda _: None)
+            for one in random_rounds(seed):
+                if time.monotonic() - begun > seconds:
+                    break
+                making.stall_s = choice.uniform(*STALLS_S)
+                outcome = await making.make(one, _tasks(seed, len(soak.outcomes), choice))
+                soak.outcomes.append(outcome)
+                soak.measured.append(await taken(scene, time.monotonic() - begun))
+                say(_row(outcome, soak.measured[-1], len(soak.outcomes)))
+            soak.left = [*orphans(scene), *left_behind(soak.measured[0], soak.measured[-1])]
+    return soak
+
+
+def _tasks(seed: int, number: int, choice: random.Random) -> list[Task]:
+    names = [f"{seed}-soak-{number}-{count}" for count in range(EPISODES)]
+    tasks = [working_task(name) for name in names[POISON:]]
+    tasks += [poison_task(name, choice) for name in names[:POISON]]
+    choice.shuffle(tasks)
+    return tasks
+
+
+def _row(outcome: Outcome, now: Taken, number: int) -> str:
+    seen = outcome.verdict
+    came = f"not possible: {outcome.not_possible}" if seen is None else f"{seen.finished} finished"
+    lines = [
+        f"{number} {outcome.round}: {came}, {outcome.recovery_s:.1f} s after the fault; "
+        f"{now.memory_bytes // MIB} MiB, {now.disk_bytes // MIB} MiB on disk, "
+        f"{now.processes} processes",
+        *(seen.violations if seen else []),
+    ]
+    return "\n           ".join(lines)
+
+
+if __name__ == "__main__":
+    main()
