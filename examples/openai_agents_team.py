@@ -34,11 +34,13 @@ clerk = Agent(
 
 async def main() -> None:
     question = " ".join(sys.argv[1:]) or "What is the capital of Burkina Faso?"
-    running = Runner.run_streamed(clerk, question)
-    async for event in running.stream_events():
-        if event.type == "run_item_stream_event":
-            print(f"- {event.name}")
-    print(running.final_output)
+    # Closed while there is a loop to close it in.
+    async with client:
+        running = Runner.run_streamed(clerk, question)
+        async for event in running.stream_events():
+            if event.type == "run_item_stream_event":
+                print(f"- {event.name}")
+        print(running.final_output)
 
 
 asyncio.run(main())

@@ -20,6 +20,8 @@ KINDS = {
 INDEX = "batch.kubernetes.io/job-completion-index"
 STEP = re.compile(r"step \d+ of \d+[^\"\n]*")
 TAIL = "200"
+# kubectl itself waits for ever for an API server that takes its connection and says nothing.
+ANSWER_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,16 @@ class TrainingRuns:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        output, errors = await process.communicate(given.encode())
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                output, errors = await process.communicate(given.encode())
+        except TimeoutError as error:
+            process.kill()
+            await process.wait()
+            raise ClusterUnreachable(
+                f"kubectl {arguments[0]}: no answer within {ANSWER_WITHIN_S:g} s",
+                "see that `kubectl version` answers; KUBECONFIG and --context choose the cluster",
+            ) from error
         if process.returncode:
             said = errors.decode(errors="replace").strip()
             raise UserError(

@@ -159,3 +159,13 @@ def test_without_the_trainer_a_run_is_a_job(tmp_path: Path, cluster: Cluster) ->
     assert train("submit", "--cluster").exit_code == 0
     assert train("stop", "podium-training-x1").exit_code == 0
     assert cluster.read("asked")[-1][1:3] == ["jobs.batch", "podium-training-x1"]
+
+
+def test_a_cluster_that_says_nothing_is_not_waited_for_for_ever(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kubectl").write_text("#!/bin/sh\nexec sleep infinity\n")
+    monkeypatch.setattr("podium_cli.cluster.training_runs.ANSWER_WITHIN_S", 0.1)
+    rejected = train("stop")
+    assert rejected.exit_code
+    assert "kubectl get: no answer within 0.1 s" in rejected.stderr
