@@ -96,7 +96,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("kafka.trajectories.maxMessageBytes", 1024, ""),
     ("training.command", [], ""),
     ("training.nodes", 0, ""),
-    ("training.model", "s3://models/policy", ""),
+    ("training.model", "s3://models/policy", "training.model"),
     ("training.config.steps", 0, ""),
     ("training.config.steps", "many", ""),
     ("training.config.processes", 8, "'processes'"),

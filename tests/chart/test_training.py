@@ -1,6 +1,7 @@
 """A run of training starts the processes that its configuration speaks of, with what it names."""
 
 import json
+import re
 from pathlib import Path
 
 import helm_python
@@ -21,7 +22,9 @@ from chart.rendering import (
     rendered,
     switched_on,
 )
+from podium_training.grpo import launch
 from podium_training.grpo.config import RunConfig
+from podium_training.grpo.faults import LASTING, STREAM_ENDED
 
 EVERY_RUN: Json = {"training": {"enabled": True}}
 TWO_NODES: Json = {"training": {"enabled": True, "nodes": 2, "acceleratorsPerNode": 8}}
@@ -138,6 +141,12 @@ def test_the_base_model_comes_from_where_it_is(
     assert bool(pod(objects).get("initContainers")) == model.startswith("hf://")
 
 
+def test_a_bucket_is_a_claim() -> None:
+    for model in ("s3://models/qwen", "gs://models/qwen"):
+        with pytest.raises(helm_python.HelmError, match=f"training.model {model}.*pvc://CLAIM"):
+            render(merged(EVERY_RUN, {"training": {"model": model}}))
+
+
 def test_a_claim_is_named_or_made() -> None:
     def claims(values: Json) -> tuple[list[Json], set[str]]:
         objects = render(merged(EVERY_RUN, values))
@@ -175,6 +184,44 @@ def test_a_killed_run_begins_again(switches: tuple[str, ...]) -> None:
     objects = render(values)
     if switches:
         runtime = of_kind(objects, "TrainingRuntime")[0]["spec"]["template"]["spec"]
-        assert runtime["failurePolicy"] == {"maxRestarts": 5}
+        assert runtime["failurePolicy"]["maxRestarts"] == 5
     else:
         assert run(objects)["spec"]["backoffLimit"] == 10
+
+
+@pytest.mark.parametrize("switches", [(), ("trainer",)], ids=["Job", "TrainJob"])
+def test_a_run_that_would_fail_again_does_not_begin_again(switches: tuple[str, ...]) -> None:
+    objects = render(merged(switched_on(*switches), EVERY_RUN))
+    job = node(objects) if switches else run(objects)["spec"]
+    ends, passes = job["podFailurePolicy"]["rules"]
+    assert ends["action"] == "FailJob"
+    assert set(ends["onExitCodes"]["values"]) == {LASTING, STREAM_ENDED}
+    (container,) = containers(pod(objects))
+    assert ends["onExitCodes"]["containerName"] == container["name"]
+    # What this command ends with is what its processes ended with.
+    assert container["command"][-1] == launch.__name__
+    assert passes["action"] == "Ignore"
+    if switches:
+        (rule,) = failure_policy(objects)["rules"]
+        assert (rule["action"], rule["onJobFailureReasons"]) == ("FailJobSet", ["PodFailurePolicy"])
+        # As JobSet's webhook wants it.
+        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_,:]*", rule["name"])
+
+
+def failure_policy(objects: list[Json]) -> Json:
+    runtime: Json = of_kind(objects, "TrainingRuntime")[0]["spec"]["template"]["spec"]
+    found: Json = runtime["failurePolicy"]
+    return found
+
+
+def test_what_the_trainer_lets_nobody_change_has_another_name() -> None:
+    """An upgrade with other `restarts` would be rejected: failurePolicy is immutable."""
+    found: dict[str, Json] = {}
+    for restarts, memory in ((3, "8Gi"), (3, "9Gi"), (4, "8Gi")):
+        limits: Json = {"limits": {"memory": memory}, "requests": {"memory": memory}}
+        values: Json = {"training": {"enabled": True, "restarts": restarts, "resources": limits}}
+        objects = render(merged(switched_on("trainer"), values))
+        name = of_kind(objects, "TrainingRuntime")[0]["metadata"]["name"]
+        assert run(objects)["spec"]["runtimeRef"]["name"] == name
+        assert found.setdefault(name, failure_policy(objects)) == failure_policy(objects)
+    assert len(found) == 2

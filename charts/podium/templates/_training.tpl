@@ -120,6 +120,25 @@ spec:
     {{- end }}
 {{- end }}
 
+{{/* What would fail again ends the run; who loses its node is not counted. */}}
+{{- define "podium.trainingFailures" -}}
+rules:
+  - action: FailJob
+    onExitCodes: {containerName: node, operator: In, values: [2, 3]}
+  - action: Ignore
+    onPodConditions: [{type: DisruptionTarget, status: "True"}]
+{{- end }}
+
+{{- define "podium.runtimeFailures" -}}
+maxRestarts: {{ .Values.training.restarts }}
+rules: [{name: failsAgain, action: FailJobSet, onJobFailureReasons: [PodFailurePolicy]}]
+{{- end }}
+
+{{/* The Trainer lets nobody change how a runtime fails: another way is another runtime. */}}
+{{- define "podium.runtimeName" -}}
+{{- printf "%s-%s" (include "podium.name" (dict "root" . "name" "training")) (include "podium.runtimeFailures" . | sha256sum | trunc 8) -}}
+{{- end }}
+
 {{/* One run, as `kubectl create -f` takes it. Argument: root. */}}
 {{- define "podium.trainingRun" -}}
 {{- $training := .Values.training }}{{ $of := dict "root" . "name" "training" -}}
@@ -137,7 +156,7 @@ metadata:
 spec:
   suspend: {{ and (not $trainer) .Values.integrations.kueue.enabled }}
   {{- if $trainer }}
-  runtimeRef: {apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: {{ include "podium.name" $of }}}
+  runtimeRef: {apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: {{ include "podium.runtimeName" . }}}
   trainer:
     numNodes: {{ $training.nodes }}
     numProcPerNode: {{ include "podium.trainingProcesses" . }}
@@ -148,6 +167,7 @@ spec:
   parallelism: {{ $training.nodes }}
   # When one is killed the others end, too, and all begin again.
   backoffLimit: {{ mul $training.nodes $training.restarts }}
+  podFailurePolicy: {{- include "podium.trainingFailures" . | nindent 4 }}
   template: {{- include "podium.trainingPod" (dict "root" . "container" "node") | nindent 4 }}
   {{- end }}
 {{- end }}

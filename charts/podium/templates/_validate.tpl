@@ -25,6 +25,9 @@
 {{- if and $values.training.enabled $values.training.config.publish (not $values.inference.adapters.enabled) (not $values.training.config.publish.store) }}
 {{- fail "training.config.publish has no store: enable inference.adapters, whose claim is one, or set training.config.publish.store" }}
 {{- end }}
+{{- if regexMatch "^(s3|gs)://" $values.training.model }}
+{{- fail (printf "training.model %s is in a bucket, which a run does not read: mount it by its CSI driver and name the claim, pvc://CLAIM/FOLDER (docs/adr/0051)" $values.training.model) }}
+{{- end }}
 {{- if and $values.endpoints.temporal.tls.enabled (not $values.endpoints.temporal.tls.secretName) }}
 {{- fail "endpoints.temporal.tls.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt" }}
 {{- end }}

@@ -10,27 +10,30 @@ import sys
 from pathlib import Path
 
 from podium_kit import telemetry
-from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
+from podium_training.grpo.config import RunConfig, read_config
+from podium_training.grpo.faults import LASTING, PASSING, STREAM_ENDED, Fault
 
 NEWEST = 0
 
 
 def main() -> int:
-    """Exit status 0 when all steps are done, 3 when the stream ended before, 2 for a fault.
+    """Exit status 0 when all steps are done, else one of faults.py.
 
     Of a replay: 0 when it gave the same bits, 1 when it gave others, 2 when it cannot be done.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.WARNING)
+    arguments = _parser().parse_args()
+    passing = PASSING if arguments.replay is None else LASTING
     try:
-        arguments = _parser().parse_args()
         config = read_config(arguments.config)
         if arguments.replay is None:
             return _train(config, arguments.skip_lost)
         return _replay(config, arguments.replay)
-    except (InvalidConfig, RuntimeError) as error:
+    # Those of torch among them: another process of the run is gone, memory is used up.
+    except RuntimeError as error:
         sys.stderr.write(f"{error}\n")
-        return 2
+        return LASTING if isinstance(error, Fault) else passing
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +65,7 @@ def _train(config: RunConfig, skip_lost: bool) -> int:
     if config.telemetry and os.environ.get("RANK", "0") == "0":
         shutdown = telemetry.configure("training", config.telemetry)
     try:
-        return 0 if train(config, skip_lost=skip_lost) >= config.steps else 3
+        return 0 if train(config, skip_lost=skip_lost) >= config.steps else STREAM_ENDED
     finally:
         if shutdown:
             shutdown()

@@ -17,6 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from podium_training.grpo.faults import Fault
+
 WEIGHTS, OPTIMIZER, STATE, MANIFEST = (
     "model.safetensors",
     "optimiser.pt",  # Not renamed: checkpoints on disk have it.
@@ -26,7 +28,7 @@ WEIGHTS, OPTIMIZER, STATE, MANIFEST = (
 KEPT = 3
 
 
-class DamagedCheckpoint(RuntimeError):
+class DamagedCheckpoint(Fault):
     """A checkpoint is not what was written."""
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from podium_kit.stream import KafkaSettings
 from podium_kit.telemetry import TelemetrySettings
+from podium_training.grpo.faults import Fault
 
 # As objective/advantages.py and objective/losses.py name them, which import torch.
 AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "gdpo", "solved"]
@@ -21,7 +22,7 @@ OutcomeName = Literal["checks", "feedback"]
 RecomputedName = Literal["gates", "layers"]
 
 
-class InvalidConfig(ValueError):
+class InvalidConfig(Fault):
     """A configuration that cannot be run; the message names every fault."""
 
 

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.data.episodes import Episode, Reason, Rejected
 from podium_training.grpo.data.groups import Group
+from podium_training.grpo.faults import Fault
 from podium_training.grpo.model.forward import Distribution, Scorer
 from podium_training.grpo.model.grammar import (
     BITS,
@@ -63,7 +64,7 @@ class StepResult:
     metrics: dict[str, float]
 
 
-class DriftTooLarge(RuntimeError):
+class DriftTooLarge(Fault):
     """Trainer and server do not mean the same distribution; training on would be noise."""
 
 

@@ -14,6 +14,7 @@ from podium_training.grpo.checkpoints import Checkpoint, kept_steps, latest, loa
 from podium_training.grpo.config import InvalidConfig, RunConfig
 from podium_training.grpo.data.stream import LogCut, LogReader
 from podium_training.grpo.differences import differences
+from podium_training.grpo.faults import Fault
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.process_group import ProcessGroup
 from podium_training.grpo.run import join, make_learner, make_trainer, position_of
@@ -21,7 +22,7 @@ from podium_training.grpo.run import join, make_learner, make_trainer, position_
 TOLD = 5
 
 
-class CannotReplay(RuntimeError):
+class CannotReplay(Fault):
     """What the steps were computed from is not there any more."""
 
 

@@ -38,12 +38,12 @@ def of_two(folder: Path) -> ManagedProcess:
     """The run in a folder, under torchrun."""
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"processes": 2}))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    place = ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
+    place = {"PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": str(free_port())}
     return ManagedProcess(
         "torchrun",
-        [*command, *place, "-m", "podium_training.grpo", path],
+        [sys.executable, "-m", "podium_training.grpo.launch", path],
         log_path=folder / "torchrun.log",
+        env={**os.environ, **place, "PET_NPROC_PER_NODE": "2"},
     )
 
 
@@ -163,7 +163,7 @@ async def test_what_the_first_process_cannot_publish_ends_all_alike(
     ]
     for process in processes:
         process.start()
-    assert await asyncio.gather(*(process.wait() for process in processes)) == [2, 2]
+    assert await asyncio.gather(*(process.wait() for process in processes)) == [1, 1]
     for process in processes:
         assert "the version of step 1 could not be published" in process.log_tail()
     checkpoint = latest(folder / "run" / "checkpoints")
@@ -178,3 +178,16 @@ async def test_a_run_of_another_size_than_was_configured_is_rejected(
     run.start()
     assert await run.wait() == 2
     assert "torchrun started 1" in run.log_tail()
+
+
+async def test_what_would_fail_again_has_a_status_of_its_own_under_torchrun(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = await make_topic(kafka, "processes-ended", make_records(1))
+    make_run(tmp_path / "ended", kafka, topic, STEPS, step=STEP)
+    make_run(tmp_path / "invalid", kafka, topic, STEPS, step=STEP, model=str(tmp_path))
+    for name, status in {"ended": 3, "invalid": 2}.items():
+        run = of_two(tmp_path / name)
+        run.start()
+        assert await run.wait() == status, run.log_tail()
+    assert f"model: {tmp_path} holds no model" in run.log_tail(400)

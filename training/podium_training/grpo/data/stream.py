@@ -16,13 +16,14 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
 from podium_kit.stream import KafkaSettings, end_offsets
+from podium_training.grpo.faults import Fault
 
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 FIX = "restart with --skip-lost to go on without them"
 
 
-class LogCut(RuntimeError):
+class LogCut(Fault):
     """The log does not hold records that are to be read: most often, retention removed them."""
 
 

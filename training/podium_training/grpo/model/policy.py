@@ -18,7 +18,10 @@ def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
     """As the run starts from it, in float32; what is trained requires a gradient.
 
     It stays in evaluation mode: dropout would make another policy of it at every step.
+    Raises InvalidConfig where the folder holds no model.
     """
+    if not (folder / "config.json").is_file():
+        raise InvalidConfig(f"model: {folder} holds no model: there is no config.json in it")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     if lora is None:
         return model.eval()

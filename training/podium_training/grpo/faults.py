@@ -1,0 +1,8 @@
+"""How a run fails, for whoever would start it again."""
+
+LASTING, PASSING, STREAM_ENDED = 2, 1, 3
+"""Exit statuses: the next attempt would meet the same, might not, would wait for records again."""
+
+
+class Fault(RuntimeError):
+    """What the next attempt would meet again: somebody must change something first."""
