@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 
-from cluster.checks import CHECKS, NotSo
+from cluster.checks import CHECKS
+from cluster.finding import NotSo
 from cluster.release import CommandFailed, Release, missing_programs
 
 FAILURES = (NotSo, CommandFailed, subprocess.TimeoutExpired)
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--set", action="append", default=[], help="as helm's, e.g. imageRegistry=..."
     )
+    parser.add_argument("--only", choices=CHECKS, action="append", help="beside the install")
     parser.add_argument("--keep", action="store_true", help="leave the release")
     chosen = parser.parse_args()
     if not os.environ.get("KUBECONFIG"):
@@ -34,19 +36,20 @@ def main() -> int:
     except CommandFailed as error:
         sys.exit(str(error))
     try:
-        failed = _table(release, chosen.keep)
+        failed = _table(release, chosen.only or list(CHECKS), chosen.keep)
     finally:
         if not chosen.keep:
             release.remove()
     return 1 if failed else 0
 
 
-def _table(release: Release, keep: bool) -> int:
+def _table(release: Release, chosen: list[str], keep: bool) -> int:
     """Prints a row for each check; how many failed."""
     began = time.monotonic()
     failed = 0
+    install, uninstall = next(iter(CHECKS)), list(CHECKS)[-1]
     for name, check in CHECKS.items():
-        if keep and name == "uninstall":
+        if name not in (install, *chosen) or (keep and name == uninstall):
             continue
         try:
             mark, found = "ok", check(release)

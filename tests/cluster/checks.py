@@ -1,12 +1,15 @@
 """The rows of the table: each says what holds, or raises with what does not."""
 
-import json
-import re
 import time
 from collections.abc import Callable
-from decimal import Decimal
 
-from cluster.release import Json, Release, run
+from cluster.certificates import renewed
+from cluster.custom_resources import applied
+from cluster.finding import require
+from cluster.pods import CLIENT, program, said
+from cluster.quota import counted
+from cluster.release import Release, run
+from cluster.tasks import first_task
 
 Check = Callable[[Release], str]
 # A pod under the restricted profile that tries one address from inside.
@@ -15,11 +18,14 @@ REACH = (
     "try: socket.create_connection((sys.argv[1], int(sys.argv[2])), 4); print('reached')\n"
     "except OSError as error: print('refused', type(error).__name__)\n"
 )
-LEFT_BY_DESIGN = {"podium-databases", "podium-identity", "podium-api-keys", "podium-postgres-admin"}
-
-
-class NotSo(Exception):
-    """What was found instead."""
+LEFT_BY_DESIGN = {
+    "podium-api-keys",
+    "podium-authority",
+    "podium-bundled",
+    "podium-databases",
+    "podium-identity",
+    "podium-postgres-admin",
+}
 
 
 def installed(release: Release) -> str:
@@ -33,7 +39,7 @@ def admitted(release: Release) -> str:
     rejected = [
         event["message"] for event in release.items("events") if event["reason"] == "FailedCreate"
     ]
-    _require(not rejected, "; ".join(rejected[:3]))
+    require(not rejected, "; ".join(rejected[:3]))
     return f"{len(release.items('pods'))} pods, none rejected"
 
 
@@ -41,19 +47,8 @@ def made(release: Release) -> str:
     """The first printed command ends: databases, keys, prices and tools are made."""
     run("bash", "-c", release.printed_commands()[0])
     log = release.kubectl("logs", "-l", "app.kubernetes.io/component=bootstrap", "--tail=-1")
-    _require("ready" in log.splitlines()[-1], log)
+    require("ready" in log.splitlines()[-1], log)
     return f"{len(log.splitlines()) - 1} lines of what was made"
-
-
-def first_task(release: Release) -> str:
-    """The second printed command answers by the bundled policy, and the answer has a price."""
-    # The answer goes to stdout, the turns and what they cost to stderr.
-    said = run("bash", "-c", f"exec 2>&1; {release.printed_commands()[1]}")
-    _require("Ouagadougou" in said, said)
-    _require("unknown price" not in said, said)
-    cost = re.search(r"\$(\d+\.\d+)", said)
-    _require(cost is not None and Decimal(cost.group(1)) > 0, said)
-    return " ".join(said.split())[-100:]
 
 
 def ready(release: Release) -> str:
@@ -62,8 +57,8 @@ def ready(release: Release) -> str:
     for pod in pods:
         for each in pod["status"].get("containerStatuses", []):
             name = pod["metadata"]["name"]
-            _require(each["ready"], f"{name} is not ready")
-            _require(
+            require(each["ready"], f"{name} is not ready")
+            require(
                 each["restartCount"] == 0, f"{name} was started {each['restartCount']} times again"
             )
     return f"{len(pods)} pods"
@@ -80,51 +75,21 @@ def reach(release: Release) -> str:
     }
     for (who, host, port), expected in tried.items():
         found = _reach(release, who, host, port)
-        _require(found.startswith(expected), f"{who} to {host}:{port}: {found}")
+        require(found.startswith(expected), f"{who} to {host}:{port}: {found}")
     return f"{len(tried)} connections tried"
 
 
 def _reach(release: Release, who: str, host: str, port: int) -> str:
-    gateway: Json = release.items("deployments.apps")[0]["spec"]["template"]["spec"]["containers"][
-        0
-    ]
-    name = f"{who}-{host}-{port}"
-    labels = {"podium.dev/client": "true"} if who == "client" else {}
-    restricted = {
-        "allowPrivilegeEscalation": False,
-        "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {
-        "name": "reach",
-        "image": gateway["image"],
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["python", "-c", REACH, host, str(port)],
-        "securityContext": restricted,
-    }
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
-    }
-    release.kubectl("create", "-f", "-", stdin=json.dumps(body))
-    try:
-        release.kubectl(
-            "wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "--timeout=120s"
-        )
-        return release.kubectl("logs", name).strip()
-    finally:
-        release.kubectl("delete", "pod", name, "--wait=false")
+    name, labels = f"{who}-{host}-{port}", CLIENT if who == "client" else {}
+    with program(release, name, ["python", "-c", REACH, host, str(port)], labels):
+        return said(release, name)
 
 
 def tested(release: Release) -> str:
     """`helm test` passes."""
-    said = release.helm("test")
-    _require(said.count("Succeeded") >= 1 and "Failed" not in said, said)
-    return f"{said.count('Succeeded')} tests"
+    report = release.helm("test")
+    require(report.count("Succeeded") >= 1 and "Failed" not in report, report)
+    return f"{report.count('Succeeded')} tests"
 
 
 def upgraded(release: Release) -> str:
@@ -134,23 +99,20 @@ def upgraded(release: Release) -> str:
     # What would restart has a new template at once.
     time.sleep(5)
     after = {pod["metadata"]["uid"] for pod in release.pods()}
-    _require(before == after, f"{len(after - before)} pods are new")
+    require(before == after, f"{len(after - before)} pods are new")
     return f"{len(after)} pods as before"
 
 
 def uninstalled(release: Release) -> str:
-    """What stays is what data needs: Secrets and the list of bundled tools."""
+    """What stays is what data needs: Secrets, certificates, the list of bundled tools."""
     release.helm("uninstall", "--wait")
     kinds = "deployments,statefulsets,services,jobs,networkpolicies,roles,configmaps,secrets"
     left = {one["metadata"]["name"] for one in release.items(kinds)} - {"kube-root-ca.crt"}
-    unexpected = left - LEFT_BY_DESIGN - {"podium-bundled"}
-    _require(not unexpected, f"left: {', '.join(sorted(unexpected))}")
-    return f"left: {', '.join(sorted(left))}"
-
-
-def _require(holds: bool, found: str) -> None:
-    if not holds:
-        raise NotSo(found)
+    certificates = {name for name in left if name.endswith("-tls")}
+    unexpected = left - LEFT_BY_DESIGN - certificates
+    require(not unexpected, f"left: {', '.join(sorted(unexpected))}")
+    kept = sorted(left - certificates)
+    return f"left: {', '.join(kept)}, {len(certificates)} certificates"
 
 
 CHECKS: dict[str, Check] = {
@@ -161,6 +123,9 @@ CHECKS: dict[str, Check] = {
     "every pod is ready, none restarted": ready,
     "network: who reaches whom": reach,
     "helm test": tested,
+    "mutual TLS, and a certificate renewed": renewed,
     "upgrade with the same values": upgraded,
+    "custom resources": applied,
+    "training: Kueue counts every accelerator": counted,
     "uninstall": uninstalled,
 }

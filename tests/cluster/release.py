@@ -40,6 +40,11 @@ def missing_programs() -> list[str]:
     return [name for name in ("kubectl", "helm") if shutil.which(name) is None]
 
 
+def served(resource: str) -> bool:
+    """Whether the cluster has this CRD."""
+    return bool(run("kubectl", "get", "crd", resource, "--ignore-not-found", "-o", "name").strip())
+
+
 @dataclass
 class Release:
     """`helm` and `kubectl` for one namespace."""
@@ -48,6 +53,8 @@ class Release:
     values: list[str] = field(default_factory=list)
     """What `--set` gets, such as imageRegistry=HOST/PATH."""
     notes: str = ""
+    undo: list[tuple[str, ...]] = field(default_factory=list)
+    """Commands that remove what checks made outside of the namespace."""
 
     def make_namespace(self) -> None:
         """Under the restricted Pod Security Standard."""
@@ -65,6 +72,11 @@ class Release:
 
     def upgrade(self) -> None:
         self.helm("upgrade", *self._chart())
+
+    def template(self, values: dict[str, str], *more: str) -> str:
+        """Manifests with further values."""
+        settings = [word for item in values.items() for word in ("--set", "=".join(item))]
+        return self.helm("template", *self._chart(), *settings, *more)
 
     def _chart(self) -> list[str]:
         values = [word for value in self.values for word in ("--set", value)]
@@ -98,3 +110,5 @@ class Release:
     def remove(self) -> None:
         """Everything, the namespace too."""
         run("kubectl", "delete", "namespace", self.namespace, "--ignore-not-found", "--wait=true")
+        for command in self.undo:
+            run(*command)

@@ -1,0 +1,68 @@
+"""A Tool, a Policy and a PriceList by `kubectl apply`."""
+
+import json
+
+import yaml
+
+from chart.rendering import ROOT
+from cluster.release import Json, Release, run, served
+
+TOOL, SKU, PRICE = "capital-finder", "own/capital-finder", "0.0005"
+VALUES = {
+    "controller.enabled": "true",
+    "controller.keySecret.secretName": "podium-api-keys",
+    "controller.keySecret.key": "tenant",
+}
+
+
+def applied(release: Release) -> str:
+    """They are ready; `kubectl diff` sees no drift; deleted objects go."""
+    if not served("tools.podium.dev"):
+        _install_crds(release)
+    release.values += [f"{key}={value}" for key, value in VALUES.items()]
+    release.upgrade()
+    release.kubectl("rollout", "status", "deployment/podium-controller", "--timeout=180s")
+    objects = json.dumps({"apiVersion": "v1", "kind": "List", "items": _objects()})
+    release.kubectl("apply", "-f", "-", stdin=objects)
+    names = [f"{one['kind'].lower()}/{one['metadata']['name']}" for one in _objects()]
+    release.kubectl("wait", "--for=condition=Ready", *names, "--timeout=120s")
+    # Its status is 1 where something differs.
+    release.kubectl("diff", "-f", "-", stdin=objects)
+    release.kubectl("delete", *names, "--timeout=120s")
+    return f"{', '.join(names)}: ready, without drift, deleted"
+
+
+def _install_crds(release: Release) -> None:
+    """The chart's uninstall keeps them, and so the test removes them by name."""
+    chart = ("podium-crds", "charts/podium-crds", "-n", release.namespace)
+    run("helm", "install", *chart)
+    made = [one["metadata"]["name"] for one in yaml.safe_load_all(run("helm", "template", *chart))]
+    release.undo.append(("kubectl", "delete", "crd", *made))
+
+
+def _objects() -> list[Json]:
+    bundled = yaml.safe_load((ROOT / "bundled/tools/country_facts.yaml").read_text())
+    tool = {
+        "kind": "function",
+        "description": bundled["description"].strip(),
+        "parameters": json.loads(bundled["parametersJsonSchema"]),
+        "connection": bundled["connection"],
+        "sku": SKU,
+        "side_effect": "pure",
+    }
+    components = [{"dimension": "call", "unit_price": PRICE}]
+    prices = [{"sku": SKU, "currency_code": "USD", "components": components}]
+    specs = {
+        ("PriceList", "cluster"): {"prices": prices},
+        ("Tool", TOOL): tool,
+        ("Policy", "cluster-thrifty"): {"preset": "cost-first", "price_ceiling": "0.01 USD"},
+    }
+    return [
+        {
+            "apiVersion": "podium.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        for (kind, name), spec in specs.items()
+    ]
