@@ -50,10 +50,12 @@ def growth_per_hour(found: Sequence[Taken]) -> str:
     """Of memory and disk, from a quarter of the run on: by then everything is warm."""
     steady = found[len(found) // 4 :]
     first, last = steady[0], steady[-1]
-    hours = max(last.at_s - first.at_s, 1.0) / 3600
+    seconds = max(last.at_s - first.at_s, 1.0)
+    hours = seconds / 3600
     memory = (last.memory_bytes - first.memory_bytes) / MIB / hours
     disk = (last.disk_bytes - first.disk_bytes) / MIB / hours
-    return f"memory {memory:+.0f} MiB an hour, disk {disk:+.0f} MiB an hour"
+    over = f"over {seconds / 60:.0f} minutes"
+    return f"memory {memory:+.0f} MiB an hour, disk {disk:+.0f} MiB an hour, {over}"
 
 
 def left_behind(first: Taken, last: Taken) -> list[str]:
