@@ -11,19 +11,21 @@ from typing import Any
 
 from scripts.sdk.comments import comments
 
-from gateway.rest.openapi_schemas import INTEGER, LONG, WELL_KNOWN
 from gateway.server import openapi_document
 
 Schema = dict[str, Any]
 FOREIGN = re.compile(r"/v1/(chat|embeddings|responses|messages)\b")
 REFERENCE = "#/components/schemas/"
-# What the types of the contracts say by themselves; in a client it would be noise.
-WIDTHS = {
-    (name, schema[name])
-    for schema in (INTEGER, LONG, WELL_KNOWN["google.protobuf.Duration"])
-    for name in ("minimum", "maximum", "pattern")
-    if name in schema
+CONTRACTS = "podium."
+# What the platform checks, and says better than a client's generated model would; a newer platform
+# may allow more. Which parameters there are stays.
+BOUNDS = frozenset(("minimum", "maximum", "minLength", "maxLength", "pattern", "required")) | {
+    "minItems",
+    "maxItems",
+    "maxProperties",
+    "propertyNames",
 }
+EMPTY: Schema = {"string": "", "array": []}
 
 
 class NameTaken(ValueError):
@@ -36,6 +38,7 @@ def client_document() -> Schema:
     for path in [path for path in document["paths"] if FOREIGN.match(path)]:
         del document["paths"][path]
     schemas = document["components"]["schemas"]
+    _unbind(document)
     _describe(schemas, comments())
     kept = _reachable([document["paths"], document["components"]["responses"]], schemas)
     document["components"]["schemas"] = {name: schemas[name] for name in sorted(kept)}
@@ -46,6 +49,40 @@ def client_document() -> Schema:
 def short_name(name: str) -> str:
     """Episode for podium.episodes.v1.Episode, ApiKey for ApiKeyResource."""
     return name.rpartition(".")[2].removesuffix("Resource")
+
+
+def _unbind(document: Schema) -> None:
+    """Takes the bounds of the contracts away; bodies of the gateway's own keep theirs."""
+    schemas = document["components"]["schemas"]
+    for name in schemas:
+        if name.startswith(CONTRACTS):
+            schemas[name] = _without_bounds(schemas[name])
+    for path in document["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                if operation["operationId"].endswith("Rest"):
+                    parameter["schema"] = _without_bounds(parameter["schema"], needed=True)
+                    parameter["required"] = parameter["in"] == "path"
+
+
+def _without_bounds(schema: Any, *, needed: bool = False) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: each for key, each in schema.items() if key not in BOUNDS}
+    for inner in ("items", "additionalProperties"):
+        if inner in kept:
+            kept[inner] = _without_bounds(kept[inner])
+    if fields := kept.get("properties"):
+        missing = schema.get("required", ())
+        kept["properties"] = {
+            name: _without_bounds(each, needed=name in missing) for name, each in fields.items()
+        }
+    # What is needed has no default, which a client's models have for every field.
+    is_text = not kept.keys() & {"enum", "example"} and kept.get("format") != "date-time"
+    if needed and is_text and kept.get("type") in EMPTY:
+        number = kept.get("format") == "int64"
+        kept.setdefault("default", "0" if number else EMPTY[kept["type"]])
+    return kept
 
 
 def _describe(schemas: Schema, said: dict[str, str]) -> None:
@@ -93,7 +130,6 @@ def _rename(document: Schema, names: dict[str, str]) -> None:
                 if key == "$ref" and each.startswith(REFERENCE)
                 else renamed(each)
                 for key, each in value.items()
-                if isinstance(each, dict | list) or (key, each) not in WIDTHS
             }
         return [renamed(each) for each in value] if isinstance(value, list) else value
 

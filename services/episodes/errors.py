@@ -92,13 +92,6 @@ class DeadLetterNotFound(NotFound):
         )
 
 
-class TooManyRecords(InvalidArgument):
-    """More records are named than one request may name."""
-
-    def __init__(self, count: int, maximum: int) -> None:
-        super().__init__(f"record_ids has {count} ids; give at most {maximum}, or none for all")
-
-
 class SelfApproval(PermissionDenied):
     """Whoever started an episode wants to approve one of its calls."""
 

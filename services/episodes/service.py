@@ -85,7 +85,7 @@ class Episodes:
         """
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
-        check_request(episode_id, spec, running_limit)
+        check_request(episode_id, spec)
         attachments = checked_attachments(spec.attachments)
         files = Files(tuple(attachments), checked_contents(attachments, attachment_data))
         with telemetry.episode_context(episode_id):

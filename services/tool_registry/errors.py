@@ -42,10 +42,6 @@ class ToolDeprecated(NotFound):
         )
 
 
-class InvalidSelection(InvalidArgument):
-    """Too many past episodes were asked for."""
-
-
 class InvalidActivation(InvalidArgument):
     """A policy cannot have become the default in the past."""
 

@@ -18,7 +18,7 @@ import httpx
 import yaml
 
 from clients.environments import CLIENTS, PROGRAMS, Client, InstallFailed
-from clients.model import MODEL, reply
+from clients.model import MODEL, SEER, reply
 from openai_server import OpenAiServer
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
@@ -81,7 +81,7 @@ async def try_all(clients: Sequence[Client]) -> int:
         try:
             connection = await fill(platform, quiet)
             await register_mcp_tools(connection)
-            await register_embedder(connection, model.base_url)
+            await register_models(connection, model.base_url)
             found = {
                 client.name: missing.get(client.name) or await tried(client, connection)
                 for client in clients
@@ -136,28 +136,29 @@ async def register_mcp_tools(connection: Connection) -> None:
             made.raise_for_status()
 
 
-async def register_embedder(connection: Connection, base_url: str) -> None:
-    """As an administrator does for a model that turns texts into vectors."""
-    model = {
-        "alias": "small",
-        "model": MODEL,
-        "base_url": base_url,
-        "api": "LLM_API_OPENAI_EMBEDDINGS",
-    }
-    spec = {
-        "name": "embedder",
-        "kind": "TOOL_KIND_LLM",
-        "description": "Turns texts into vectors.",
-        "side_effect": "SIDE_EFFECT_PURE",
-        "parameters_json_schema": '{"type": "object"}',
-        "connection": {"llm": {"role": "LLM_ROLE_EMBEDDER", "models": [model]}},
-    }
+async def register_models(connection: Connection, base_url: str) -> None:
+    """As an administrator does: one that turns texts into vectors, and one that sees."""
+    embedder = {"role": "LLM_ROLE_EMBEDDER"}, {"api": "LLM_API_OPENAI_EMBEDDINGS"}
+    seer = {"role": "LLM_ROLE_GENERALIST"}, {"takes": ["MEDIA_KIND_IMAGE"]}
     headers = {"authorization": f"Bearer {connection.admin_key}"}
     async with httpx.AsyncClient(
         base_url=connection.gateway_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
     ) as http:
-        made = await http.post("/v1/tools", json={"spec": spec, "shared": True})
-        made.raise_for_status()
+        for name, description, (llm, changes) in (
+            ("embedder", "Turns texts into vectors.", embedder),
+            (SEER, "Says what is on a picture.", seer),
+        ):
+            model = {"alias": "small", "model": MODEL, "api": "LLM_API_OPENAI_CHAT", **changes}
+            spec = {
+                "name": name,
+                "kind": "TOOL_KIND_LLM",
+                "description": description,
+                "side_effect": "SIDE_EFFECT_PURE",
+                "parameters_json_schema": '{"type": "object"}',
+                "connection": {"llm": {**llm, "models": [{**model, "base_url": base_url}]}},
+            }
+            made = await http.post("/v1/tools", json={"spec": spec, "shared": True})
+            made.raise_for_status()
 
 
 async def tried(client: Client, connection: Connection) -> Results:

@@ -1,14 +1,27 @@
 """The model behind the platform: a real HTTP server that decides by what its prompt asks for."""
 
+import base64
 import json
 import re
+import struct
 from collections.abc import Mapping
 from typing import Any
 
-from clients.programs.features import ANSWER, PLACE, SLOW_QUESTION, TOOL_ANSWER, TOOL_QUESTION
+from clients.programs.features import (
+    ANSWER,
+    IMAGE_ANSWER,
+    IMAGE_QUESTION,
+    IMAGE_SEEN,
+    PLACE,
+    SLOW_QUESTION,
+    TOOL_ANSWER,
+    TOOL_QUESTION,
+)
 from openai_server import Reply
 
 MODEL = "scripted-model"
+# The tool whose model takes images.
+SEER = "seer"
 # Longer than a client waits.
 SLOWLY_S = 300.0
 MUST_CALL = re.compile(r"Call (.+) now\.")
@@ -24,8 +37,12 @@ def decide(body: Mapping[str, Any]) -> dict[str, Any]:
         return {"tool": names[-1], "arguments": PLACE}
     if TOOL_QUESTION in asked and "-3 degrees" not in asked:
         return weather()
+    if IMAGE_QUESTION in asked and IMAGE_SEEN not in asked:
+        return {"tool": SEER, "arguments": {}}
     if "fits this schema" in asked:
         return {"answer": PLACE}
+    if IMAGE_QUESTION in asked:
+        return {"answer": IMAGE_ANSWER}
     return {"answer": TOOL_ANSWER if TOOL_QUESTION in asked else ANSWER}
 
 
@@ -33,6 +50,18 @@ def weather() -> dict[str, Any]:
     return {"tool": "get_weather", "arguments": {"city": "Oslo"}}
 
 
+def described(parts: list[Mapping[str, Any]]) -> str:
+    """What is to be seen on the picture among the parts of a message."""
+    [url] = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    kind, _, written = url.partition(";base64,")
+    # In a PNG the width and height follow its signature and the name of its first chunk.
+    width, height = struct.unpack(">II", base64.b64decode(written)[16:24])
+    return f"a {kind.removeprefix('data:image/').upper()} of {width} x {height} pixels"
+
+
 def reply(body: Mapping[str, Any]) -> Reply:
-    slow = SLOW_QUESTION in body["messages"][-1]["content"]
+    content = body["messages"][-1]["content"]
+    if isinstance(content, list):
+        return Reply(described(content))
+    slow = SLOW_QUESTION in content
     return Reply(json.dumps(decide(body)), delay_s=SLOWLY_S if slow else 0.0)

@@ -1,4 +1,4 @@
-"""What happens around every RPC: identity, access, texts, deadline, errors mapped to status.
+"""What happens around every RPC: identity, access, bounds of fields, deadline, errors as status.
 
 This is the one place that knows gRPC status codes and the one broad `except`: a lost
 connection or a timeout of something the service needs is Unavailable, any other unknown error
@@ -15,6 +15,7 @@ import grpc
 
 from podium_kit.rpc.access import require_access
 from podium_kit.rpc.allowed_clients import require_allowed
+from podium_kit.rpc.bounds import require_bounds
 from podium_kit.rpc.errors import (
     DeadlineExceeded,
     DependencyAway,
@@ -54,6 +55,7 @@ class GuardInterceptor(AroundCalls):
                 require_access(method)
                 if not takes_any_characters(method):
                     require_no_nul(request)
+                require_bounds(request)
                 async with _deadline(context):
                     yield
         except DomainError as error:

@@ -13,8 +13,6 @@ from cost_ledger.prices.specs import PriceKey, PriceSpec, StoredVersion, place
 from cost_ledger.spend.models import CALLS_OF
 from podium_kit.money import Money
 
-SPECS_MAX = 1000
-
 
 @dataclass(slots=True)
 class SimulatedCost:
@@ -49,8 +47,6 @@ class OtherPrices:
     def __init__(self, specs: Sequence[PriceSpec], now: datetime) -> None:
         if not specs:
             raise InvalidSimulation("specs is empty; give the prices to simulate")
-        if len(specs) > SPECS_MAX:
-            raise InvalidSimulation(f"{len(specs)} specs; simulate at most {SPECS_MAX} at once")
         self._histories = _histories(specs, now)
 
     def simulate(self, entries: Iterable[Entry]) -> list[SimulatedCost]:

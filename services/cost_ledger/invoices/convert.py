@@ -16,7 +16,6 @@ from podium_kit.money import Money
 from podium_kit.rpc.pages import encode_page_token
 from podium_kit.wire import money_from_proto, timestamp_from_proto, timestamp_to_proto
 
-LINES_MAX = 2000
 STATE_TO_WIRE = {
     state: audit_pb2.MatchState.Value(f"MATCH_STATE_{state.name}") for state in MatchState
 }
@@ -31,8 +30,6 @@ def invoice_from_proto(message: audit_pb2.Invoice) -> Invoice:
 
 def lines_from_proto(message: pb.AddInvoiceLinesRequest) -> list[InvoiceLine]:
     """The lines at their positions. Raises InvalidInvoice, InvalidMoney."""
-    if len(message.lines) > LINES_MAX:
-        raise InvalidInvoice(f"{len(message.lines)} lines; add at most {LINES_MAX} at once")
     return [
         _line_from_proto(line, position)
         for position, line in enumerate(message.lines, start=message.first_position)

@@ -20,7 +20,6 @@ UNIT_PRICE_PLACES_MAX = 18
 PER_PLACES_MAX = 12
 UNIT_PRICE_MAX = Decimal(10) ** 12
 PER_MAX = Decimal(10) ** 15
-COMPONENTS_MAX = 200
 # Wide enough that a quotient is never mistaken for a tie: products have at most 60 digits.
 EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN)
 QUANTUM = Decimal(1).scaleb(-12)
@@ -118,8 +117,6 @@ def check_components(sku: str, components: tuple[PriceComponent, ...]) -> None:
     """Raises InvalidPrice unless every prompt at every time has one price per dimension."""
     if not components:
         raise InvalidPrice(f"{sku} has no component; what is free has unit_price 0")
-    if len(components) > COMPONENTS_MAX:
-        raise InvalidPrice(f"{sku} has more than {COMPONENTS_MAX} components")
     for dimension in {entry.dimension for entry in components}:
         mine = [entry for entry in components if entry.dimension is dimension]
         _check_bands(f"{dimension.value} of {sku}", [each for each in mine if not each.hours])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 
-from cost_ledger.errors import ForeignPrice, InvalidPrice
+from cost_ledger.errors import ForeignPrice
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import Placement, PriceSpec
 from cost_ledger.prices.store import PriceStore
@@ -16,7 +16,6 @@ from podium_kit.rpc.identity import Scope, current_identity
 # How late a price published through another replica may take effect here.
 CACHE_LIFETIME_S = 2.0
 CACHE_SIZE_MAX = 20_000
-BATCH_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,6 @@ class PriceBook:
 
     async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
         """Adds price versions, all or none. Raises PriceOverlap, PriceNotFound."""
-        _check_count(len(specs), "prices")
         placements = await self._store.create(specs, validate_only)
         self._cache.clear()
         return placements
@@ -54,9 +52,6 @@ class PriceBook:
 
         Raises NoSuchPrice, PriceUsed, ForeignPrice.
         """
-        _check_count(len(ids), "ids")
-        if not ids:
-            raise InvalidPrice("ids is empty; name the prices to delete")
         caller = current_identity()
         if not caller.may(Scope.PLATFORM_ADMIN):
             for version in await self._deletion.find(tenants, ids):
@@ -81,7 +76,6 @@ class PriceBook:
         self, tenant: str, skus: list[str], asked: PriceQuestion
     ) -> dict[str, PriceVersion]:
         """What SKUs cost; a SKU without a known price is left out."""
-        _check_count(len(skus), "SKUs")
         keys = {(tenant, sku) for sku in skus}
         if asked.known_at:
             histories = await self._store.histories(keys, asked.known_at)
@@ -119,8 +113,3 @@ class PriceBook:
         if revision == self._revision:
             self._cache |= found
         return found
-
-
-def _check_count(count: int, what: str) -> None:
-    if count > BATCH_MAX:
-        raise InvalidPrice(f"{count} {what}; send at most {BATCH_MAX} at once")

@@ -9,7 +9,6 @@ from cost_ledger.models import EntryKind
 from podium_kit.metering import Quantity
 from podium_kit.money import Money
 
-GROUPS_MAX = 3
 DAY = timedelta(days=1)
 # Calls that an entry of a kind adds to a sum: a correction is the opposite of a whole line,
 # so it takes its call and its quantities away; an adjustment changes an amount alone.
@@ -69,8 +68,6 @@ class Report:
     all_tenants: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.group_by) > GROUPS_MAX:
-            raise InvalidReport(f"group_by has {len(self.group_by)} dimensions; at most 3")
         if len(set(self.group_by)) != len(self.group_by):
             raise InvalidReport("group_by names a dimension twice")
         if self.start_time and self.end_time and self.end_time < self.start_time:

@@ -6,18 +6,21 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from episodes.admission import TASK_BYTES_MAX
 from episodes.charges.purchases import timeout_s
 from episodes.keys import StepKind, child_episode_id, effect_key
 from episodes.running_episode import RunningEpisode
 from episodes.workflows.payloads import ChildCall
+from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.bounds import bounds_of
 from podium_kit.schema_problems import problems
 
 DEFAULT_MAX_DEPTH = 2
 TASK_ARGUMENT = "task"
+# No more than an episode may be given.
+TASK_BYTES_MAX = bounds_of(episode_pb2.EpisodeSpec.DESCRIPTOR.fields_by_name["task"]).max_bytes
 SCHEMAS_KEPT = 1024
 
 

@@ -6,7 +6,7 @@ import grpc
 
 from episodes.dead_letters.models import DeadLetter
 from episodes.dead_letters.store import NEWEST, DeadLetterStore
-from episodes.errors import DeadLetterNotFound, TooManyRecords
+from episodes.errors import DeadLetterNotFound
 from podium.episodes.v1 import dead_letter_service_pb2 as pb
 from podium.episodes.v1.dead_letter_service_pb2_grpc import DeadLetterServiceServicer
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
@@ -14,8 +14,6 @@ from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 from podium_kit.wire import timestamp_to_proto
 
 Context = grpc.aio.ServicerContext[Any, Any]
-
-RECORDS_MAX = 500
 
 
 class DeadLettersServicer(DeadLetterServiceServicer):
@@ -40,8 +38,6 @@ class DeadLettersServicer(DeadLetterServiceServicer):
         self, request: pb.RedriveDeadLettersRequest, context: Context
     ) -> pb.RedriveDeadLettersResponse:
         tenant, record_ids = _tenant(request.all_tenants), list(request.record_ids)
-        if len(record_ids) > RECORDS_MAX:
-            raise TooManyRecords(len(record_ids), RECORDS_MAX)
         if unknown := set(record_ids) - await self._store.known(tenant, record_ids):
             raise DeadLetterNotFound(min(unknown))
         return pb.RedriveDeadLettersResponse(count=await self._store.redrive(tenant, record_ids))

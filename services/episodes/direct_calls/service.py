@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from episodes.admission import HISTORY_MESSAGES_MAX, SPEC_BYTES_MAX
+from episodes.admission import SPEC_BYTES_MAX
 from episodes.attachments.checks import (
     checked_attachments,
     checked_contents,
@@ -36,7 +36,6 @@ from podium_kit.rpc.errors import FailedPrecondition
 from podium_kit.rpc.identity import current_identity
 from podium_kit.wire import money_from_proto
 
-ROLES = ("system", "user", "assistant")
 # The registry's reason for a tool that the policy does not let in.
 TOOL_REJECTED = "TOOL_REJECTED"
 WAIT_S = 30.0
@@ -57,7 +56,7 @@ class DirectCalls:
         self, call_id: str, spec: pb.DirectCallSpec, attachment_data: Sequence[bytes] = ()
     ) -> StoredCall:
         """Starts a call, or returns the one that the same request started before."""
-        _check(call_id, spec)
+        _check(spec)
         attachments = checked_attachments(spec.attachments)
         files = Files(tuple(attachments), checked_contents(attachments, attachment_data))
         with telemetry.episode_context(call_id):
@@ -205,19 +204,9 @@ def _is_id(call_id: str) -> bool:
     return parsed.version == 7 and str(parsed) == call_id
 
 
-def _check(call_id: str, spec: pb.DirectCallSpec) -> None:
-    """Raises InvalidDirectCall, InvalidMoney."""
-    if not _is_id(call_id):
-        raise InvalidDirectCall(f"call_id {call_id[:100]!r} is not a lower-case UUIDv7 (RFC 9562)")
-    if not spec.tool_name:
-        raise InvalidDirectCall("tool_name is empty; name a tool")
-    if len(spec.messages) > HISTORY_MESSAGES_MAX:
-        raise InvalidDirectCall(f"over {HISTORY_MESSAGES_MAX} messages; keep the last ones")
-    if unknown := [each.role for each in spec.messages if each.role not in ROLES]:
-        raise InvalidDirectCall(f"role {unknown[0][:40]!r} is none of {', '.join(ROLES)}")
+def _check(spec: pb.DirectCallSpec) -> None:
+    """What the contract's bounds do not say. Raises InvalidDirectCall, InvalidMoney."""
     if spec.ByteSize() > SPEC_BYTES_MAX:
         raise InvalidDirectCall(f"the call is longer than {SPEC_BYTES_MAX // 1024} KiB")
-    if spec.sampling.max_tokens < 0:
-        raise InvalidDirectCall("sampling.max_tokens is negative; 0 means the tool's most")
     if spec.HasField("budget") and money_from_proto(spec.budget).amount <= 0:
         raise InvalidDirectCall("the budget must be above zero; leave it out for no limit")

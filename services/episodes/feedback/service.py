@@ -12,8 +12,6 @@ from episodes.models import OutboxRecord, StoredEpisode
 from episodes.stream.records import feedback_record
 
 FEEDBACK_MAX = 50
-ID_CHARACTERS_MAX = LABEL_CHARACTERS_MAX = 64
-COMMENT_CHARACTERS_MAX = 2_000
 
 
 class FeedbackGiving:
@@ -54,12 +52,3 @@ def _record(episode: StoredEpisode, feedback: Feedback) -> OutboxRecord:
 def _check(feedback: Feedback) -> None:
     if feedback.score is None and not feedback.label and not feedback.comment:
         raise InvalidFeedback("score", "is missing; give a score, a label or a comment")
-    if feedback.score is not None and not 0 <= feedback.score <= 1:
-        raise InvalidFeedback("score", f"must be from 0 to 1, not {feedback.score:g}")
-    for name, value, maximum in (
-        ("id", feedback.id, ID_CHARACTERS_MAX),
-        ("label", feedback.label, LABEL_CHARACTERS_MAX),
-        ("comment", feedback.comment, COMMENT_CHARACTERS_MAX),
-    ):
-        if len(value) > maximum:
-            raise InvalidFeedback(name, f"has {len(value)} characters; give at most {maximum}")

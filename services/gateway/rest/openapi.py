@@ -1,19 +1,22 @@
 """The OpenAPI document: FastAPI's routes, and the table's from the contract's descriptors."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from gateway.error_responses import FAULT, HTTP_OF
 from gateway.rest.messages import method_of
-from gateway.rest.openapi_schemas import MessageSchemas, Schema
+from gateway.rest.openapi_bounds import Schema
+from gateway.rest.openapi_schemas import MessageSchemas
 from gateway.rest.routes import ROUTES, Route
 from gateway.rest.transcoding import JSON_LINES, WITH_BODY
+from podium_kit.rpc.bounds import bounds_of
 
 PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 # Those of domain errors, and what is answered before there is one: a body that is too slow or too
@@ -48,7 +51,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     spec = get_openapi(
         title="Podium", version=app.version, description=app.description, routes=app.routes
     )
-    schemas = MessageSchemas()
+    schemas = MessageSchemas(list(_fields_in_paths()))
     for route in ROUTES:
         spec["paths"].setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     components = spec.setdefault("components", {})
@@ -105,6 +108,12 @@ def _operation(route: Route, schemas: MessageSchemas) -> Schema:
     return operation
 
 
+def _fields_in_paths() -> Iterator[FieldDescriptor]:
+    for route in ROUTES:
+        fields = method_of(route).input_type.fields_by_name
+        yield from (fields[name] for name in PATH_PARAMETER.findall(route.path))
+
+
 def _parameters(route: Route, request: Descriptor, schemas: MessageSchemas) -> list[Schema]:
     in_path = PATH_PARAMETER.findall(route.path)
     places = dict.fromkeys(in_path, "path")
@@ -114,8 +123,8 @@ def _parameters(route: Route, request: Descriptor, schemas: MessageSchemas) -> l
         {
             "name": name,
             "in": place,
-            "required": place == "path",
-            "schema": schemas.field(request.fields_by_name[name]),
+            "required": place == "path" or bounds_of(request.fields_by_name[name]).required,
+            "schema": schemas.field(request.fields_by_name[name], in_path=place == "path"),
         }
         for name, place in places.items()
     ]

@@ -1,10 +1,13 @@
-"""JSON Schemas of protobuf messages, from their descriptors."""
+"""JSON Schemas of protobuf messages, from their descriptors and the bounds of their fields."""
 
+from collections.abc import Collection
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-Schema = dict[str, Any]
+from gateway.rest.openapi_bounds import Schema, bounded, bounded_entries, bounded_list
+from podium_kit.rpc.bounds import bounds_of
+
 F = FieldDescriptor
 INTEGER: Schema = {
     "type": "integer",
@@ -40,8 +43,10 @@ WELL_KNOWN: dict[str, Schema] = {
 class MessageSchemas:
     """Collects the schema of every message that is referred to, under its full name."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_paths: Collection[FieldDescriptor] = ()) -> None:
+        """`in_paths` are the fields that no body has to hold, because the path does."""
         self.components: dict[str, Schema] = {}
+        self._in_paths = {each.full_name for each in in_paths}
 
     def wrapped(self, message: Descriptor, name: str) -> Schema:
         """Of what a field of the message holds."""
@@ -55,19 +60,25 @@ class MessageSchemas:
             schema: Schema = {"type": "object"}
             self.components[message.full_name] = schema
             schema["properties"] = {each.name: self.field(each) for each in message.fields}
+            if needed := [each.name for each in message.fields if self._is_needed(each)]:
+                schema["required"] = needed
         return {"$ref": f"#/components/schemas/{message.full_name}"}
 
-    def field(self, field: FieldDescriptor) -> Schema:
-        message = field.message_type
+    def field(self, field: FieldDescriptor, *, in_path: bool = False) -> Schema:
+        """`in_path` says that it is the parameter of a path, which is never empty."""
+        message, bounds = field.message_type, bounds_of(field)
         if message is not None and message.GetOptions().map_entry:
-            value = message.fields_by_name["value"]
-            entries = self._single(value)
-            return {"type": "object", "additionalProperties": entries, "default": {}}
+            return bounded_entries(self._single(message.fields_by_name["value"]), bounds)
         if field.is_repeated:
-            return {"type": "array", "items": self._single(field), "default": []}
-        if field.has_presence or field.enum_type is not None:
-            return self._single(field)
-        return {**self._single(field), "default": _default(field)}
+            return bounded_list(self._single(field), bounds)
+        needed = in_path or self._is_needed(field)
+        single = bounded(self._single(field), bounds, needed=needed)
+        if field.has_presence or field.enum_type is not None or needed:
+            return single
+        return {**single, "default": _default(field)}
+
+    def _is_needed(self, field: FieldDescriptor) -> bool:
+        return bounds_of(field).required and field.full_name not in self._in_paths
 
     def _single(self, field: FieldDescriptor) -> Schema:
         if field.message_type is not None:

@@ -98,8 +98,9 @@ class Transcoder:
     async def _events(self, request: Request) -> StreamingResponse:
         """The watch as server-sent events; Last-Event-ID resumes it without a gap."""
         episode_id = request.path_params["episode_id"]
-        given = request.headers.get("last-event-id") or request.query_params.get("after_sequence")
-        after_sequence = _sequence(given or "0")
+        resumed = request.headers.get("last-event-id")
+        given = resumed or request.query_params.get("after_sequence")
+        after_sequence = _sequence(given or "0", "Last-Event-ID" if resumed else "after_sequence")
         # Asked first, so that an unknown episode is a 404 and not a broken stream.
         await self.episodes.check_exists(episode_id)
         events = self._watch(episode_id, after_sequence)
@@ -136,11 +137,11 @@ async def _json_lines(first: Message, rest: AsyncIterator[Message]) -> AsyncIter
         yield json.dumps(error_body(error)).encode() + b"\n"
 
 
-def _sequence(given: str) -> int:
+def _sequence(given: str, param: str) -> int:
     if not SEQUENCE.fullmatch(given):
         raise MalformedRequest(
             f"{given[:40]!r} is not the id of an event; send the last id you saw",
-            param="Last-Event-ID",
+            param=param,
         )
     return int(given)
 

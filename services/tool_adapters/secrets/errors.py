@@ -1,6 +1,6 @@
 """What can be wrong with secrets."""
 
-from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound
+from podium_kit.rpc.errors import FailedPrecondition, NotFound
 
 
 class SecretNotFound(NotFound):
@@ -8,10 +8,6 @@ class SecretNotFound(NotFound):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no secret {name}", param="name")
-
-
-class InvalidSecret(InvalidArgument):
-    """A name, value or host that cannot be stored."""
 
 
 class TooManySecrets(FailedPrecondition):

@@ -30,8 +30,7 @@ class Secrets:
     keys: MasterKeys
 
     async def put(self, secret: NewSecret) -> SecretInfo:
-        """Raises InvalidSecret, TooManySecrets, NoMasterKey."""
-        secret.check()
+        """Raises TooManySecrets, NoMasterKey."""
         sealed = await seal(self.keys, secret.owner, secret.name, secret.value)
         return await self.table.put(secret, sealed)
 

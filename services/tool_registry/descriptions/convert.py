@@ -17,12 +17,7 @@ STATE_TO_WIRE = {
 
 
 def wanted_from_proto(request: pb.ProposeDescriptionRequest) -> Wanted:
-    """What to describe. Raises InvalidArgument."""
-    for field in ("tool_name", "writer_tool"):
-        if not getattr(request, field):
-            raise InvalidArgument(f"{field} is unset")
-    if request.sample_size < 0:
-        raise InvalidArgument("sample_size is negative; 0 means 10")
+    """What to describe."""
     return Wanted(
         checked_id(request.id),
         request.tool_name,

@@ -10,7 +10,6 @@ from podium_kit.rpc.errors import FailedPrecondition
 from tool_registry.models import Preferences
 
 EPISODES_DEFAULT = 200
-EPISODES_MAX = 2000
 
 
 class EpisodesNotConfigured(FailedPrecondition):

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tool_registry.errors import InvalidSelection
 from tool_registry.facts.measurements import Clock
 from tool_registry.history.adherence_report import AdherenceReport, PolicyScores
 from tool_registry.history.dry_run import DryRun, dry_run
 from tool_registry.history.past_episodes import (
     EPISODES_DEFAULT,
-    EPISODES_MAX,
     PastCall,
     PastEpisode,
     PastEpisodes,
@@ -33,9 +31,7 @@ class PolicyHistory:
     clock: Clock
 
     def selection(self, since: datetime | None, limit: int, policy: str) -> Selection:
-        """What to look at, defaults filled in. Raises InvalidSelection."""
-        if not 0 <= limit <= EPISODES_MAX:
-            raise InvalidSelection(f"limit is {limit}; give 1 to {EPISODES_MAX}")
+        """What to look at, defaults filled in."""
         policies = frozenset({policy} if policy else ())
         return Selection(since or self.clock() - WINDOW, limit or EPISODES_DEFAULT, policies)
 

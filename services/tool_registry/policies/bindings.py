@@ -8,7 +8,6 @@ from tool_registry.models import Binding
 from tool_registry.policies.store_bindings import BindingStore
 
 KINDS = ("role", "team", "user", "key")
-NAME_CHARACTERS_MAX = 128
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,7 @@ def _check(principal: str) -> None:
     if kind not in KINDS:
         kinds = ", ".join(f"{one}:" for one in KINDS)
         raise InvalidBinding(f"principal {principal!r} must begin with one of {kinds}")
-    if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
-        raise InvalidBinding(
-            f"principal: after {kind}: follow 1 to {NAME_CHARACTERS_MAX} printable characters"
-        )
+    if not name.isprintable():
+        raise InvalidBinding(f"principal: after {kind}: follow printable characters")
     if kind == "role" and name not in list(Role):
         raise InvalidBinding(f"principal: there is no role {name}; there are {', '.join(Role)}")

@@ -1,7 +1,5 @@
 """Policies on the wire, and back."""
 
-import re
-
 from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
 from tool_registry.errors import InvalidPolicy
@@ -24,8 +22,6 @@ from tool_registry.policies.presets import (
 )
 
 BALANCED = PRESETS[DEFAULT_POLICY]
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-INSTRUCTION_CHARACTERS_MAX = 2000
 RULE_TO_WIRE = {
     rule: policy_pb2.UnknownPriceRule.Value(f"UNKNOWN_PRICE_RULE_{rule.name}")
     for rule in UnknownPriceRule
@@ -148,12 +144,6 @@ def unknown_price_to_proto(rule: UnknownPriceRule) -> policy_pb2.UnknownPriceRul
 
 
 def _check(spec: policy_pb2.PolicySpec) -> None:
-    if not NAME.fullmatch(spec.name):
-        raise InvalidPolicy(
-            f"name {spec.name!r} must start with a letter and hold at most 64 of a-z 0-9 _ -"
-        )
-    if len(spec.instruction) > INSTRUCTION_CHARACTERS_MAX:
-        raise InvalidPolicy(f"the instruction is over {INSTRUCTION_CHARACTERS_MAX} characters")
     rule = policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
     if spec.unknown_price == rule and not spec.HasField("price_ceiling"):
         raise InvalidPolicy("unknown prices are admitted at the ceiling, but there is no ceiling")
@@ -189,9 +179,6 @@ def _preferences(spec: policy_pb2.PolicySpec, preset: str) -> Preferences:
 def _check_weights(preferences: Preferences) -> None:
     weights = {"outcome": preferences.outcome, "compute": preferences.compute}
     weights |= {"latency": preferences.latency, **preferences.tools}
-    for name, weight in weights.items():
-        if not 0 <= weight <= 1:
-            raise InvalidPolicy(f"the weight of {name} is {weight:g}; weights are in [0, 1]")
     if not any(weights.values()):
         raise InvalidPolicy("every weight is 0, so no episode is better than another; set outcome")
 

@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podium_kit.rpc.errors import DomainError, InvalidArgument
+from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_registry.models import PLATFORM, ToolSpec
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.service import digest_of
 from tool_registry.tools.store_batch import BatchOutcome, NewTool, ToolBatchStore
 
-SPECS_MAX = 500
 NAMED_BEFORE = "another spec of this request has the name; give each tool a name of its own"
 
 # A spec, or what is wrong with the message it came in.
@@ -27,14 +26,10 @@ class ToolBatches:
     async def register(
         self, specs: Sequence[Read], shared: bool, validate_only: bool
     ) -> list[BatchOutcome]:
-        """One for each spec. Raises InvalidArgument, PermissionDenied."""
+        """One for each spec. Raises PermissionDenied."""
         identity = current_identity()
         if shared:
             require_scope(Scope.PLATFORM_ADMIN)
-        if len(specs) > SPECS_MAX:
-            raise InvalidArgument(
-                f"{len(specs)} specs; register at most {SPECS_MAX} at once", param="specs"
-            )
         # Schemas take milliseconds each: others are served meanwhile.
         checked = await asyncio.to_thread(_checked, specs, shared)
         good = [each for each in checked if isinstance(each, NewTool)]

@@ -1,6 +1,7 @@
 """Tools on the wire, and back."""
 
 from podium.registry.v1 import tool_pb2
+from podium_kit.rpc.bounds import require_bounds
 from podium_kit.wire import duration_from_proto, timestamp_to_proto
 from podium_kit.wire.attachment import KIND_FROM_WIRE as KIND_OF_MEDIA
 from tool_registry.errors import InvalidTool
@@ -12,7 +13,6 @@ from tool_registry.models import (
     ToolVersion,
 )
 from tool_registry.tools.convert_connections import check_connection
-from tool_registry.tools.convert_limits import check_limits
 
 DEFAULT_TIMEOUT_S = 30.0
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
@@ -32,14 +32,15 @@ def kind_from_proto(number: int) -> ToolKind:
 
 
 def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
-    """A spec to register. Raises InvalidTool.
+    """A spec to register. Raises OutOfBounds, InvalidTool.
 
     What is stored is not checked again: a rule of today must not hide a tool of yesterday.
     """
+    # Not every spec came as a request of its own, which was checked at the door.
+    require_bounds(spec)
     if spec.side_effect not in SIDE_EFFECTS:
         raise InvalidTool("side_effect is unset; retries depend on it")
     check_connection(spec)
-    check_limits(spec)
     return _spec_from_proto(spec)
 
 

@@ -20,7 +20,6 @@ from a2a.types.a2a_pb2 import (
     SendMessageRequest,
     TaskState,
 )
-from a2a.utils.errors import A2AError
 
 VERSIONS = ("1.0", "0.3")
 
@@ -84,17 +83,18 @@ def stream() -> None:
         features.check(asyncio.run(streamed(version)), done)
 
 
-async def pictured(version: str) -> None:
+async def pictured(version: str) -> str:
     asking = message(features.IMAGE_QUESTION)
     picture = Part(raw=base64.b64decode(features.PIXEL), media_type="image/png")
     asking.message.parts.append(picture)
     async with client(version) as agent:
-        _ = [event async for event in agent.send_message(asking)]
+        [reply] = [event async for event in agent.send_message(asking)]
+        [artifact] = reply.task.artifacts
+        return artifact.parts[0].text
 
 
 def images() -> None:
-    with features.images_are_rejected(A2AError):
-        asyncio.run(pictured("1.0"))
+    features.check(asyncio.run(pictured("1.0")), features.IMAGE_ANSWER)
 
 
 async def cancelled(version: str, question: str) -> str:

@@ -37,8 +37,8 @@ def structured() -> None:
 
 def images() -> None:
     picture = instructor.Image.from_base64(features.PICTURE)
-    with features.images_are_rejected(InstructorRetryException):
-        ask(instructor.Mode.TOOLS, question=[features.IMAGE_QUESTION, picture])
+    found = ask(instructor.Mode.JSON_SCHEMA, question=[features.IMAGE_QUESTION, picture])
+    features.check(found.model_dump(), features.PLACE)
 
 
 def cancel() -> None:

@@ -62,8 +62,7 @@ def images() -> None:
         {"type": "text", "text": features.IMAGE_QUESTION},
         {"type": "image", "base64": features.PIXEL, "mime_type": "image/png"},
     ]
-    with features.images_are_rejected(openai.BadRequestError):
-        model().invoke([HumanMessage(parts)])
+    features.check(model().invoke([HumanMessage(parts)]).content, features.IMAGE_ANSWER)
 
 
 def cancel() -> None:

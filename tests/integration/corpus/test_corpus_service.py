@@ -243,7 +243,7 @@ async def test_corpora_are_listed_page_by_page(client: Client) -> None:
     ("documents", "words"),
     [
         ([make_document(content=" ")], "is empty"),
-        ([make_document(id="")], "document id"),
+        ([make_document(id="")], "id is empty"),
         ([make_document(media_type="image/png")], "text/markdown"),
         ([make_document(content="a\0b")], "NUL"),
         ([make_document(), make_document()], "appears 2 times"),

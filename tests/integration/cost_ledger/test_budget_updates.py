@@ -164,7 +164,7 @@ async def test_a_budget_is_created_again_with_what_it_was_created_with(admin: Cl
         (change("hard_limit"), "hard_limit is unset"),
         (change(), "update_mask is unset; name what changes"),
         (change("window"), "update_mask names 'window'"),
-        (change(hard_limit=usd("2"), version=-1), "version is negative"),
+        (change(hard_limit=usd("2"), version=-1), "version is -1"),
     ],
 )
 async def test_a_change_that_cannot_be_enforced_is_rejected_and_changes_nothing(

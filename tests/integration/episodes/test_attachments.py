@@ -159,12 +159,12 @@ def described(**changes: Any) -> attachment_pb2.AttachedFile:
 @pytest.mark.parametrize(
     ("request_of", "words"),
     [
-        (lambda: starting(*[RED] * 21), "21 attachments are more than 20"),
+        (lambda: starting(*[RED] * 21), "attachments holds 21; give at most 20"),
         (lambda: starting(RED, RED), "two attachments have one placeholder"),
-        (lambda: starting(described(placeholder="")), "placeholder must have 1 to 300"),
-        (lambda: starting(described(media_type="text/html")), "media_type is none of image/png"),
-        (lambda: starting(described(digest="ff")), "digest is no SHA-256"),
-        (lambda: starting(described(size_bytes=0)), "size_bytes is 0"),
+        (lambda: starting(described(placeholder="")), "placeholder is empty"),
+        (lambda: starting(described(media_type="text/html")), "give one of image/png"),
+        (lambda: starting(described(digest="ff")), "give a SHA-256"),
+        (lambda: starting(described(size_bytes=0)), "size_bytes is unset"),
         (lambda: starting(described(size_bytes=21 << 20), data=[]), "over 20 MiB together"),
         (lambda: starting(described(media_type="image/gif")), "bytes of image/png, and its"),
         (lambda: starting(RED, data=[b"else"]), "attachment_data[0] is of no attachment"),

@@ -151,8 +151,8 @@ async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatf
     [
         ({"messages": []}, "the last message is empty"),
         ({"tool_name": ""}, "tool_name is empty"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "role 'tool' is none of"),
-        ({"sampling": {"max_tokens": -1}}, "sampling.max_tokens is negative"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "role is 'tool'; give system"),
+        ({"sampling": {"max_tokens": -1}}, "sampling.max_tokens is -1"),
         ({"budget": {"currency_code": "USD", "amount": "0"}}, "the budget must be above zero"),
         ({"arguments_json": "{}"}, "there are messages and arguments_json"),
         ({"messages": [], "arguments_json": "{"}, "arguments_json is not JSON"),

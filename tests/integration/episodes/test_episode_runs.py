@@ -306,9 +306,9 @@ async def test_a_page_ends_before_it_holds_too_many_bytes(platform: EpisodesPlat
         ({"task": "x", "turn_limit": -1}, "turn_limit is -1"),
         ({"task": "x", "model": "gpt-9"}, "no orchestrator model gpt-9"),
         ({"task": "x", "budget": {"currency_code": "USD", "amount": "-1"}}, "above zero"),
-        ({"task": "x", "budget": {"currency_code": "USD", "amount": "1e3"}}, "not a decimal"),
+        ({"task": "x", "budget": {"currency_code": "USD", "amount": "1e3"}}, "give a decimal"),
         ({"task": "x", "group": {"size": 2}}, "needs group.id"),
-        ({"task": "x", "history": [{}] * 1_001}, "keep the last 1000"),
+        ({"task": "x", "history": [{}] * 1_001}, "holds 1001; give at most 1000"),
         ({"task": "x", "tool_names": ["x" * 1_100_000]}, "longer than 1024 KiB"),
     ],
 )

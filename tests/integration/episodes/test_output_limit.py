@@ -100,7 +100,7 @@ async def test_the_first_prompt_is_counted_and_no_episode_is_started(
     async with platform.client() as client:
         counted = await client.CountPromptTokens(pb.CountPromptTokensRequest(spec=spec))
         listed = await client.ListEpisodes(pb.ListEpisodesRequest())
-        with pytest.raises(grpc.aio.AioRpcError, match="the task is empty"):
+        with pytest.raises(grpc.aio.AioRpcError, match="spec is unset"):
             await client.CountPromptTokens(pb.CountPromptTokensRequest())
         await finished(client, (await start(client, budget=budget)).id)
     assert counted.token_count == len(spec.task)

@@ -192,12 +192,12 @@ async def test_webhooks_are_a_tenants_own(platform: EpisodesPlatform) -> None:
 
 async def test_bad_requests_name_field_and_fix(platform: EpisodesPlatform) -> None:
     cases = (
-        (hook("Bad Id"), "id must be"),
-        (hook(url="ftp://example.org"), "url must be"),
+        (hook("Bad Id"), "id is 'Bad Id'; give"),
+        (hook(url="ftp://example.org"), "url is .* give an http or https URL"),
         (hook(url="https://user:word@example.org"), "url must be"),
         (hook(url=f"https://example.org/{'x' * 2_000}"), "at most 2000"),
         (hook(event_types=[0]), "event_types holds"),
-        (pb.PutWebhookRequest(id="a", url=URL), "secret.name must name"),
+        (pb.PutWebhookRequest(id="a", url=URL), "secret is unset"),
     )
     async with webhooks(platform) as stub:
         for request, words in cases:

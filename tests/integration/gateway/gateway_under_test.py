@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,16 @@ from podium_kit.rpc.settings import ServerSettings
 EPISODES, REGISTRY = "podium.episodes.v1", "podium.registry.v1"
 LEDGER, ADAPTERS, MODELS = "podium.ledger.v1", "podium.adapters.v1", "podium.orchestrator.v1"
 EVERYTHING = (Scope.TENANT_ADMIN,)
+# Services that `neighbours` and `scripted_episodes` answer for.
+SERVED = {
+    f"{EPISODES}.EpisodeService",
+    f"{REGISTRY}.ToolRegistryService",
+    f"{REGISTRY}.PolicyService",
+    f"{LEDGER}.CostLedgerService",
+    f"{LEDGER}.PriceBookService",
+    f"{LEDGER}.BudgetService",
+    f"{ADAPTERS}.CorpusService",
+}
 TARGETS = (
     "episodes_target",
     "tool_registry_target",
@@ -96,13 +106,15 @@ class GatewayUnderTest:
 
 @asynccontextmanager
 async def run_gateway(
-    database_url: str, folder: Path, **settings: object
+    database_url: str, folder: Path, others: Sequence[Service] = (), /, **settings: object
 ) -> AsyncIterator[GatewayUnderTest]:
+    """`others` are served besides those of `neighbours`."""
     pair = make_key_pair("gateway")
     # The stubs call a servicer abstract until it has every RPC; gRPC itself answers
     # UNIMPLEMENTED for those it lacks.
     episodes, tools = ScriptedEpisodes(), Tools()  # type: ignore[abstract]
-    async with running_server(*_upstream(pair, folder, episodes, tools), {}) as port:
+    server, services = _upstream(pair, folder, episodes, tools)
+    async with running_server(server, [*services, *others], {}) as port:
         given = _settings(database_url, pair, folder, port, **settings)
         draining = asyncio.Event()
         async with application(given, draining) as app, _served(app, given, draining) as url:

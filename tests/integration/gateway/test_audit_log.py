@@ -11,7 +11,16 @@ from integration.gateway.gateway_under_test import GatewayUnderTest
 from podium_kit.rpc.access import access_of
 from podium_kit.rpc.identity import Scope
 
-TOOL: dict[str, Any] = {"spec": {"name": "weather", "description": "before"}}
+TOOL: dict[str, Any] = {
+    "spec": {
+        "name": "weather",
+        "description": "before",
+        "kind": "TOOL_KIND_FUNCTION",
+        "connection": {"function": {"function": "weather"}},
+        "parameters_json_schema": '{"type": "object"}',
+        "side_effect": "SIDE_EFFECT_PURE",
+    }
+}
 
 
 async def entries(gateway: GatewayUnderTest, key: str = "", **query: Any) -> list[dict[str, Any]]:
@@ -62,7 +71,7 @@ async def test_trying_and_reading_leave_no_entry(gateway: GatewayUnderTest) -> N
 
 async def test_secrets_of_a_request_are_not_kept(gateway: GatewayUnderTest) -> None:
     literal = f"sk-{'a' * 40}"
-    tool = {"name": "w", "description": f"send {gateway.key}", "tags": [literal]}
+    tool = {**TOOL["spec"], "name": "w", "description": f"send {gateway.key}", "tags": [literal]}
     async with gateway.http() as http:
         created = await http.post("/v1/api-keys", json={"subject": "r", "roles": ["developer"]})
         assert (await http.post("/v1/tools", json={"spec": tool})).is_success

@@ -15,6 +15,8 @@ CALCULATOR = {
     "spec": {
         "name": "calculator",
         "kind": "TOOL_KIND_FUNCTION",
+        "description": "Evaluates arithmetic.",
+        "connection": {"function": {"function": "calculator"}},
         "parametersJsonSchema": '{"type": "object"}',
         "side_effect": "SIDE_EFFECT_PURE",
     }
@@ -57,12 +59,14 @@ async def test_a_program_and_its_environment_are_no_part_of_a_request(
 async def test_what_is_unset_has_no_word(gateway: GatewayUnderTest) -> None:
     async with gateway.http() as http:
         document = await http.get("/openapi.json")
-        await http.post("/v1/tools", json={"spec": {**CALCULATOR["spec"], "side_effect": None}})
-        spec = (await http.get("/v1/tools/calculator")).json()["tool"]["spec"]
+        url = {"method": "GET", "url_template": "https://api.example/x"}
+        spec = {**CALCULATOR["spec"], "connection": {"http": url}}
+        await http.post("/v1/tools", json={"spec": spec})
+        kept = (await http.get("/v1/tools/calculator")).json()["tool"]["spec"]
     assert "TOOL_KIND_FUNCTION" in document.text
     assert "_UNSPECIFIED" not in document.text
-    assert spec["kind"] == "TOOL_KIND_FUNCTION"
-    assert "side_effect" not in spec
+    assert kept["kind"] == "TOOL_KIND_FUNCTION"
+    assert "body_encoding" not in kept["connection"]["http"]
 
 
 async def test_validate_only_stores_nothing(gateway: GatewayUnderTest) -> None:

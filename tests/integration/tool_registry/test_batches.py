@@ -61,7 +61,7 @@ async def test_wrong_ones_are_left_out_with_their_reason(registry: RunningRegist
     problems = [each.problem for each in found]
     assert not problems[0]
     assert not problems[5]
-    assert "must start with a letter" in problems[1]
+    assert "give a letter, then at most 63" in problems[1]
     assert "kind is unset" in problems[2]
     assert "is a tool of the platform" in problems[3]
     assert "a name of its own" in problems[4]

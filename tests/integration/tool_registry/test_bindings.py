@@ -131,7 +131,7 @@ async def test_who_cannot_bind_and_what_cannot_be_bound(registry: RunningRegistr
     zoe = registry.as_("zeta")
     dan = developer(registry)
     for caller, policy, principal, code, words in (
-        (ada, "no-mail", "search", "INVALID_ARGUMENT", "must begin with one of role:"),
+        (ada, "no-mail", "search", "INVALID_ARGUMENT", "give role:, team:"),
         (ada, "no-mail", "role:boss", "INVALID_ARGUMENT", "there is no role boss"),
         (ada, "no-mail", "team:", "INVALID_ARGUMENT", "printable"),
         (ada, "none", "team:search", "NOT_FOUND", "no policy none"),

@@ -40,8 +40,8 @@ async def test_what_could_not_be_called_is_rejected_at_registration(
         {"type": "object", "properties": {"task": {"type": "integer"}}, "required": ["task"]}
     )
     for spec, why in (
-        (make_podium_spec(max_depth=1), "give 2 to 8"),
-        (make_podium_spec(max_depth=9), "give 2 to 8"),
+        (make_podium_spec(max_depth=1), "give 2 or more"),
+        (make_podium_spec(max_depth=9), "give 0 to 8"),
         (priced, "has its own prices"),
         (taskless, "make it a required string"),
         (untyped, "make it a required string"),

@@ -109,10 +109,10 @@ async def test_approval_marks_the_tools_it_selects(registry: RunningRegistry) ->
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"name": "No Spaces"}, "name 'No Spaces'"),
-        ({"preferences": policy_pb2.PreferenceVector(outcome=1.5)}, "weight of outcome"),
-        ({"preferences": policy_pb2.PreferenceVector(latency=float("nan"))}, "weight of latency"),
-        ({"preferences": policy_pb2.PreferenceVector(tools={"x": -0.1})}, "weight of x"),
+        ({"name": "No Spaces"}, "name is 'No Spaces'"),
+        ({"preferences": policy_pb2.PreferenceVector(outcome=1.5)}, "outcome is 1.5"),
+        ({"preferences": policy_pb2.PreferenceVector(latency=float("nan"))}, "latency is nan"),
+        ({"preferences": policy_pb2.PreferenceVector(tools={"x": -0.1})}, "is -0.1; give 0 to 1"),
         ({"allow": policy_pb2.ToolSelector()}, "allow is set and names nothing"),
         ({"unknown_price": policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING}, "no ceiling"),
         ({"latency_ceiling": seconds(-1)}, "latency_ceiling"),
@@ -122,7 +122,7 @@ async def test_approval_marks_the_tools_it_selects(registry: RunningRegistry) ->
         ),
         (
             {"price_ceiling": money_pb2.Money(currency_code="USD", amount="free")},
-            "not a decimal",
+            "give a decimal",
         ),
     ],
 )

@@ -80,9 +80,12 @@ async def test_every_tool_is_offered_where_there_is_room(registry: RunningRegist
     ("spec", "problem"),
     [
         (make_spec("find_tools"), "the platform's own tool is named find_tools"),
-        (make_spec(example_tasks=["?"] * 21), "21 example_tasks; give at most 20"),
-        (make_spec(example_tasks=["ok", " "]), "example_tasks[1] must hold 1 to 300 characters"),
-        (make_spec(example_tasks=["x" * 301]), "example_tasks[0] must hold 1 to 300 characters"),
+        (make_spec(example_tasks=["?"] * 21), "example_tasks holds 21; give at most 20"),
+        (make_spec(example_tasks=["ok", " "]), "example_tasks[1] is blank"),
+        (
+            make_spec(example_tasks=["x" * 301]),
+            "example_tasks[0] has 301 characters",
+        ),
         (make_spec(kind=9), "it is offered, not registered"),
     ],
 )

@@ -200,19 +200,19 @@ async def test_writing_needs_the_scope(registry: RunningRegistry) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (make_spec("Bad Name"), "name 'Bad Name'"),
+        (make_spec("Bad Name"), "name is 'Bad Name'"),
         (make_spec(description=" "), "no description"),
         (make_spec(kind=tool_pb2.TOOL_KIND_UNSPECIFIED), "kind is unset"),
         (make_spec(side_effect=tool_pb2.SIDE_EFFECT_UNSPECIFIED), "side_effect is unset"),
         (make_spec(kind=tool_pb2.TOOL_KIND_CODE), "kind is code but the connection is function"),
-        (make_llm_spec(), "names no model"),
+        (make_llm_spec(), "models is empty"),
         (make_llm_spec(make_model("a"), make_model("a")), "different, non-empty aliases"),
         (make_llm_spec(make_model("a"), sku="llm/all"), "sku is set"),
         (make_llm_spec(make_model("a", base_url="ftp://host")), "models[0].base_url"),
         (make_llm_spec(make_model("a", base_url="http://u:p@host/v1")), "holds credentials"),
         (make_llm_spec(make_model("a", api=tool_pb2.LLM_API_UNSPECIFIED)), "models[0].api"),
-        (make_llm_spec(make_model("a", modelled_latency=DAY)), "give at most 3600 s"),
-        (make_llm_spec(make_model("a", modelled_latency=-DAY)), "give at most 3600 s"),
+        (make_llm_spec(make_model("a", modelled_latency=DAY)), "give 0 to 3600 s"),
+        (make_llm_spec(make_model("a", modelled_latency=-DAY)), "give 0 to 3600 s"),
     ],
 )
 async def test_a_spec_that_cannot_work_is_rejected_with_its_cause(

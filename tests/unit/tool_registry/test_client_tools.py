@@ -40,16 +40,12 @@ def test_one_hides_a_registered_tool_of_its_name() -> None:
 @pytest.mark.parametrize(
     ("offered", "problem"),
     [
-        ([{"name": "get weather"}], r"client_tools\[0\].name is 'get weather'; it must hold"),
-        ([{"name": "a" * 65}], r"client_tools\[0\].name"),
         ([{"name": "find_tools"}], "the platform's own tool is named find_tools"),
         ([{"name": "a"}, {"name": "a"}], "client_tools names a twice"),
-        ([{"name": "a", "description": "d" * 20_001}], r"\[0\].description is over 20000"),
         (
             [{"name": "a"}, {"name": "b", "parameters_json_schema": '{"type": "array"}'}],
             r"client_tools\[1\].parameters_json_schema at \$.type: the root must",
         ),
-        ([{"name": f"t{n}"} for n in range(129)], "client_tools holds 129; give at most 128"),
     ],
 )
 def test_what_cannot_be_called_is_rejected(offered: list[dict[str, str]], problem: str) -> None:

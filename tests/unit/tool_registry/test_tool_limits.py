@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from podium.registry.v1 import tool_pb2
-from tool_registry.errors import InvalidTool
+from podium_kit.rpc.bounds import OutOfBounds
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 
@@ -45,7 +45,7 @@ def register(memory_bytes: int = 0, **limits: Any) -> None:
 def test_a_limit_beyond_the_platforms_is_rejected_with_what_to_give(
     limits: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(InvalidTool, match=f"^{field} is .*; give 0 to "):
+    with pytest.raises(OutOfBounds, match=f"^{field} is .*; give 0 to "):
         register(**limits)
 
 

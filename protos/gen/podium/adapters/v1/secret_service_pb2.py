@@ -24,19 +24,30 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'podium/adapters/v1/secret_service.proto\x12\x12podium.adapters.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\"{\n\x06Secret\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12/\n\x0bupdate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nupdated_by\x18\x04 \x01(\t\x12\r\n\x05hosts\x18\x05 \x03(\t\"4\n\x10PutSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tB\x03\x80\x01\x01\"?\n\x11PutSecretResponse\x12*\n\x06secret\x18\x01 \x01(\x0b\x32\x1a.podium.adapters.v1.Secret\";\n\x12ListSecretsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"[\n\x13ListSecretsResponse\x12+\n\x07secrets\x18\x01 \x03(\x0b\x32\x1a.podium.adapters.v1.Secret\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13\x44\x65leteSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14\x44\x65leteSecretResponse\"G\n\x14PutUserSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tB\x03\x80\x01\x01\x12\r\n\x05hosts\x18\x03 \x03(\t\"C\n\x15PutUserSecretResponse\x12*\n\x06secret\x18\x01 \x01(\x0b\x32\x1a.podium.adapters.v1.Secret\"?\n\x16ListUserSecretsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"_\n\x17ListUserSecretsResponse\x12+\n\x07secrets\x18\x01 \x03(\x0b\x32\x1a.podium.adapters.v1.Secret\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\'\n\x17\x44\x65leteUserSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteUserSecretResponse2\xe9\x05\n\rSecretService\x12n\n\tPutSecret\x12$.podium.adapters.v1.PutSecretRequest\x1a%.podium.adapters.v1.PutSecretResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12o\n\x0bListSecrets\x12&.podium.adapters.v1.ListSecretsRequest\x1a\'.podium.adapters.v1.ListSecretsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12w\n\x0c\x44\x65leteSecret\x12\'.podium.adapters.v1.DeleteSecretRequest\x1a(.podium.adapters.v1.DeleteSecretResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12z\n\rPutUserSecret\x12(.podium.adapters.v1.PutUserSecretRequest\x1a).podium.adapters.v1.PutUserSecretResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12|\n\x0fListUserSecrets\x12*.podium.adapters.v1.ListUserSecretsRequest\x1a+.podium.adapters.v1.ListUserSecretsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x83\x01\n\x10\x44\x65leteUserSecret\x12+.podium.adapters.v1.DeleteUserSecretRequest\x1a,.podium.adapters.v1.DeleteUserSecretResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'podium/adapters/v1/secret_service.proto\x12\x12podium.adapters.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\"{\n\x06Secret\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12/\n\x0bupdate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nupdated_by\x18\x04 \x01(\t\x12\r\n\x05hosts\x18\x05 \x03(\t\"\xc4\x01\n\x10PutSecretRequest\x12\x91\x01\n\x04name\x18\x01 \x01(\tB\x82\x01\xfa\xbb\x18~\x08\x01 @2+[A-Za-z0-9][A-Za-z0-9.-]*(_[A-Za-z0-9.-]+)*:Ka name of A-Z a-z 0-9 . - and single _, which begins with a letter or digit\x12\x1c\n\x05value\x18\x02 \x01(\tB\r\x80\x01\x01\xfa\xbb\x18\x06\x08\x01(\x80\x80\x01\"?\n\x11PutSecretResponse\x12*\n\x06secret\x18\x01 \x01(\x0b\x32\x1a.podium.adapters.v1.Secret\"J\n\x12ListSecretsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"[\n\x13ListSecretsResponse\x12+\n\x07secrets\x18\x01 \x03(\x0b\x32\x1a.podium.adapters.v1.Secret\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13\x44\x65leteSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14\x44\x65leteSecretResponse\"\xa3\x02\n\x14PutUserSecretRequest\x12\x91\x01\n\x04name\x18\x01 \x01(\tB\x82\x01\xfa\xbb\x18~\x08\x01 @2+[A-Za-z0-9][A-Za-z0-9.-]*(_[A-Za-z0-9.-]+)*:Ka name of A-Z a-z 0-9 . - and single _, which begins with a letter or digit\x12\x1c\n\x05value\x18\x02 \x01(\tB\r\x80\x01\x01\xfa\xbb\x18\x06\x08\x01(\x80\x80\x01\x12Y\n\x05hosts\x18\x03 \x03(\tBJ\xfa\xbb\x18\x46\x08\x01@\x14J@2\x12[a-z0-9.:-]{1,253}:*a host in lower case, without port or path\"C\n\x15PutUserSecretResponse\x12*\n\x06secret\x18\x01 \x01(\x0b\x32\x1a.podium.adapters.v1.Secret\"N\n\x16ListUserSecretsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"_\n\x17ListUserSecretsResponse\x12+\n\x07secrets\x18\x01 \x03(\x0b\x32\x1a.podium.adapters.v1.Secret\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\'\n\x17\x44\x65leteUserSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteUserSecretResponse2\xe9\x05\n\rSecretService\x12n\n\tPutSecret\x12$.podium.adapters.v1.PutSecretRequest\x1a%.podium.adapters.v1.PutSecretResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12o\n\x0bListSecrets\x12&.podium.adapters.v1.ListSecretsRequest\x1a\'.podium.adapters.v1.ListSecretsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12w\n\x0c\x44\x65leteSecret\x12\'.podium.adapters.v1.DeleteSecretRequest\x1a(.podium.adapters.v1.DeleteSecretResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12z\n\rPutUserSecret\x12(.podium.adapters.v1.PutUserSecretRequest\x1a).podium.adapters.v1.PutUserSecretResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12|\n\x0fListUserSecrets\x12*.podium.adapters.v1.ListUserSecretsRequest\x1a+.podium.adapters.v1.ListUserSecretsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x83\x01\n\x10\x44\x65leteUserSecret\x12+.podium.adapters.v1.DeleteUserSecretRequest\x1a,.podium.adapters.v1.DeleteUserSecretResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.adapters.v1.secret_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PUTSECRETREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_PUTSECRETREQUEST'].fields_by_name['name']._serialized_options = b'\372\273\030~\010\001 @2+[A-Za-z0-9][A-Za-z0-9.-]*(_[A-Za-z0-9.-]+)*:Ka name of A-Z a-z 0-9 . - and single _, which begins with a letter or digit'
   _globals['_PUTSECRETREQUEST'].fields_by_name['value']._loaded_options = None
-  _globals['_PUTSECRETREQUEST'].fields_by_name['value']._serialized_options = b'\200\001\001'
+  _globals['_PUTSECRETREQUEST'].fields_by_name['value']._serialized_options = b'\200\001\001\372\273\030\006\010\001(\200\200\001'
+  _globals['_LISTSECRETSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTSECRETSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_PUTUSERSECRETREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_PUTUSERSECRETREQUEST'].fields_by_name['name']._serialized_options = b'\372\273\030~\010\001 @2+[A-Za-z0-9][A-Za-z0-9.-]*(_[A-Za-z0-9.-]+)*:Ka name of A-Z a-z 0-9 . - and single _, which begins with a letter or digit'
   _globals['_PUTUSERSECRETREQUEST'].fields_by_name['value']._loaded_options = None
-  _globals['_PUTUSERSECRETREQUEST'].fields_by_name['value']._serialized_options = b'\200\001\001'
+  _globals['_PUTUSERSECRETREQUEST'].fields_by_name['value']._serialized_options = b'\200\001\001\372\273\030\006\010\001(\200\200\001'
+  _globals['_PUTUSERSECRETREQUEST'].fields_by_name['hosts']._loaded_options = None
+  _globals['_PUTUSERSECRETREQUEST'].fields_by_name['hosts']._serialized_options = b'\372\273\030F\010\001@\024J@2\022[a-z0-9.:-]{1,253}:*a host in lower case, without port or path'
+  _globals['_LISTUSERSECRETSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTUSERSECRETSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_SECRETSERVICE'].methods_by_name['PutSecret']._loaded_options = None
   _globals['_SECRETSERVICE'].methods_by_name['PutSecret']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
   _globals['_SECRETSERVICE'].methods_by_name['ListSecrets']._loaded_options = None
@@ -49,32 +60,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SECRETSERVICE'].methods_by_name['ListUserSecrets']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_SECRETSERVICE'].methods_by_name['DeleteUserSecret']._loaded_options = None
   _globals['_SECRETSERVICE'].methods_by_name['DeleteUserSecret']._serialized_options = b'\252\273\030\014episodes:run\260\273\030\001'
-  _globals['_SECRET']._serialized_start=127
-  _globals['_SECRET']._serialized_end=250
-  _globals['_PUTSECRETREQUEST']._serialized_start=252
-  _globals['_PUTSECRETREQUEST']._serialized_end=304
-  _globals['_PUTSECRETRESPONSE']._serialized_start=306
-  _globals['_PUTSECRETRESPONSE']._serialized_end=369
-  _globals['_LISTSECRETSREQUEST']._serialized_start=371
-  _globals['_LISTSECRETSREQUEST']._serialized_end=430
-  _globals['_LISTSECRETSRESPONSE']._serialized_start=432
-  _globals['_LISTSECRETSRESPONSE']._serialized_end=523
-  _globals['_DELETESECRETREQUEST']._serialized_start=525
-  _globals['_DELETESECRETREQUEST']._serialized_end=560
-  _globals['_DELETESECRETRESPONSE']._serialized_start=562
-  _globals['_DELETESECRETRESPONSE']._serialized_end=584
-  _globals['_PUTUSERSECRETREQUEST']._serialized_start=586
-  _globals['_PUTUSERSECRETREQUEST']._serialized_end=657
-  _globals['_PUTUSERSECRETRESPONSE']._serialized_start=659
-  _globals['_PUTUSERSECRETRESPONSE']._serialized_end=726
-  _globals['_LISTUSERSECRETSREQUEST']._serialized_start=728
-  _globals['_LISTUSERSECRETSREQUEST']._serialized_end=791
-  _globals['_LISTUSERSECRETSRESPONSE']._serialized_start=793
-  _globals['_LISTUSERSECRETSRESPONSE']._serialized_end=888
-  _globals['_DELETEUSERSECRETREQUEST']._serialized_start=890
-  _globals['_DELETEUSERSECRETREQUEST']._serialized_end=929
-  _globals['_DELETEUSERSECRETRESPONSE']._serialized_start=931
-  _globals['_DELETEUSERSECRETRESPONSE']._serialized_end=957
-  _globals['_SECRETSERVICE']._serialized_start=960
-  _globals['_SECRETSERVICE']._serialized_end=1705
+  _globals['_SECRET']._serialized_start=158
+  _globals['_SECRET']._serialized_end=281
+  _globals['_PUTSECRETREQUEST']._serialized_start=284
+  _globals['_PUTSECRETREQUEST']._serialized_end=480
+  _globals['_PUTSECRETRESPONSE']._serialized_start=482
+  _globals['_PUTSECRETRESPONSE']._serialized_end=545
+  _globals['_LISTSECRETSREQUEST']._serialized_start=547
+  _globals['_LISTSECRETSREQUEST']._serialized_end=621
+  _globals['_LISTSECRETSRESPONSE']._serialized_start=623
+  _globals['_LISTSECRETSRESPONSE']._serialized_end=714
+  _globals['_DELETESECRETREQUEST']._serialized_start=716
+  _globals['_DELETESECRETREQUEST']._serialized_end=751
+  _globals['_DELETESECRETRESPONSE']._serialized_start=753
+  _globals['_DELETESECRETRESPONSE']._serialized_end=775
+  _globals['_PUTUSERSECRETREQUEST']._serialized_start=778
+  _globals['_PUTUSERSECRETREQUEST']._serialized_end=1069
+  _globals['_PUTUSERSECRETRESPONSE']._serialized_start=1071
+  _globals['_PUTUSERSECRETRESPONSE']._serialized_end=1138
+  _globals['_LISTUSERSECRETSREQUEST']._serialized_start=1140
+  _globals['_LISTUSERSECRETSREQUEST']._serialized_end=1218
+  _globals['_LISTUSERSECRETSRESPONSE']._serialized_start=1220
+  _globals['_LISTUSERSECRETSRESPONSE']._serialized_end=1315
+  _globals['_DELETEUSERSECRETREQUEST']._serialized_start=1317
+  _globals['_DELETEUSERSECRETREQUEST']._serialized_end=1356
+  _globals['_DELETEUSERSECRETRESPONSE']._serialized_start=1358
+  _globals['_DELETEUSERSECRETRESPONSE']._serialized_end=1384
+  _globals['_SECRETSERVICE']._serialized_start=1387
+  _globals['_SECRETSERVICE']._serialized_end=2132
 # @@protoc_insertion_point(module_scope)

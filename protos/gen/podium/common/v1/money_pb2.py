@@ -22,15 +22,20 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/common/v1/money.proto\x12\x10podium.common.v1\".\n\x05Money\x12\x15\n\rcurrency_code\x18\x01 \x01(\t\x12\x0e\n\x06\x61mount\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/common/v1/money.proto\x12\x10podium.common.v1\x1a\x1dpodium/common/v1/bounds.proto\"\x95\x01\n\x05Money\x12@\n\rcurrency_code\x18\x01 \x01(\tB)\xfa\xbb\x18%2\x08[A-Z]{3}:\x19\x61n ISO 4217 code like USD\x12J\n\x06\x61mount\x18\x02 \x01(\tB:\xfa\xbb\x18\x36\x32\x1d-?[0-9]{1,40}(\\.[0-9]{1,40})?:\x15\x61 decimal like 0.0015b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.common.v1.money_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MONEY']._serialized_start=50
-  _globals['_MONEY']._serialized_end=96
+  _globals['_MONEY'].fields_by_name['currency_code']._loaded_options = None
+  _globals['_MONEY'].fields_by_name['currency_code']._serialized_options = b'\372\273\030%2\010[A-Z]{3}:\031an ISO 4217 code like USD'
+  _globals['_MONEY'].fields_by_name['amount']._loaded_options = None
+  _globals['_MONEY'].fields_by_name['amount']._serialized_options = b'\372\273\03062\035-?[0-9]{1,40}(\\.[0-9]{1,40})?:\025a decimal like 0.0015'
+  _globals['_MONEY']._serialized_start=82
+  _globals['_MONEY']._serialized_end=231
 # @@protoc_insertion_point(module_scope)

@@ -23,17 +23,20 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epodium/episodes/v1/check.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"L\n\x05\x43heck\x12\x10\n\x08verifier\x18\x01 \x01(\t\x12\x18\n\x10verifier_version\x18\x02 \x01(\t\x12\x17\n\x0fparameters_json\x18\x03 \x01(\t\"\x9b\x01\n\tJudgement\x12\x10\n\x08verifier\x18\x01 \x01(\t\x12\x18\n\x10verifier_version\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\x12/\n\x0b\x61nswer_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06_scoreb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epodium/episodes/v1/check.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/bounds.proto\"V\n\x05\x43heck\x12\x10\n\x08verifier\x18\x01 \x01(\t\x12\x18\n\x10verifier_version\x18\x02 \x01(\t\x12!\n\x0fparameters_json\x18\x03 \x01(\tB\x08\xfa\xbb\x18\x04(\x80\x80\x04\"\x9b\x01\n\tJudgement\x12\x10\n\x08verifier\x18\x01 \x01(\t\x12\x18\n\x10verifier_version\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\x12/\n\x0b\x61nswer_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06_scoreb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.episodes.v1.check_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CHECK']._serialized_start=87
-  _globals['_CHECK']._serialized_end=163
-  _globals['_JUDGEMENT']._serialized_start=166
-  _globals['_JUDGEMENT']._serialized_end=321
+  _globals['_CHECK'].fields_by_name['parameters_json']._loaded_options = None
+  _globals['_CHECK'].fields_by_name['parameters_json']._serialized_options = b'\372\273\030\004(\200\200\004'
+  _globals['_CHECK']._serialized_start=118
+  _globals['_CHECK']._serialized_end=204
+  _globals['_JUDGEMENT']._serialized_start=207
+  _globals['_JUDGEMENT']._serialized_end=362
 # @@protoc_insertion_point(module_scope)

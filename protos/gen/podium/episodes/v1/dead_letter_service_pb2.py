@@ -24,29 +24,34 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,podium/episodes/v1/dead_letter_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\"\xb8\x01\n\nDeadLetter\x12\x11\n\trecord_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08group_id\x18\x04 \x01(\t\x12\x12\n\nepisode_id\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x16ListDeadLettersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x03 \x01(\x08\"h\n\x17ListDeadLettersResponse\x12\x34\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x1e.podium.episodes.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"D\n\x19RedriveDeadLettersRequest\x12\x12\n\nrecord_ids\x18\x01 \x03(\t\x12\x13\n\x0b\x61ll_tenants\x18\x02 \x01(\x08\"+\n\x1aRedriveDeadLettersResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\x32\xa3\x02\n\x11\x44\x65\x61\x64LetterService\x12\x81\x01\n\x0fListDeadLetters\x12*.podium.episodes.v1.ListDeadLettersRequest\x1a+.podium.episodes.v1.ListDeadLettersResponse\"\x15\xaa\xbb\x18\x11trajectories:read\x12\x89\x01\n\x12RedriveDeadLetters\x12-.podium.episodes.v1.RedriveDeadLettersRequest\x1a..podium.episodes.v1.RedriveDeadLettersResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,podium/episodes/v1/dead_letter_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\"\xb8\x01\n\nDeadLetter\x12\x11\n\trecord_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08group_id\x18\x04 \x01(\t\x12\x12\n\nepisode_id\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"c\n\x16ListDeadLettersRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x03 \x01(\x08\"h\n\x17ListDeadLettersResponse\x12\x34\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x1e.podium.episodes.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"M\n\x19RedriveDeadLettersRequest\x12\x1b\n\nrecord_ids\x18\x01 \x03(\tB\x07\xfa\xbb\x18\x03@\xf4\x03\x12\x13\n\x0b\x61ll_tenants\x18\x02 \x01(\x08\"+\n\x1aRedriveDeadLettersResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\x32\xa3\x02\n\x11\x44\x65\x61\x64LetterService\x12\x81\x01\n\x0fListDeadLetters\x12*.podium.episodes.v1.ListDeadLettersRequest\x1a+.podium.episodes.v1.ListDeadLettersResponse\"\x15\xaa\xbb\x18\x11trajectories:read\x12\x89\x01\n\x12RedriveDeadLetters\x12-.podium.episodes.v1.RedriveDeadLettersRequest\x1a..podium.episodes.v1.RedriveDeadLettersResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.episodes.v1.dead_letter_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_LISTDEADLETTERSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTDEADLETTERSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_REDRIVEDEADLETTERSREQUEST'].fields_by_name['record_ids']._loaded_options = None
+  _globals['_REDRIVEDEADLETTERSREQUEST'].fields_by_name['record_ids']._serialized_options = b'\372\273\030\003@\364\003'
   _globals['_DEADLETTERSERVICE'].methods_by_name['ListDeadLetters']._loaded_options = None
   _globals['_DEADLETTERSERVICE'].methods_by_name['ListDeadLetters']._serialized_options = b'\252\273\030\021trajectories:read'
   _globals['_DEADLETTERSERVICE'].methods_by_name['RedriveDeadLetters']._loaded_options = None
   _globals['_DEADLETTERSERVICE'].methods_by_name['RedriveDeadLetters']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
-  _globals['_DEADLETTER']._serialized_start=133
-  _globals['_DEADLETTER']._serialized_end=317
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=319
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=403
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=405
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=509
-  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_start=511
-  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_end=579
-  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_start=581
-  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_end=624
-  _globals['_DEADLETTERSERVICE']._serialized_start=627
-  _globals['_DEADLETTERSERVICE']._serialized_end=918
+  _globals['_DEADLETTER']._serialized_start=164
+  _globals['_DEADLETTER']._serialized_end=348
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=350
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=449
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=451
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=555
+  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_start=557
+  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_end=634
+  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_start=636
+  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_end=679
+  _globals['_DEADLETTERSERVICE']._serialized_start=682
+  _globals['_DEADLETTERSERVICE']._serialized_end=973
 # @@protoc_insertion_point(module_scope)

@@ -25,6 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import attachment_pb2 as podium_dot_common_dot_v1_dot_attachment__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.common.v1 import failure_pb2 as podium_dot_common_dot_v1_dot_failure__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
@@ -34,47 +35,71 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orches
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n podium/episodes/v1/episode.proto\x12\x12podium.episodes.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!podium/common/v1/attachment.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1epodium/episodes/v1/check.proto\x1a!podium/episodes/v1/feedback.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\x1a\x1dpodium/registry/v1/tool.proto\"H\n\x05Group\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x05\x12\x14\n\x0csample_index\x18\x03 \x01(\x05\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"\x8f\x07\n\x0b\x45pisodeSpec\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\x12\x12\n\ntool_names\x18\x04 \x03(\t\x12\x12\n\nturn_limit\x18\x05 \x01(\x05\x12-\n\ntime_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x37\n\x0bprompt_mode\x18\x08 \x01(\x0e\x32\".podium.orchestrator.v1.PromptMode\x12\x32\n\x08sampling\x18\t \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12(\n\x05group\x18\n \x01(\x0b\x32\x19.podium.episodes.v1.Group\x12<\n\x07history\x18\x0b \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12;\n\x06labels\x18\x0c \x03(\x0b\x32+.podium.episodes.v1.EpisodeSpec.LabelsEntry\x12.\n\x06parent\x18\r \x01(\x0b\x32\x1e.podium.episodes.v1.ParentCall\x12(\n\x05\x63heck\x18\x0e \x01(\x0b\x32\x19.podium.episodes.v1.Check\x12H\n\rprice_factors\x18\x14 \x03(\x0b\x32\x31.podium.episodes.v1.EpisodeSpec.PriceFactorsEntry\x12\x34\n\x0c\x63lient_tools\x18\x15 \x03(\x0b\x32\x1e.podium.registry.v1.ClientTool\x12\x18\n\x10\x66irst_tool_names\x18\x16 \x03(\t\x12\x1a\n\x12\x61nswer_json_schema\x18\x17 \x01(\t\x12\x1a\n\x12output_token_limit\x18\x18 \x01(\x05\x12\x31\n\x0b\x61ttachments\x18\x19 \x03(\x0b\x32\x1c.podium.common.v1.Attachment\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11PriceFactorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"d\n\nParentCall\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\r\n\x05\x64\x65pth\x18\x04 \x01(\x05\x12\x11\n\tbudget_id\x18\x05 \x01(\t\"\xda\x01\n\x0c\x43hildEpisode\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x33\n\x0bstop_reason\x18\x02 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12%\n\x04\x63ost\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x05\x12)\n\x05usage\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x12\n\nturn_count\x18\x06 \x01(\x05\"\xbe\x05\n\x07\x45pisode\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x33\n\x0bstop_reason\x18\x04 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12\x0e\n\x06\x61nswer\x18\x05 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12\x12\n\nturn_count\x18\x07 \x01(\x05\x12\x17\n\x0ftool_call_count\x18\x08 \x01(\x05\x12%\n\x04\x63ost\x18\t \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x1b\n\x13unpriced_call_count\x18\n \x01(\x05\x12)\n\x05usage\x18\x0b \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x13\n\x0bpolicy_name\x18\x0c \x01(\t\x12\x16\n\x0epolicy_version\x18\r \x01(\x05\x12\x16\n\x0etoolset_digest\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\rchildren_cost\x18\x11 \x01(\x0b\x32\x17.podium.common.v1.Money\x12$\n\x1c\x63hildren_unpriced_call_count\x18\x12 \x01(\x05\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x13 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\x12\x10\n\x08warnings\x18\x14 \x03(\t\"\xc8\x04\n\x0c\x45pisodeEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x07started\x18\x04 \x01(\x0b\x32\".podium.episodes.v1.EpisodeStartedH\x00\x12;\n\x0e\x61\x63tion_decided\x18\x05 \x01(\x0b\x32!.podium.episodes.v1.ActionDecidedH\x00\x12\x39\n\rtool_returned\x18\x06 \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12\x43\n\x12\x61pproval_requested\x18\x07 \x01(\x0b\x32%.podium.episodes.v1.ApprovalRequestedH\x00\x12\x37\n\x08\x66inished\x18\x08 \x01(\x0b\x32#.podium.episodes.v1.EpisodeFinishedH\x00\x12;\n\x0fverifier_called\x18\t \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12/\n\x06judged\x18\n \x01(\x0b\x32\x1d.podium.episodes.v1.JudgementH\x00\x12J\n\x16\x63lient_calls_requested\x18\x0b \x01(\x0b\x32(.podium.episodes.v1.ClientCallsRequestedH\x00\x42\x07\n\x05\x65vent\"Q\n\x0e\x45pisodeStarted\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\"\xe3\x01\n\rActionDecided\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x15\n\rmodel_version\x18\x05 \x01(\t\x12\x10\n\x08left_out\x18\x06 \x03(\t\"\xf4\x01\n\x0cToolReturned\x12\x38\n\x0bobservation\x18\x01 \x01(\x0b\x32#.podium.orchestrator.v1.Observation\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12/\n\x05\x63hild\x18\x05 \x01(\x0b\x32 .podium.episodes.v1.ChildEpisode\"t\n\x11\x41pprovalRequested\x12.\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"G\n\x14\x43lientCallsRequested\x12/\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32 .podium.orchestrator.v1.ToolCall\"?\n\x0f\x45pisodeFinished\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode*\x9a\x01\n\x0c\x45pisodeState\x12\x1d\n\x19\x45PISODE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45PISODE_STATE_PENDING\x10\x01\x12\x19\n\x15\x45PISODE_STATE_RUNNING\x10\x02\x12\x19\n\x15\x45PISODE_STATE_WAITING\x10\x03\x12\x1a\n\x16\x45PISODE_STATE_FINISHED\x10\x04*\xec\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_REASON_ANSWERED\x10\x01\x12\x1a\n\x16STOP_REASON_TURN_LIMIT\x10\x02\x12 \n\x1cSTOP_REASON_BUDGET_EXHAUSTED\x10\x03\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x04\x12\x19\n\x15STOP_REASON_CANCELLED\x10\x05\x12\x16\n\x12STOP_REASON_FAILED\x10\x06\x12\x1c\n\x18STOP_REASON_OUTPUT_LIMIT\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n podium/episodes/v1/episode.proto\x12\x12podium.episodes.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1epodium/episodes/v1/check.proto\x1a!podium/episodes/v1/feedback.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\x1a\x1dpodium/registry/v1/tool.proto\"x\n\x05Group\x12\n\n\x02id\x18\x01 \x01(\t\x12$\n\x04size\x18\x02 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\x90@\x12,\n\x0csample_index\x18\x03 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\xf8\x8f@\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"\xd0\x08\n\x0b\x45pisodeSpec\x12\x18\n\x04task\x18\x01 \x01(\tB\n\xfa\xbb\x18\x06\x08\x01(\x80\x80\x10\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\x12\x12\n\ntool_names\x18\x04 \x03(\t\x12*\n\nturn_limit\x18\x05 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\xc0r@\x12\x45\n\ntime_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationB\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x18\xf5@\x12\'\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x37\n\x0bprompt_mode\x18\x08 \x01(\x0e\x32\".podium.orchestrator.v1.PromptMode\x12\x32\n\x08sampling\x18\t \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12(\n\x05group\x18\n \x01(\x0b\x32\x19.podium.episodes.v1.Group\x12\x45\n\x07history\x18\x0b \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessageB\x07\xfa\xbb\x18\x03@\xe8\x07\x12O\n\x06labels\x18\x0c \x03(\x0b\x32+.podium.episodes.v1.EpisodeSpec.LabelsEntryB\x12\xfa\xbb\x18\x0e@\x10J\x03 \x80\x02R\x05\x08\x01 \x80\x02\x12.\n\x06parent\x18\r \x01(\x0b\x32\x1e.podium.episodes.v1.ParentCall\x12(\n\x05\x63heck\x18\x0e \x01(\x0b\x32\x19.podium.episodes.v1.Check\x12\x85\x01\n\rprice_factors\x18\x14 \x03(\x0b\x32\x31.podium.episodes.v1.EpisodeSpec.PriceFactorsEntryB;\xfa\xbb\x18\x37@\xe8\x07J22\x1b[0-9]{1,10}(\\.[0-9]{1,20})?:\x13\x61 decimal like 0.25\x12=\n\x0c\x63lient_tools\x18\x15 \x03(\x0b\x32\x1e.podium.registry.v1.ClientToolB\x07\xfa\xbb\x18\x03@\x80\x01\x12\x18\n\x10\x66irst_tool_names\x18\x16 \x03(\t\x12$\n\x12\x61nswer_json_schema\x18\x17 \x01(\tB\x08\xfa\xbb\x18\x04(\x80\x80\x04\x12)\n\x12output_token_limit\x18\x18 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x39\n\x0b\x61ttachments\x18\x19 \x03(\x0b\x32\x1c.podium.common.v1.AttachmentB\x06\xfa\xbb\x18\x02@\x14\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11PriceFactorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"d\n\nParentCall\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\r\n\x05\x64\x65pth\x18\x04 \x01(\x05\x12\x11\n\tbudget_id\x18\x05 \x01(\t\"\xda\x01\n\x0c\x43hildEpisode\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x33\n\x0bstop_reason\x18\x02 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12%\n\x04\x63ost\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x05\x12)\n\x05usage\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x12\n\nturn_count\x18\x06 \x01(\x05\"\xbe\x05\n\x07\x45pisode\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpec\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x33\n\x0bstop_reason\x18\x04 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12\x0e\n\x06\x61nswer\x18\x05 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12\x12\n\nturn_count\x18\x07 \x01(\x05\x12\x17\n\x0ftool_call_count\x18\x08 \x01(\x05\x12%\n\x04\x63ost\x18\t \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x1b\n\x13unpriced_call_count\x18\n \x01(\x05\x12)\n\x05usage\x18\x0b \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x13\n\x0bpolicy_name\x18\x0c \x01(\t\x12\x16\n\x0epolicy_version\x18\r \x01(\x05\x12\x16\n\x0etoolset_digest\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\rchildren_cost\x18\x11 \x01(\x0b\x32\x17.podium.common.v1.Money\x12$\n\x1c\x63hildren_unpriced_call_count\x18\x12 \x01(\x05\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x13 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\x12\x10\n\x08warnings\x18\x14 \x03(\t\"\xc8\x04\n\x0c\x45pisodeEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x07started\x18\x04 \x01(\x0b\x32\".podium.episodes.v1.EpisodeStartedH\x00\x12;\n\x0e\x61\x63tion_decided\x18\x05 \x01(\x0b\x32!.podium.episodes.v1.ActionDecidedH\x00\x12\x39\n\rtool_returned\x18\x06 \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12\x43\n\x12\x61pproval_requested\x18\x07 \x01(\x0b\x32%.podium.episodes.v1.ApprovalRequestedH\x00\x12\x37\n\x08\x66inished\x18\x08 \x01(\x0b\x32#.podium.episodes.v1.EpisodeFinishedH\x00\x12;\n\x0fverifier_called\x18\t \x01(\x0b\x32 .podium.episodes.v1.ToolReturnedH\x00\x12/\n\x06judged\x18\n \x01(\x0b\x32\x1d.podium.episodes.v1.JudgementH\x00\x12J\n\x16\x63lient_calls_requested\x18\x0b \x01(\x0b\x32(.podium.episodes.v1.ClientCallsRequestedH\x00\x42\x07\n\x05\x65vent\"Q\n\x0e\x45pisodeStarted\x12\x12\n\ntool_names\x18\x01 \x03(\t\x12\x13\n\x0bpolicy_name\x18\x02 \x01(\t\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x05\"\xe3\x01\n\rActionDecided\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x15\n\rmodel_version\x18\x05 \x01(\t\x12\x10\n\x08left_out\x18\x06 \x03(\t\"\xf4\x01\n\x0cToolReturned\x12\x38\n\x0bobservation\x18\x01 \x01(\x0b\x32#.podium.orchestrator.v1.Observation\x12%\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12/\n\x05\x63hild\x18\x05 \x01(\x0b\x32 .podium.episodes.v1.ChildEpisode\"t\n\x11\x41pprovalRequested\x12.\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"G\n\x14\x43lientCallsRequested\x12/\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32 .podium.orchestrator.v1.ToolCall\"?\n\x0f\x45pisodeFinished\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode*\x9a\x01\n\x0c\x45pisodeState\x12\x1d\n\x19\x45PISODE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45PISODE_STATE_PENDING\x10\x01\x12\x19\n\x15\x45PISODE_STATE_RUNNING\x10\x02\x12\x19\n\x15\x45PISODE_STATE_WAITING\x10\x03\x12\x1a\n\x16\x45PISODE_STATE_FINISHED\x10\x04*\xec\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_REASON_ANSWERED\x10\x01\x12\x1a\n\x16STOP_REASON_TURN_LIMIT\x10\x02\x12 \n\x1cSTOP_REASON_BUDGET_EXHAUSTED\x10\x03\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x04\x12\x19\n\x15STOP_REASON_CANCELLED\x10\x05\x12\x16\n\x12STOP_REASON_FAILED\x10\x06\x12\x1c\n\x18STOP_REASON_OUTPUT_LIMIT\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.episodes.v1.episode_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_GROUP'].fields_by_name['size']._loaded_options = None
+  _globals['_GROUP'].fields_by_name['size']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\000\220@'
+  _globals['_GROUP'].fields_by_name['sample_index']._loaded_options = None
+  _globals['_GROUP'].fields_by_name['sample_index']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\370\217@'
   _globals['_EPISODESPEC_LABELSENTRY']._loaded_options = None
   _globals['_EPISODESPEC_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_EPISODESPEC_PRICEFACTORSENTRY']._loaded_options = None
   _globals['_EPISODESPEC_PRICEFACTORSENTRY']._serialized_options = b'8\001'
-  _globals['_EPISODESTATE']._serialized_start=3817
-  _globals['_EPISODESTATE']._serialized_end=3971
-  _globals['_STOPREASON']._serialized_start=3974
-  _globals['_STOPREASON']._serialized_end=4210
-  _globals['_GROUP']._serialized_start=397
-  _globals['_GROUP']._serialized_end=469
-  _globals['_EPISODESPEC']._serialized_start=472
-  _globals['_EPISODESPEC']._serialized_end=1383
-  _globals['_EPISODESPEC_LABELSENTRY']._serialized_start=1285
-  _globals['_EPISODESPEC_LABELSENTRY']._serialized_end=1330
-  _globals['_EPISODESPEC_PRICEFACTORSENTRY']._serialized_start=1332
-  _globals['_EPISODESPEC_PRICEFACTORSENTRY']._serialized_end=1383
-  _globals['_PARENTCALL']._serialized_start=1385
-  _globals['_PARENTCALL']._serialized_end=1485
-  _globals['_CHILDEPISODE']._serialized_start=1488
-  _globals['_CHILDEPISODE']._serialized_end=1706
-  _globals['_EPISODE']._serialized_start=1709
-  _globals['_EPISODE']._serialized_end=2411
-  _globals['_EPISODEEVENT']._serialized_start=2414
-  _globals['_EPISODEEVENT']._serialized_end=2998
-  _globals['_EPISODESTARTED']._serialized_start=3000
-  _globals['_EPISODESTARTED']._serialized_end=3081
-  _globals['_ACTIONDECIDED']._serialized_start=3084
-  _globals['_ACTIONDECIDED']._serialized_end=3311
-  _globals['_TOOLRETURNED']._serialized_start=3314
-  _globals['_TOOLRETURNED']._serialized_end=3558
-  _globals['_APPROVALREQUESTED']._serialized_start=3560
-  _globals['_APPROVALREQUESTED']._serialized_end=3676
-  _globals['_CLIENTCALLSREQUESTED']._serialized_start=3678
-  _globals['_CLIENTCALLSREQUESTED']._serialized_end=3749
-  _globals['_EPISODEFINISHED']._serialized_start=3751
-  _globals['_EPISODEFINISHED']._serialized_end=3814
+  _globals['_EPISODESPEC'].fields_by_name['task']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['task']._serialized_options = b'\372\273\030\006\010\001(\200\200\020'
+  _globals['_EPISODESPEC'].fields_by_name['turn_limit']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['turn_limit']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\300r@'
+  _globals['_EPISODESPEC'].fields_by_name['time_limit']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['time_limit']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\030\365@'
+  _globals['_EPISODESPEC'].fields_by_name['history']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['history']._serialized_options = b'\372\273\030\003@\350\007'
+  _globals['_EPISODESPEC'].fields_by_name['labels']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['labels']._serialized_options = b'\372\273\030\016@\020J\003 \200\002R\005\010\001 \200\002'
+  _globals['_EPISODESPEC'].fields_by_name['price_factors']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['price_factors']._serialized_options = b'\372\273\0307@\350\007J22\033[0-9]{1,10}(\\.[0-9]{1,20})?:\023a decimal like 0.25'
+  _globals['_EPISODESPEC'].fields_by_name['client_tools']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['client_tools']._serialized_options = b'\372\273\030\003@\200\001'
+  _globals['_EPISODESPEC'].fields_by_name['answer_json_schema']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['answer_json_schema']._serialized_options = b'\372\273\030\004(\200\200\004'
+  _globals['_EPISODESPEC'].fields_by_name['output_token_limit']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['output_token_limit']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_EPISODESPEC'].fields_by_name['attachments']._loaded_options = None
+  _globals['_EPISODESPEC'].fields_by_name['attachments']._serialized_options = b'\372\273\030\002@\024'
+  _globals['_EPISODESTATE']._serialized_start=4089
+  _globals['_EPISODESTATE']._serialized_end=4243
+  _globals['_STOPREASON']._serialized_start=4246
+  _globals['_STOPREASON']._serialized_end=4482
+  _globals['_GROUP']._serialized_start=428
+  _globals['_GROUP']._serialized_end=548
+  _globals['_EPISODESPEC']._serialized_start=551
+  _globals['_EPISODESPEC']._serialized_end=1655
+  _globals['_EPISODESPEC_LABELSENTRY']._serialized_start=1557
+  _globals['_EPISODESPEC_LABELSENTRY']._serialized_end=1602
+  _globals['_EPISODESPEC_PRICEFACTORSENTRY']._serialized_start=1604
+  _globals['_EPISODESPEC_PRICEFACTORSENTRY']._serialized_end=1655
+  _globals['_PARENTCALL']._serialized_start=1657
+  _globals['_PARENTCALL']._serialized_end=1757
+  _globals['_CHILDEPISODE']._serialized_start=1760
+  _globals['_CHILDEPISODE']._serialized_end=1978
+  _globals['_EPISODE']._serialized_start=1981
+  _globals['_EPISODE']._serialized_end=2683
+  _globals['_EPISODEEVENT']._serialized_start=2686
+  _globals['_EPISODEEVENT']._serialized_end=3270
+  _globals['_EPISODESTARTED']._serialized_start=3272
+  _globals['_EPISODESTARTED']._serialized_end=3353
+  _globals['_ACTIONDECIDED']._serialized_start=3356
+  _globals['_ACTIONDECIDED']._serialized_end=3583
+  _globals['_TOOLRETURNED']._serialized_start=3586
+  _globals['_TOOLRETURNED']._serialized_end=3830
+  _globals['_APPROVALREQUESTED']._serialized_start=3832
+  _globals['_APPROVALREQUESTED']._serialized_end=3948
+  _globals['_CLIENTCALLSREQUESTED']._serialized_start=3950
+  _globals['_CLIENTCALLSREQUESTED']._serialized_end=4021
+  _globals['_EPISODEFINISHED']._serialized_start=4023
+  _globals['_EPISODEFINISHED']._serialized_end=4086
 # @@protoc_insertion_point(module_scope)

@@ -24,16 +24,29 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/webhook_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xd1\x01\n\x07Webhook\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x39\n\x0b\x65vent_types\x18\x03 \x03(\x0e\x32$.podium.episodes.v1.WebhookEventType\x12-\n\x06secret\x18\x04 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x06 \x01(\t\"\x96\x01\n\x11PutWebhookRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x39\n\x0b\x65vent_types\x18\x03 \x03(\x0e\x32$.podium.episodes.v1.WebhookEventType\x12-\n\x06secret\x18\x04 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\"B\n\x12PutWebhookResponse\x12,\n\x07webhook\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Webhook\"<\n\x13ListWebhooksRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x14ListWebhooksResponse\x12-\n\x08webhooks\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Webhook\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x14\x44\x65leteWebhookRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteWebhookResponse\"\xf8\x02\n\x0fWebhookDelivery\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nwebhook_id\x18\x02 \x01(\t\x12\x12\n\nmessage_id\x18\x03 \x01(\t\x12\x38\n\nevent_type\x18\x04 \x01(\x0e\x32$.podium.episodes.v1.WebhookEventType\x12\x11\n\tbody_json\x18\x05 \x01(\t\x12\x37\n\x05state\x18\x06 \x01(\x0e\x32(.podium.episodes.v1.WebhookDeliveryState\x12\x15\n\rattempt_count\x18\x07 \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10last_status_code\x18\t \x01(\x05\x12\x12\n\nlast_error\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x93\x01\n\x1cListWebhookDeliveriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nwebhook_id\x18\x03 \x01(\t\x12\x38\n\x06states\x18\x04 \x03(\x0e\x32(.podium.episodes.v1.WebhookDeliveryState\"q\n\x1dListWebhookDeliveriesResponse\x12\x37\n\ndeliveries\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WebhookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"J\n\x1eReplayWebhookDeliveriesRequest\x12\x14\n\x0c\x64\x65livery_ids\x18\x01 \x03(\t\x12\x12\n\nwebhook_id\x18\x02 \x01(\t\"0\n\x1fReplayWebhookDeliveriesResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x05*\xa9\x02\n\x10WebhookEventType\x12\"\n\x1eWEBHOOK_EVENT_TYPE_UNSPECIFIED\x10\x00\x12$\n WEBHOOK_EVENT_TYPE_EPISODE_ENDED\x10\x01\x12)\n%WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED\x10\x02\x12+\n\'WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED\x10\x03\x12#\n\x1fWEBHOOK_EVENT_TYPE_BUDGET_ALERT\x10\x04\x12%\n!WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN\x10\x05\x12\'\n#WEBHOOK_EVENT_TYPE_VERSION_PROMOTED\x10\x06*\xab\x01\n\x14WebhookDeliveryState\x12&\n\"WEBHOOK_DELIVERY_STATE_UNSPECIFIED\x10\x00\x12\"\n\x1eWEBHOOK_DELIVERY_STATE_PENDING\x10\x01\x12$\n WEBHOOK_DELIVERY_STATE_DELIVERED\x10\x02\x12!\n\x1dWEBHOOK_DELIVERY_STATE_FAILED\x10\x03\x32\xa0\x05\n\x0eWebhookService\x12q\n\nPutWebhook\x12%.podium.episodes.v1.PutWebhookRequest\x1a&.podium.episodes.v1.PutWebhookResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12s\n\x0cListWebhooks\x12\'.podium.episodes.v1.ListWebhooksRequest\x1a(.podium.episodes.v1.ListWebhooksResponse\"\x10\xaa\xbb\x18\x0ctenant:admin\x12z\n\rDeleteWebhook\x12(.podium.episodes.v1.DeleteWebhookRequest\x1a).podium.episodes.v1.DeleteWebhookResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12\x8e\x01\n\x15ListWebhookDeliveries\x12\x30.podium.episodes.v1.ListWebhookDeliveriesRequest\x1a\x31.podium.episodes.v1.ListWebhookDeliveriesResponse\"\x10\xaa\xbb\x18\x0ctenant:admin\x12\x98\x01\n\x17ReplayWebhookDeliveries\x12\x32.podium.episodes.v1.ReplayWebhookDeliveriesRequest\x1a\x33.podium.episodes.v1.ReplayWebhookDeliveriesResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/webhook_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xd1\x01\n\x07Webhook\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x39\n\x0b\x65vent_types\x18\x03 \x03(\x0e\x32$.podium.episodes.v1.WebhookEventType\x12-\n\x06secret\x18\x04 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x06 \x01(\t\"\xb1\x02\n\x11PutWebhookRequest\x12`\n\x02id\x18\x01 \x01(\tBT\xfa\xbb\x18P2\x18[a-z0-9][a-z0-9_-]{0,63}:41 to 64 of a-z, 0-9, _ and -, and begin with no mark\x12H\n\x03url\x18\x02 \x01(\tB;\xfa\xbb\x18\x37\x08\x01 \xd0\x0f\x32\x1ahttps?://[^/?#]+([/?#].*)?:\x14\x61n http or https URL\x12\x39\n\x0b\x65vent_types\x18\x03 \x03(\x0e\x32$.podium.episodes.v1.WebhookEventType\x12\x35\n\x06secret\x18\x04 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRefB\x06\xfa\xbb\x18\x02\x08\x01\"B\n\x12PutWebhookResponse\x12,\n\x07webhook\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Webhook\"K\n\x13ListWebhooksRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x14ListWebhooksResponse\x12-\n\x08webhooks\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Webhook\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x14\x44\x65leteWebhookRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteWebhookResponse\"\xf8\x02\n\x0fWebhookDelivery\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nwebhook_id\x18\x02 \x01(\t\x12\x12\n\nmessage_id\x18\x03 \x01(\t\x12\x38\n\nevent_type\x18\x04 \x01(\x0e\x32$.podium.episodes.v1.WebhookEventType\x12\x11\n\tbody_json\x18\x05 \x01(\t\x12\x37\n\x05state\x18\x06 \x01(\x0e\x32(.podium.episodes.v1.WebhookDeliveryState\x12\x15\n\rattempt_count\x18\x07 \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10last_status_code\x18\t \x01(\x05\x12\x12\n\nlast_error\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa2\x01\n\x1cListWebhookDeliveriesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nwebhook_id\x18\x03 \x01(\t\x12\x38\n\x06states\x18\x04 \x03(\x0e\x32(.podium.episodes.v1.WebhookDeliveryState\"q\n\x1dListWebhookDeliveriesResponse\x12\x37\n\ndeliveries\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WebhookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x9c\x01\n\x1eReplayWebhookDeliveriesRequest\x12\x66\n\x0c\x64\x65livery_ids\x18\x01 \x03(\tBP\xfa\xbb\x18L@\xf4\x03JG2\x0b[0-9]{1,18}:8the number of a delivery; see GET /v1/webhook-deliveries\x12\x12\n\nwebhook_id\x18\x02 \x01(\t\"0\n\x1fReplayWebhookDeliveriesResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x05*\xa9\x02\n\x10WebhookEventType\x12\"\n\x1eWEBHOOK_EVENT_TYPE_UNSPECIFIED\x10\x00\x12$\n WEBHOOK_EVENT_TYPE_EPISODE_ENDED\x10\x01\x12)\n%WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED\x10\x02\x12+\n\'WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED\x10\x03\x12#\n\x1fWEBHOOK_EVENT_TYPE_BUDGET_ALERT\x10\x04\x12%\n!WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN\x10\x05\x12\'\n#WEBHOOK_EVENT_TYPE_VERSION_PROMOTED\x10\x06*\xab\x01\n\x14WebhookDeliveryState\x12&\n\"WEBHOOK_DELIVERY_STATE_UNSPECIFIED\x10\x00\x12\"\n\x1eWEBHOOK_DELIVERY_STATE_PENDING\x10\x01\x12$\n WEBHOOK_DELIVERY_STATE_DELIVERED\x10\x02\x12!\n\x1dWEBHOOK_DELIVERY_STATE_FAILED\x10\x03\x32\xa0\x05\n\x0eWebhookService\x12q\n\nPutWebhook\x12%.podium.episodes.v1.PutWebhookRequest\x1a&.podium.episodes.v1.PutWebhookResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12s\n\x0cListWebhooks\x12\'.podium.episodes.v1.ListWebhooksRequest\x1a(.podium.episodes.v1.ListWebhooksResponse\"\x10\xaa\xbb\x18\x0ctenant:admin\x12z\n\rDeleteWebhook\x12(.podium.episodes.v1.DeleteWebhookRequest\x1a).podium.episodes.v1.DeleteWebhookResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12\x8e\x01\n\x15ListWebhookDeliveries\x12\x30.podium.episodes.v1.ListWebhookDeliveriesRequest\x1a\x31.podium.episodes.v1.ListWebhookDeliveriesResponse\"\x10\xaa\xbb\x18\x0ctenant:admin\x12\x98\x01\n\x17ReplayWebhookDeliveries\x12\x32.podium.episodes.v1.ReplayWebhookDeliveriesRequest\x1a\x33.podium.episodes.v1.ReplayWebhookDeliveriesResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.episodes.v1.webhook_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PUTWEBHOOKREQUEST'].fields_by_name['id']._loaded_options = None
+  _globals['_PUTWEBHOOKREQUEST'].fields_by_name['id']._serialized_options = b'\372\273\030P2\030[a-z0-9][a-z0-9_-]{0,63}:41 to 64 of a-z, 0-9, _ and -, and begin with no mark'
+  _globals['_PUTWEBHOOKREQUEST'].fields_by_name['url']._loaded_options = None
+  _globals['_PUTWEBHOOKREQUEST'].fields_by_name['url']._serialized_options = b'\372\273\0307\010\001 \320\0172\032https?://[^/?#]+([/?#].*)?:\024an http or https URL'
+  _globals['_PUTWEBHOOKREQUEST'].fields_by_name['secret']._loaded_options = None
+  _globals['_PUTWEBHOOKREQUEST'].fields_by_name['secret']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_LISTWEBHOOKSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTWEBHOOKSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_REPLAYWEBHOOKDELIVERIESREQUEST'].fields_by_name['delivery_ids']._loaded_options = None
+  _globals['_REPLAYWEBHOOKDELIVERIESREQUEST'].fields_by_name['delivery_ids']._serialized_options = b'\372\273\030L@\364\003JG2\013[0-9]{1,18}:8the number of a delivery; see GET /v1/webhook-deliveries'
   _globals['_WEBHOOKSERVICE'].methods_by_name['PutWebhook']._loaded_options = None
   _globals['_WEBHOOKSERVICE'].methods_by_name['PutWebhook']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
   _globals['_WEBHOOKSERVICE'].methods_by_name['ListWebhooks']._loaded_options = None
@@ -44,34 +57,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WEBHOOKSERVICE'].methods_by_name['ListWebhookDeliveries']._serialized_options = b'\252\273\030\014tenant:admin'
   _globals['_WEBHOOKSERVICE'].methods_by_name['ReplayWebhookDeliveries']._loaded_options = None
   _globals['_WEBHOOKSERVICE'].methods_by_name['ReplayWebhookDeliveries']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
-  _globals['_WEBHOOKEVENTTYPE']._serialized_start=1582
-  _globals['_WEBHOOKEVENTTYPE']._serialized_end=1879
-  _globals['_WEBHOOKDELIVERYSTATE']._serialized_start=1882
-  _globals['_WEBHOOKDELIVERYSTATE']._serialized_end=2053
-  _globals['_WEBHOOK']._serialized_start=160
-  _globals['_WEBHOOK']._serialized_end=369
-  _globals['_PUTWEBHOOKREQUEST']._serialized_start=372
-  _globals['_PUTWEBHOOKREQUEST']._serialized_end=522
-  _globals['_PUTWEBHOOKRESPONSE']._serialized_start=524
-  _globals['_PUTWEBHOOKRESPONSE']._serialized_end=590
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=592
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=652
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=654
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=748
-  _globals['_DELETEWEBHOOKREQUEST']._serialized_start=750
-  _globals['_DELETEWEBHOOKREQUEST']._serialized_end=784
-  _globals['_DELETEWEBHOOKRESPONSE']._serialized_start=786
-  _globals['_DELETEWEBHOOKRESPONSE']._serialized_end=809
-  _globals['_WEBHOOKDELIVERY']._serialized_start=812
-  _globals['_WEBHOOKDELIVERY']._serialized_end=1188
-  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=1191
-  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=1338
-  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=1340
-  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=1453
-  _globals['_REPLAYWEBHOOKDELIVERIESREQUEST']._serialized_start=1455
-  _globals['_REPLAYWEBHOOKDELIVERIESREQUEST']._serialized_end=1529
-  _globals['_REPLAYWEBHOOKDELIVERIESRESPONSE']._serialized_start=1531
-  _globals['_REPLAYWEBHOOKDELIVERIESRESPONSE']._serialized_end=1579
-  _globals['_WEBHOOKSERVICE']._serialized_start=2056
-  _globals['_WEBHOOKSERVICE']._serialized_end=2728
+  _globals['_WEBHOOKEVENTTYPE']._serialized_start=1881
+  _globals['_WEBHOOKEVENTTYPE']._serialized_end=2178
+  _globals['_WEBHOOKDELIVERYSTATE']._serialized_start=2181
+  _globals['_WEBHOOKDELIVERYSTATE']._serialized_end=2352
+  _globals['_WEBHOOK']._serialized_start=191
+  _globals['_WEBHOOK']._serialized_end=400
+  _globals['_PUTWEBHOOKREQUEST']._serialized_start=403
+  _globals['_PUTWEBHOOKREQUEST']._serialized_end=708
+  _globals['_PUTWEBHOOKRESPONSE']._serialized_start=710
+  _globals['_PUTWEBHOOKRESPONSE']._serialized_end=776
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=778
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=853
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=855
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=949
+  _globals['_DELETEWEBHOOKREQUEST']._serialized_start=951
+  _globals['_DELETEWEBHOOKREQUEST']._serialized_end=985
+  _globals['_DELETEWEBHOOKRESPONSE']._serialized_start=987
+  _globals['_DELETEWEBHOOKRESPONSE']._serialized_end=1010
+  _globals['_WEBHOOKDELIVERY']._serialized_start=1013
+  _globals['_WEBHOOKDELIVERY']._serialized_end=1389
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=1392
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=1554
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=1556
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=1669
+  _globals['_REPLAYWEBHOOKDELIVERIESREQUEST']._serialized_start=1672
+  _globals['_REPLAYWEBHOOKDELIVERIESREQUEST']._serialized_end=1828
+  _globals['_REPLAYWEBHOOKDELIVERIESRESPONSE']._serialized_start=1830
+  _globals['_REPLAYWEBHOOKDELIVERIESRESPONSE']._serialized_end=1878
+  _globals['_WEBHOOKSERVICE']._serialized_start=2355
+  _globals['_WEBHOOKSERVICE']._serialized_end=3027
 # @@protoc_insertion_point(module_scope)

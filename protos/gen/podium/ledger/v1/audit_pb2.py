@@ -23,53 +23,68 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
 from podium.ledger.v1 import hold_pb2 as podium_dot_ledger_dot_v1_dot_hold__pb2
 from podium.ledger.v1 import price_book_service_pb2 as podium_dot_ledger_dot_v1_dot_price__book__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/ledger/v1/audit.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\x1a)podium/ledger/v1/price_book_service.proto\"\xdd\x01\n\nChargeLine\x12,\n\x08quantity\x18\x01 \x01(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x12\n\nunit_price\x18\x02 \x01(\t\x12\x0b\n\x03per\x18\x03 \x01(\t\x12\x33\n\tpriced_as\x18\x04 \x01(\x0e\x32 .podium.common.v1.UsageDimension\x12\x0c\n\x04\x62\x61nd\x18\x05 \x01(\t\x12\x14\n\x0c\x65xact_amount\x18\x06 \x01(\t\x12\'\n\x06\x61mount\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\"\x98\x01\n\x06\x43harge\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\x12+\n\x05lines\x18\x02 \x03(\x0b\x32\x1c.podium.ledger.v1.ChargeLine\x12\x39\n\x15\x63orrected_create_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd2\x01\n\x0e\x42udgetDecision\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x30\n\x0cwindow_start\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\nhard_limit\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\'\n\x06posted\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12%\n\x04held\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\"^\n\nChainProof\x12\x15\n\rprevious_hash\x18\x01 \x01(\x0c\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\x12\x17\n\x0frecomputed_hash\x18\x03 \x01(\x0c\x12\x12\n\nanchor_day\x18\x04 \x01(\t\"\xc3\x02\n\x0b\x45xplanation\x12(\n\x06\x63harge\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Charge\x12&\n\x05price\x18\x02 \x01(\x0b\x32\x17.podium.ledger.v1.Price\x12\x32\n\x11recomputed_amount\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12$\n\x04hold\x18\x04 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\x12(\n\x07related\x18\x05 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x31\n\x07\x62udgets\x18\x06 \x03(\x0b\x32 .podium.ledger.v1.BudgetDecision\x12+\n\x05\x63hain\x18\x07 \x01(\x0b\x32\x1c.podium.ledger.v1.ChainProof\"H\n\x07\x46inding\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x11\n\trule_text\x18\x02 \x01(\t\x12\x0b\n\x03row\x18\x03 \x01(\t\x12\x0f\n\x07problem\x18\x04 \x01(\t\"\xa8\x01\n\x06\x41nchor\x12\x0b\n\x03\x64\x61y\x18\x01 \x01(\t\x12\x0c\n\x04root\x18\x02 \x01(\x0c\x12\x14\n\x0ctenant_count\x18\x03 \x01(\x03\x12\x15\n\rprevious_root\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\x12\x12\n\npublic_key\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x93\x02\n\x0eInclusionProof\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0c\n\x04hash\x18\x03 \x01(\x0c\x12\x12\n\nentry_path\x18\x04 \x03(\x0c\x12\x16\n\x0e\x66irst_sequence\x18\x05 \x01(\x03\x12\x15\n\rlast_sequence\x18\x06 \x01(\x03\x12\x13\n\x0btenant_path\x18\x07 \x03(\x0c\x12\x14\n\x0ctenant_index\x18\x08 \x01(\x03\x12(\n\x06\x61nchor\x18\t \x01(\x0b\x32\x18.podium.ledger.v1.Anchor\x12\x11\n\thead_hash\x18\n \x01(\x0c\x12\x15\n\rprevious_hash\x18\x0b \x01(\x0c\x12\x0f\n\x07\x63ontent\x18\x0c \x01(\t\"\x90\x01\n\x0bInvoiceLine\x12\x1b\n\x13provider_request_id\x18\x01 \x01(\t\x12\x0b\n\x03sku\x18\x02 \x01(\t\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x06\x61mount\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\"6\n\x07Invoice\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05month\x18\x03 \x01(\t\"\xcf\x01\n\x0cInvoiceMatch\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\x10\n\x08position\x18\x02 \x01(\x03\x12+\n\x04line\x18\x03 \x01(\x0b\x32\x1d.podium.ledger.v1.InvoiceLine\x12&\n\x05\x65ntry\x18\x04 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\x12+\n\ndifference\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\"\x9c\x01\n\x0cMatchSummary\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\'\n\x06\x62illed\x18\x03 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\'\n\x06posted\x18\x04 \x03(\x0b\x32\x17.podium.common.v1.Money\"\xe3\x01\n\rSimulatedCost\x12\x0b\n\x03sku\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x12\n\ncall_count\x18\x04 \x01(\x03\x12\'\n\x06posted\x18\x05 \x03(\x0b\x32\x17.podium.common.v1.Money\x12*\n\tsimulated\x18\x06 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x1d\n\x15unpriced_posted_count\x18\x07 \x01(\x03\x12 \n\x18unpriced_simulated_count\x18\x08 \x01(\x03\"N\n\x0c\x45xportColumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04kind\x18\x02 \x01(\x0e\x32\".podium.ledger.v1.ExportColumnKind\"\x1b\n\tExportRow\x12\x0e\n\x06values\x18\x01 \x03(\t*\xd8\x02\n\nMatchState\x12\x1b\n\x17MATCH_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MATCH_STATE_MATCHED\x10\x01\x12\x17\n\x13MATCH_STATE_ROUNDED\x10\x02\x12\x19\n\x15MATCH_STATE_DIFFERENT\x10\x03\x12!\n\x1dMATCH_STATE_MISSING_IN_LEDGER\x10\x04\x12\"\n\x1eMATCH_STATE_MISSING_IN_INVOICE\x10\x05\x12\"\n\x1eMATCH_STATE_DOUBLED_IN_INVOICE\x10\x06\x12!\n\x1dMATCH_STATE_DOUBLED_IN_LEDGER\x10\x07\x12\x14\n\x10MATCH_STATE_LATE\x10\x08\x12\x1c\n\x18MATCH_STATE_LATE_ROUNDED\x10\t\x12\x1e\n\x1aMATCH_STATE_LATE_DIFFERENT\x10\n*\x82\x01\n\x0c\x45xportFormat\x12\x1d\n\x19\x45XPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45XPORT_FORMAT_CHARGES\x10\x01\x12\x1b\n\x17\x45XPORT_FORMAT_FOCUS_1_0\x10\x02\x12\x1b\n\x17\x45XPORT_FORMAT_FOCUS_1_2\x10\x03*\xeb\x01\n\x10\x45xportColumnKind\x12\"\n\x1e\x45XPORT_COLUMN_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XPORT_COLUMN_KIND_TEXT\x10\x01\x12\x1c\n\x18\x45XPORT_COLUMN_KIND_COUNT\x10\x02\x12\x1b\n\x17\x45XPORT_COLUMN_KIND_TIME\x10\x03\x12\x1c\n\x18\x45XPORT_COLUMN_KIND_MONEY\x10\x04\x12\x1c\n\x18\x45XPORT_COLUMN_KIND_PRICE\x10\x05\x12\x1f\n\x1b\x45XPORT_COLUMN_KIND_QUANTITY\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/ledger/v1/audit.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\x1a)podium/ledger/v1/price_book_service.proto\"\xdd\x01\n\nChargeLine\x12,\n\x08quantity\x18\x01 \x01(\x0b\x32\x1a.podium.common.v1.Quantity\x12\x12\n\nunit_price\x18\x02 \x01(\t\x12\x0b\n\x03per\x18\x03 \x01(\t\x12\x33\n\tpriced_as\x18\x04 \x01(\x0e\x32 .podium.common.v1.UsageDimension\x12\x0c\n\x04\x62\x61nd\x18\x05 \x01(\t\x12\x14\n\x0c\x65xact_amount\x18\x06 \x01(\t\x12\'\n\x06\x61mount\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\"\x98\x01\n\x06\x43harge\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\x12+\n\x05lines\x18\x02 \x03(\x0b\x32\x1c.podium.ledger.v1.ChargeLine\x12\x39\n\x15\x63orrected_create_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd2\x01\n\x0e\x42udgetDecision\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x30\n\x0cwindow_start\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\nhard_limit\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\'\n\x06posted\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12%\n\x04held\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\"^\n\nChainProof\x12\x15\n\rprevious_hash\x18\x01 \x01(\x0c\x12\x0c\n\x04hash\x18\x02 \x01(\x0c\x12\x17\n\x0frecomputed_hash\x18\x03 \x01(\x0c\x12\x12\n\nanchor_day\x18\x04 \x01(\t\"\xc3\x02\n\x0b\x45xplanation\x12(\n\x06\x63harge\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Charge\x12&\n\x05price\x18\x02 \x01(\x0b\x32\x17.podium.ledger.v1.Price\x12\x32\n\x11recomputed_amount\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12$\n\x04hold\x18\x04 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\x12(\n\x07related\x18\x05 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x31\n\x07\x62udgets\x18\x06 \x03(\x0b\x32 .podium.ledger.v1.BudgetDecision\x12+\n\x05\x63hain\x18\x07 \x01(\x0b\x32\x1c.podium.ledger.v1.ChainProof\"H\n\x07\x46inding\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x11\n\trule_text\x18\x02 \x01(\t\x12\x0b\n\x03row\x18\x03 \x01(\t\x12\x0f\n\x07problem\x18\x04 \x01(\t\"\xa8\x01\n\x06\x41nchor\x12\x0b\n\x03\x64\x61y\x18\x01 \x01(\t\x12\x0c\n\x04root\x18\x02 \x01(\x0c\x12\x14\n\x0ctenant_count\x18\x03 \x01(\x03\x12\x15\n\rprevious_root\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\x12\x12\n\npublic_key\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x93\x02\n\x0eInclusionProof\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0c\n\x04hash\x18\x03 \x01(\x0c\x12\x12\n\nentry_path\x18\x04 \x03(\x0c\x12\x16\n\x0e\x66irst_sequence\x18\x05 \x01(\x03\x12\x15\n\rlast_sequence\x18\x06 \x01(\x03\x12\x13\n\x0btenant_path\x18\x07 \x03(\x0c\x12\x14\n\x0ctenant_index\x18\x08 \x01(\x03\x12(\n\x06\x61nchor\x18\t \x01(\x0b\x32\x18.podium.ledger.v1.Anchor\x12\x11\n\thead_hash\x18\n \x01(\x0c\x12\x15\n\rprevious_hash\x18\x0b \x01(\x0c\x12\x0f\n\x07\x63ontent\x18\x0c \x01(\t\"\xb2\x01\n\x0bInvoiceLine\x12$\n\x13provider_request_id\x18\x01 \x01(\tB\x07\xfa\xbb\x18\x03 \xf4\x03\x12\x14\n\x03sku\x18\x02 \x01(\tB\x07\xfa\xbb\x18\x03 \xf4\x03\x12\x36\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xfa\xbb\x18\x02\x08\x01\x12/\n\x06\x61mount\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.MoneyB\x06\xfa\xbb\x18\x02\x08\x01\"\xb0\x01\n\x07Invoice\x12\x15\n\x02id\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xf4\x03\x12G\n\x08provider\x18\x02 \x01(\tB5\xfa\xbb\x18\x31\x08\x01\x32\x19[a-z0-9][a-z0-9._-]{0,99}:\x12\x61 name like openai\x12\x45\n\x05month\x18\x03 \x01(\tB6\xfa\xbb\x18\x32\x08\x01\x32\x18[0-9]{4}-(0[1-9]|1[0-2]):\x14\x61 month like 2026-10\"\xcf\x01\n\x0cInvoiceMatch\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\x10\n\x08position\x18\x02 \x01(\x03\x12+\n\x04line\x18\x03 \x01(\x0b\x32\x1d.podium.ledger.v1.InvoiceLine\x12&\n\x05\x65ntry\x18\x04 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\x12+\n\ndifference\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\"\x9c\x01\n\x0cMatchSummary\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\'\n\x06\x62illed\x18\x03 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\'\n\x06posted\x18\x04 \x03(\x0b\x32\x17.podium.common.v1.Money\"\xe3\x01\n\rSimulatedCost\x12\x0b\n\x03sku\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x12\n\ncall_count\x18\x04 \x01(\x03\x12\'\n\x06posted\x18\x05 \x03(\x0b\x32\x17.podium.common.v1.Money\x12*\n\tsimulated\x18\x06 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x1d\n\x15unpriced_posted_count\x18\x07 \x01(\x03\x12 \n\x18unpriced_simulated_count\x18\x08 \x01(\x03\"N\n\x0c\x45xportColumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04kind\x18\x02 \x01(\x0e\x32\".podium.ledger.v1.ExportColumnKind\"\x1b\n\tExportRow\x12\x0e\n\x06values\x18\x01 \x03(\t*\xd8\x02\n\nMatchState\x12\x1b\n\x17MATCH_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MATCH_STATE_MATCHED\x10\x01\x12\x17\n\x13MATCH_STATE_ROUNDED\x10\x02\x12\x19\n\x15MATCH_STATE_DIFFERENT\x10\x03\x12!\n\x1dMATCH_STATE_MISSING_IN_LEDGER\x10\x04\x12\"\n\x1eMATCH_STATE_MISSING_IN_INVOICE\x10\x05\x12\"\n\x1eMATCH_STATE_DOUBLED_IN_INVOICE\x10\x06\x12!\n\x1dMATCH_STATE_DOUBLED_IN_LEDGER\x10\x07\x12\x14\n\x10MATCH_STATE_LATE\x10\x08\x12\x1c\n\x18MATCH_STATE_LATE_ROUNDED\x10\t\x12\x1e\n\x1aMATCH_STATE_LATE_DIFFERENT\x10\n*\x82\x01\n\x0c\x45xportFormat\x12\x1d\n\x19\x45XPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45XPORT_FORMAT_CHARGES\x10\x01\x12\x1b\n\x17\x45XPORT_FORMAT_FOCUS_1_0\x10\x02\x12\x1b\n\x17\x45XPORT_FORMAT_FOCUS_1_2\x10\x03*\xeb\x01\n\x10\x45xportColumnKind\x12\"\n\x1e\x45XPORT_COLUMN_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XPORT_COLUMN_KIND_TEXT\x10\x01\x12\x1c\n\x18\x45XPORT_COLUMN_KIND_COUNT\x10\x02\x12\x1b\n\x17\x45XPORT_COLUMN_KIND_TIME\x10\x03\x12\x1c\n\x18\x45XPORT_COLUMN_KIND_MONEY\x10\x04\x12\x1c\n\x18\x45XPORT_COLUMN_KIND_PRICE\x10\x05\x12\x1f\n\x1b\x45XPORT_COLUMN_KIND_QUANTITY\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.audit_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MATCHSTATE']._serialized_start=2664
-  _globals['_MATCHSTATE']._serialized_end=3008
-  _globals['_EXPORTFORMAT']._serialized_start=3011
-  _globals['_EXPORTFORMAT']._serialized_end=3141
-  _globals['_EXPORTCOLUMNKIND']._serialized_start=3144
-  _globals['_EXPORTCOLUMNKIND']._serialized_end=3379
-  _globals['_CHARGELINE']._serialized_start=216
-  _globals['_CHARGELINE']._serialized_end=437
-  _globals['_CHARGE']._serialized_start=440
-  _globals['_CHARGE']._serialized_end=592
-  _globals['_BUDGETDECISION']._serialized_start=595
-  _globals['_BUDGETDECISION']._serialized_end=805
-  _globals['_CHAINPROOF']._serialized_start=807
-  _globals['_CHAINPROOF']._serialized_end=901
-  _globals['_EXPLANATION']._serialized_start=904
-  _globals['_EXPLANATION']._serialized_end=1227
-  _globals['_FINDING']._serialized_start=1229
-  _globals['_FINDING']._serialized_end=1301
-  _globals['_ANCHOR']._serialized_start=1304
-  _globals['_ANCHOR']._serialized_end=1472
-  _globals['_INCLUSIONPROOF']._serialized_start=1475
-  _globals['_INCLUSIONPROOF']._serialized_end=1750
-  _globals['_INVOICELINE']._serialized_start=1753
-  _globals['_INVOICELINE']._serialized_end=1897
-  _globals['_INVOICE']._serialized_start=1899
-  _globals['_INVOICE']._serialized_end=1953
-  _globals['_INVOICEMATCH']._serialized_start=1956
-  _globals['_INVOICEMATCH']._serialized_end=2163
-  _globals['_MATCHSUMMARY']._serialized_start=2166
-  _globals['_MATCHSUMMARY']._serialized_end=2322
-  _globals['_SIMULATEDCOST']._serialized_start=2325
-  _globals['_SIMULATEDCOST']._serialized_end=2552
-  _globals['_EXPORTCOLUMN']._serialized_start=2554
-  _globals['_EXPORTCOLUMN']._serialized_end=2632
-  _globals['_EXPORTROW']._serialized_start=2634
-  _globals['_EXPORTROW']._serialized_end=2661
+  _globals['_INVOICELINE'].fields_by_name['provider_request_id']._loaded_options = None
+  _globals['_INVOICELINE'].fields_by_name['provider_request_id']._serialized_options = b'\372\273\030\003 \364\003'
+  _globals['_INVOICELINE'].fields_by_name['sku']._loaded_options = None
+  _globals['_INVOICELINE'].fields_by_name['sku']._serialized_options = b'\372\273\030\003 \364\003'
+  _globals['_INVOICELINE'].fields_by_name['occur_time']._loaded_options = None
+  _globals['_INVOICELINE'].fields_by_name['occur_time']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_INVOICELINE'].fields_by_name['amount']._loaded_options = None
+  _globals['_INVOICELINE'].fields_by_name['amount']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_INVOICE'].fields_by_name['id']._loaded_options = None
+  _globals['_INVOICE'].fields_by_name['id']._serialized_options = b'\372\273\030\005\010\001 \364\003'
+  _globals['_INVOICE'].fields_by_name['provider']._loaded_options = None
+  _globals['_INVOICE'].fields_by_name['provider']._serialized_options = b'\372\273\0301\010\0012\031[a-z0-9][a-z0-9._-]{0,99}:\022a name like openai'
+  _globals['_INVOICE'].fields_by_name['month']._loaded_options = None
+  _globals['_INVOICE'].fields_by_name['month']._serialized_options = b'\372\273\0302\010\0012\030[0-9]{4}-(0[1-9]|1[0-2]):\024a month like 2026-10'
+  _globals['_MATCHSTATE']._serialized_start=2852
+  _globals['_MATCHSTATE']._serialized_end=3196
+  _globals['_EXPORTFORMAT']._serialized_start=3199
+  _globals['_EXPORTFORMAT']._serialized_end=3329
+  _globals['_EXPORTCOLUMNKIND']._serialized_start=3332
+  _globals['_EXPORTCOLUMNKIND']._serialized_end=3567
+  _globals['_CHARGELINE']._serialized_start=247
+  _globals['_CHARGELINE']._serialized_end=468
+  _globals['_CHARGE']._serialized_start=471
+  _globals['_CHARGE']._serialized_end=623
+  _globals['_BUDGETDECISION']._serialized_start=626
+  _globals['_BUDGETDECISION']._serialized_end=836
+  _globals['_CHAINPROOF']._serialized_start=838
+  _globals['_CHAINPROOF']._serialized_end=932
+  _globals['_EXPLANATION']._serialized_start=935
+  _globals['_EXPLANATION']._serialized_end=1258
+  _globals['_FINDING']._serialized_start=1260
+  _globals['_FINDING']._serialized_end=1332
+  _globals['_ANCHOR']._serialized_start=1335
+  _globals['_ANCHOR']._serialized_end=1503
+  _globals['_INCLUSIONPROOF']._serialized_start=1506
+  _globals['_INCLUSIONPROOF']._serialized_end=1781
+  _globals['_INVOICELINE']._serialized_start=1784
+  _globals['_INVOICELINE']._serialized_end=1962
+  _globals['_INVOICE']._serialized_start=1965
+  _globals['_INVOICE']._serialized_end=2141
+  _globals['_INVOICEMATCH']._serialized_start=2144
+  _globals['_INVOICEMATCH']._serialized_end=2351
+  _globals['_MATCHSUMMARY']._serialized_start=2354
+  _globals['_MATCHSUMMARY']._serialized_end=2510
+  _globals['_SIMULATEDCOST']._serialized_start=2513
+  _globals['_SIMULATEDCOST']._serialized_end=2740
+  _globals['_EXPORTCOLUMN']._serialized_start=2742
+  _globals['_EXPORTCOLUMN']._serialized_end=2820
+  _globals['_EXPORTROW']._serialized_start=2822
+  _globals['_EXPORTROW']._serialized_end=2849
 # @@protoc_insertion_point(module_scope)

@@ -24,17 +24,48 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.ledger.v1 import audit_pb2 as podium_dot_ledger_dot_v1_dot_audit__pb2
 from podium.ledger.v1 import price_book_service_pb2 as podium_dot_ledger_dot_v1_dot_price__book__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$podium/ledger/v1/audit_service.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/ledger/v1/audit.proto\x1a)podium/ledger/v1/price_book_service.proto\"4\n\x13\x45xplainEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"J\n\x14\x45xplainEntryResponse\x12\x32\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x1d.podium.ledger.v1.Explanation\"x\n\x13VerifyLedgerRequest\x12\x15\n\rfrom_sequence\x18\x01 \x01(\x03\x12\x13\n\x0bto_sequence\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0e\n\x06tenant\x18\x05 \x01(\t\"\xab\x01\n\x14VerifyLedgerResponse\x12+\n\x08\x66indings\x18\x01 \x03(\x0b\x32\x19.podium.ledger.v1.Finding\x12\r\n\x05rules\x18\x02 \x03(\t\x12\x15\n\rchecked_count\x18\x03 \x01(\x03\x12\x13\n\x0btotal_count\x18\x04 \x01(\x03\x12\x17\n\x0fnext_page_token\x18\x05 \x01(\t\x12\x12\n\nrule_texts\x18\x06 \x03(\t\";\n\x12ListAnchorsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Y\n\x13ListAnchorsResponse\x12)\n\x07\x61nchors\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Anchor\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x11ProveEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"E\n\x12ProveEntryResponse\x12/\n\x05proof\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.InclusionProof\"Z\n\x12ListChargesRequest\x12\r\n\x05month\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\x92\x01\n\x13ListChargesResponse\x12)\n\x07\x63harges\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Charge\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x15\n\rhead_sequence\x18\x05 \x01(\x03\"}\n\x14\x45xportChargesRequest\x12.\n\x06\x66ormat\x18\x01 \x01(\x0e\x32\x1e.podium.ledger.v1.ExportFormat\x12\r\n\x05month\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\xb9\x01\n\x15\x45xportChargesResponse\x12/\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.ExportColumn\x12)\n\x04rows\x18\x02 \x03(\x0b\x32\x1b.podium.ledger.v1.ExportRow\x12\x1b\n\x13unpriced_call_count\x18\x03 \x01(\x05\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x15\n\rhead_sequence\x18\x05 \x01(\x03\"\x8a\x01\n\x16\x41\x64\x64InvoiceLinesRequest\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x16\n\x0e\x66irst_position\x18\x02 \x01(\x03\x12,\n\x05lines\x18\x03 \x03(\x0b\x32\x1d.podium.ledger.v1.InvoiceLine\"0\n\x17\x41\x64\x64InvoiceLinesResponse\x12\x15\n\rcreated_count\x18\x01 \x01(\x05\"-\n\x17ReconcileInvoiceRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\"y\n\x18ReconcileInvoiceResponse\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x31\n\tsummaries\x18\x02 \x03(\x0b\x32\x1e.podium.ledger.v1.MatchSummary\"\x84\x01\n\x19ListInvoiceMatchesRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\x12,\n\x06states\x18\x02 \x03(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"f\n\x1aListInvoiceMatchesResponse\x12/\n\x07matches\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.InvoiceMatch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd8\x01\n\x15SimulatePricesRequest\x12*\n\x05specs\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.PriceSpec\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"a\n\x16SimulatePricesResponse\x12.\n\x05\x63osts\x18\x01 \x03(\x0b\x32\x1f.podium.ledger.v1.SimulatedCost\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x8a\t\n\x0c\x41uditService\x12m\n\x0c\x45xplainEntry\x12%.podium.ledger.v1.ExplainEntryRequest\x1a&.podium.ledger.v1.ExplainEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12m\n\x0cVerifyLedger\x12%.podium.ledger.v1.VerifyLedgerRequest\x1a&.podium.ledger.v1.VerifyLedgerResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListAnchors\x12$.podium.ledger.v1.ListAnchorsRequest\x1a%.podium.ledger.v1.ListAnchorsResponse\"\x0e\xaa\xbb\x18\nspend:read\x12g\n\nProveEntry\x12#.podium.ledger.v1.ProveEntryRequest\x1a$.podium.ledger.v1.ProveEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListCharges\x12$.podium.ledger.v1.ListChargesRequest\x1a%.podium.ledger.v1.ListChargesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12r\n\rExportCharges\x12&.podium.ledger.v1.ExportChargesRequest\x1a\'.podium.ledger.v1.ExportChargesResponse\"\x0e\xaa\xbb\x18\nspend:read0\x01\x12v\n\x0f\x41\x64\x64InvoiceLines\x12(.podium.ledger.v1.AddInvoiceLinesRequest\x1a).podium.ledger.v1.AddInvoiceLinesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12y\n\x10ReconcileInvoice\x12).podium.ledger.v1.ReconcileInvoiceRequest\x1a*.podium.ledger.v1.ReconcileInvoiceResponse\"\x0e\xaa\xbb\x18\nspend:read\x12\x7f\n\x12ListInvoiceMatches\x12+.podium.ledger.v1.ListInvoiceMatchesRequest\x1a,.podium.ledger.v1.ListInvoiceMatchesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12s\n\x0eSimulatePrices\x12\'.podium.ledger.v1.SimulatePricesRequest\x1a(.podium.ledger.v1.SimulatePricesResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$podium/ledger/v1/audit_service.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/ledger/v1/audit.proto\x1a)podium/ledger/v1/price_book_service.proto\"4\n\x13\x45xplainEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"J\n\x14\x45xplainEntryResponse\x12\x32\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x1d.podium.ledger.v1.Explanation\"\xa5\x01\n\x13VerifyLedgerRequest\x12$\n\rfrom_sequence\x18\x01 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\"\n\x0bto_sequence\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12 \n\tpage_size\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0e\n\x06tenant\x18\x05 \x01(\t\"\xab\x01\n\x14VerifyLedgerResponse\x12+\n\x08\x66indings\x18\x01 \x03(\x0b\x32\x19.podium.ledger.v1.Finding\x12\r\n\x05rules\x18\x02 \x03(\t\x12\x15\n\rchecked_count\x18\x03 \x01(\x03\x12\x13\n\x0btotal_count\x18\x04 \x01(\x03\x12\x17\n\x0fnext_page_token\x18\x05 \x01(\t\x12\x12\n\nrule_texts\x18\x06 \x03(\t\"J\n\x12ListAnchorsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"Y\n\x13ListAnchorsResponse\x12)\n\x07\x61nchors\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Anchor\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x11ProveEntryRequest\x12\r\n\x05\x65ntry\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"E\n\x12ProveEntryResponse\x12/\n\x05proof\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.InclusionProof\"\x9f\x01\n\x12ListChargesRequest\x12\x43\n\x05month\x18\x01 \x01(\tB4\xfa\xbb\x18\x30\x32\x18[0-9]{4}-(0[1-9]|1[0-2]):\x14\x61 month like 2026-10\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\x92\x01\n\x13ListChargesResponse\x12)\n\x07\x63harges\x18\x01 \x03(\x0b\x32\x18.podium.ledger.v1.Charge\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x15\n\rhead_sequence\x18\x05 \x01(\x03\"\xca\x01\n\x14\x45xportChargesRequest\x12\x36\n\x06\x66ormat\x18\x01 \x01(\x0e\x32\x1e.podium.ledger.v1.ExportFormatB\x06\xfa\xbb\x18\x02\x08\x01\x12\x43\n\x05month\x18\x02 \x01(\tB4\xfa\xbb\x18\x30\x32\x18[0-9]{4}-(0[1-9]|1[0-2]):\x14\x61 month like 2026-10\x12%\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\xb9\x01\n\x15\x45xportChargesResponse\x12/\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.ExportColumn\x12)\n\x04rows\x18\x02 \x03(\x0b\x32\x1b.podium.ledger.v1.ExportRow\x12\x1b\n\x13unpriced_call_count\x18\x03 \x01(\x05\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x15\n\rhead_sequence\x18\x05 \x01(\x03\"\xac\x01\n\x16\x41\x64\x64InvoiceLinesRequest\x12\x32\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.InvoiceB\x06\xfa\xbb\x18\x02\x08\x01\x12\'\n\x0e\x66irst_position\x18\x02 \x01(\x03\x42\x0f\xfa\xbb\x18\x0b\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x12\x35\n\x05lines\x18\x03 \x03(\x0b\x32\x1d.podium.ledger.v1.InvoiceLineB\x07\xfa\xbb\x18\x03@\xd0\x0f\"0\n\x17\x41\x64\x64InvoiceLinesResponse\x12\x15\n\rcreated_count\x18\x01 \x01(\x05\"-\n\x17ReconcileInvoiceRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\"y\n\x18ReconcileInvoiceResponse\x12*\n\x07invoice\x18\x01 \x01(\x0b\x32\x19.podium.ledger.v1.Invoice\x12\x31\n\tsummaries\x18\x02 \x03(\x0b\x32\x1e.podium.ledger.v1.MatchSummary\"\x93\x01\n\x19ListInvoiceMatchesRequest\x12\x12\n\ninvoice_id\x18\x01 \x01(\t\x12,\n\x06states\x18\x02 \x03(\x0e\x32\x1c.podium.ledger.v1.MatchState\x12 \n\tpage_size\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x04 \x01(\t\"f\n\x1aListInvoiceMatchesResponse\x12/\n\x07matches\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.InvoiceMatch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf2\x01\n\x15SimulatePricesRequest\x12\x35\n\x05specs\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.PriceSpecB\t\xfa\xbb\x18\x05\x08\x01@\xe8\x07\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\tpage_size\x18\x04 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x0e\n\x06tenant\x18\x06 \x01(\t\"a\n\x16SimulatePricesResponse\x12.\n\x05\x63osts\x18\x01 \x03(\x0b\x32\x1f.podium.ledger.v1.SimulatedCost\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x8a\t\n\x0c\x41uditService\x12m\n\x0c\x45xplainEntry\x12%.podium.ledger.v1.ExplainEntryRequest\x1a&.podium.ledger.v1.ExplainEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12m\n\x0cVerifyLedger\x12%.podium.ledger.v1.VerifyLedgerRequest\x1a&.podium.ledger.v1.VerifyLedgerResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListAnchors\x12$.podium.ledger.v1.ListAnchorsRequest\x1a%.podium.ledger.v1.ListAnchorsResponse\"\x0e\xaa\xbb\x18\nspend:read\x12g\n\nProveEntry\x12#.podium.ledger.v1.ProveEntryRequest\x1a$.podium.ledger.v1.ProveEntryResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bListCharges\x12$.podium.ledger.v1.ListChargesRequest\x1a%.podium.ledger.v1.ListChargesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12r\n\rExportCharges\x12&.podium.ledger.v1.ExportChargesRequest\x1a\'.podium.ledger.v1.ExportChargesResponse\"\x0e\xaa\xbb\x18\nspend:read0\x01\x12v\n\x0f\x41\x64\x64InvoiceLines\x12(.podium.ledger.v1.AddInvoiceLinesRequest\x1a).podium.ledger.v1.AddInvoiceLinesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12y\n\x10ReconcileInvoice\x12).podium.ledger.v1.ReconcileInvoiceRequest\x1a*.podium.ledger.v1.ReconcileInvoiceResponse\"\x0e\xaa\xbb\x18\nspend:read\x12\x7f\n\x12ListInvoiceMatches\x12+.podium.ledger.v1.ListInvoiceMatchesRequest\x1a,.podium.ledger.v1.ListInvoiceMatchesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12s\n\x0eSimulatePrices\x12\'.podium.ledger.v1.SimulatePricesRequest\x1a(.podium.ledger.v1.SimulatePricesResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.audit_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_VERIFYLEDGERREQUEST'].fields_by_name['from_sequence']._loaded_options = None
+  _globals['_VERIFYLEDGERREQUEST'].fields_by_name['from_sequence']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_VERIFYLEDGERREQUEST'].fields_by_name['to_sequence']._loaded_options = None
+  _globals['_VERIFYLEDGERREQUEST'].fields_by_name['to_sequence']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_VERIFYLEDGERREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_VERIFYLEDGERREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_LISTANCHORSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTANCHORSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_LISTCHARGESREQUEST'].fields_by_name['month']._loaded_options = None
+  _globals['_LISTCHARGESREQUEST'].fields_by_name['month']._serialized_options = b'\372\273\03002\030[0-9]{4}-(0[1-9]|1[0-2]):\024a month like 2026-10'
+  _globals['_LISTCHARGESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTCHARGESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_EXPORTCHARGESREQUEST'].fields_by_name['format']._loaded_options = None
+  _globals['_EXPORTCHARGESREQUEST'].fields_by_name['format']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_EXPORTCHARGESREQUEST'].fields_by_name['month']._loaded_options = None
+  _globals['_EXPORTCHARGESREQUEST'].fields_by_name['month']._serialized_options = b'\372\273\03002\030[0-9]{4}-(0[1-9]|1[0-2]):\024a month like 2026-10'
+  _globals['_EXPORTCHARGESREQUEST'].fields_by_name['after_sequence']._loaded_options = None
+  _globals['_EXPORTCHARGESREQUEST'].fields_by_name['after_sequence']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_ADDINVOICELINESREQUEST'].fields_by_name['invoice']._loaded_options = None
+  _globals['_ADDINVOICELINESREQUEST'].fields_by_name['invoice']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_ADDINVOICELINESREQUEST'].fields_by_name['first_position']._loaded_options = None
+  _globals['_ADDINVOICELINESREQUEST'].fields_by_name['first_position']._serialized_options = b'\372\273\030\013\010\001\021\000\000\000\000\000\000\360?'
+  _globals['_ADDINVOICELINESREQUEST'].fields_by_name['lines']._loaded_options = None
+  _globals['_ADDINVOICELINESREQUEST'].fields_by_name['lines']._serialized_options = b'\372\273\030\003@\320\017'
+  _globals['_LISTINVOICEMATCHESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTINVOICEMATCHESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_SIMULATEPRICESREQUEST'].fields_by_name['specs']._loaded_options = None
+  _globals['_SIMULATEPRICESREQUEST'].fields_by_name['specs']._serialized_options = b'\372\273\030\005\010\001@\350\007'
+  _globals['_SIMULATEPRICESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_SIMULATEPRICESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_AUDITSERVICE'].methods_by_name['ExplainEntry']._loaded_options = None
   _globals['_AUDITSERVICE'].methods_by_name['ExplainEntry']._serialized_options = b'\252\273\030\nspend:read'
   _globals['_AUDITSERVICE'].methods_by_name['VerifyLedger']._loaded_options = None
@@ -55,46 +86,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AUDITSERVICE'].methods_by_name['ListInvoiceMatches']._serialized_options = b'\252\273\030\nspend:read'
   _globals['_AUDITSERVICE'].methods_by_name['SimulatePrices']._loaded_options = None
   _globals['_AUDITSERVICE'].methods_by_name['SimulatePrices']._serialized_options = b'\252\273\030\nspend:read'
-  _globals['_EXPLAINENTRYREQUEST']._serialized_start=195
-  _globals['_EXPLAINENTRYREQUEST']._serialized_end=247
-  _globals['_EXPLAINENTRYRESPONSE']._serialized_start=249
-  _globals['_EXPLAINENTRYRESPONSE']._serialized_end=323
-  _globals['_VERIFYLEDGERREQUEST']._serialized_start=325
-  _globals['_VERIFYLEDGERREQUEST']._serialized_end=445
-  _globals['_VERIFYLEDGERRESPONSE']._serialized_start=448
-  _globals['_VERIFYLEDGERRESPONSE']._serialized_end=619
-  _globals['_LISTANCHORSREQUEST']._serialized_start=621
-  _globals['_LISTANCHORSREQUEST']._serialized_end=680
-  _globals['_LISTANCHORSRESPONSE']._serialized_start=682
-  _globals['_LISTANCHORSRESPONSE']._serialized_end=771
-  _globals['_PROVEENTRYREQUEST']._serialized_start=773
-  _globals['_PROVEENTRYREQUEST']._serialized_end=823
-  _globals['_PROVEENTRYRESPONSE']._serialized_start=825
-  _globals['_PROVEENTRYRESPONSE']._serialized_end=894
-  _globals['_LISTCHARGESREQUEST']._serialized_start=896
-  _globals['_LISTCHARGESREQUEST']._serialized_end=986
-  _globals['_LISTCHARGESRESPONSE']._serialized_start=989
-  _globals['_LISTCHARGESRESPONSE']._serialized_end=1135
-  _globals['_EXPORTCHARGESREQUEST']._serialized_start=1137
-  _globals['_EXPORTCHARGESREQUEST']._serialized_end=1262
-  _globals['_EXPORTCHARGESRESPONSE']._serialized_start=1265
-  _globals['_EXPORTCHARGESRESPONSE']._serialized_end=1450
-  _globals['_ADDINVOICELINESREQUEST']._serialized_start=1453
-  _globals['_ADDINVOICELINESREQUEST']._serialized_end=1591
-  _globals['_ADDINVOICELINESRESPONSE']._serialized_start=1593
-  _globals['_ADDINVOICELINESRESPONSE']._serialized_end=1641
-  _globals['_RECONCILEINVOICEREQUEST']._serialized_start=1643
-  _globals['_RECONCILEINVOICEREQUEST']._serialized_end=1688
-  _globals['_RECONCILEINVOICERESPONSE']._serialized_start=1690
-  _globals['_RECONCILEINVOICERESPONSE']._serialized_end=1811
-  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_start=1814
-  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_end=1946
-  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_start=1948
-  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_end=2050
-  _globals['_SIMULATEPRICESREQUEST']._serialized_start=2053
-  _globals['_SIMULATEPRICESREQUEST']._serialized_end=2269
-  _globals['_SIMULATEPRICESRESPONSE']._serialized_start=2271
-  _globals['_SIMULATEPRICESRESPONSE']._serialized_end=2368
-  _globals['_AUDITSERVICE']._serialized_start=2371
-  _globals['_AUDITSERVICE']._serialized_end=3533
+  _globals['_EXPLAINENTRYREQUEST']._serialized_start=226
+  _globals['_EXPLAINENTRYREQUEST']._serialized_end=278
+  _globals['_EXPLAINENTRYRESPONSE']._serialized_start=280
+  _globals['_EXPLAINENTRYRESPONSE']._serialized_end=354
+  _globals['_VERIFYLEDGERREQUEST']._serialized_start=357
+  _globals['_VERIFYLEDGERREQUEST']._serialized_end=522
+  _globals['_VERIFYLEDGERRESPONSE']._serialized_start=525
+  _globals['_VERIFYLEDGERRESPONSE']._serialized_end=696
+  _globals['_LISTANCHORSREQUEST']._serialized_start=698
+  _globals['_LISTANCHORSREQUEST']._serialized_end=772
+  _globals['_LISTANCHORSRESPONSE']._serialized_start=774
+  _globals['_LISTANCHORSRESPONSE']._serialized_end=863
+  _globals['_PROVEENTRYREQUEST']._serialized_start=865
+  _globals['_PROVEENTRYREQUEST']._serialized_end=915
+  _globals['_PROVEENTRYRESPONSE']._serialized_start=917
+  _globals['_PROVEENTRYRESPONSE']._serialized_end=986
+  _globals['_LISTCHARGESREQUEST']._serialized_start=989
+  _globals['_LISTCHARGESREQUEST']._serialized_end=1148
+  _globals['_LISTCHARGESRESPONSE']._serialized_start=1151
+  _globals['_LISTCHARGESRESPONSE']._serialized_end=1297
+  _globals['_EXPORTCHARGESREQUEST']._serialized_start=1300
+  _globals['_EXPORTCHARGESREQUEST']._serialized_end=1502
+  _globals['_EXPORTCHARGESRESPONSE']._serialized_start=1505
+  _globals['_EXPORTCHARGESRESPONSE']._serialized_end=1690
+  _globals['_ADDINVOICELINESREQUEST']._serialized_start=1693
+  _globals['_ADDINVOICELINESREQUEST']._serialized_end=1865
+  _globals['_ADDINVOICELINESRESPONSE']._serialized_start=1867
+  _globals['_ADDINVOICELINESRESPONSE']._serialized_end=1915
+  _globals['_RECONCILEINVOICEREQUEST']._serialized_start=1917
+  _globals['_RECONCILEINVOICEREQUEST']._serialized_end=1962
+  _globals['_RECONCILEINVOICERESPONSE']._serialized_start=1964
+  _globals['_RECONCILEINVOICERESPONSE']._serialized_end=2085
+  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_start=2088
+  _globals['_LISTINVOICEMATCHESREQUEST']._serialized_end=2235
+  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_start=2237
+  _globals['_LISTINVOICEMATCHESRESPONSE']._serialized_end=2339
+  _globals['_SIMULATEPRICESREQUEST']._serialized_start=2342
+  _globals['_SIMULATEPRICESREQUEST']._serialized_end=2584
+  _globals['_SIMULATEPRICESRESPONSE']._serialized_start=2586
+  _globals['_SIMULATEPRICESRESPONSE']._serialized_end=2683
+  _globals['_AUDITSERVICE']._serialized_start=2686
+  _globals['_AUDITSERVICE']._serialized_end=3848
 # @@protoc_insertion_point(module_scope)

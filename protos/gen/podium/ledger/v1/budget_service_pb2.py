@@ -26,17 +26,38 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.ledger.v1 import alert_pb2 as podium_dot_ledger_dot_v1_dot_alert__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%podium/ledger/v1/budget_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/ledger/v1/alert.proto\"\xf5\x03\n\x06\x42udget\x12\n\n\x02id\x18\x01 \x01(\t\x12,\n\x05scope\x18\x02 \x01(\x0e\x32\x1d.podium.ledger.v1.BudgetScope\x12\x10\n\x08scope_id\x18\x03 \x01(\t\x12.\n\x06window\x18\x04 \x01(\x0e\x32\x1e.podium.ledger.v1.BudgetWindow\x12\x31\n\x0erolling_length\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\ttime_zone\x18\x06 \x01(\t\x12+\n\nhard_limit\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12,\n\x0bsoft_limits\x18\x08 \x03(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nclose_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18( \x01(\x03\"\xe6\x01\n\x0c\x42udgetStatus\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\x12\x30\n\x0cwindow_start\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x06posted\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12%\n\x04held\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\tremaining\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\"O\n\x13\x43reateBudgetRequest\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"@\n\x14\x43reateBudgetResponse\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\".\n\x10GetBudgetRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"C\n\x11GetBudgetResponse\x12.\n\x06status\x18\x01 \x01(\x0b\x32\x1e.podium.ledger.v1.BudgetStatus\"K\n\x12ListBudgetsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\"`\n\x13ListBudgetsResponse\x12\x30\n\x08statuses\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.BudgetStatus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xfc\x01\n\x13UpdateBudgetRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12+\n\nhard_limit\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12,\n\x0bsoft_limits\x18\x05 \x03(\x0b\x32\x17.podium.common.v1.Money\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06tenant\x18\x07 \x01(\t\"@\n\x14UpdateBudgetResponse\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\"0\n\x12\x43loseBudgetRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"?\n\x13\x43loseBudgetResponse\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\"]\n\x11ListAlertsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tbudget_id\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\\\n\x12ListAlertsResponse\x12-\n\x06\x61lerts\x18\x01 \x03(\x0b\x32\x1d.podium.ledger.v1.BudgetAlert\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xbc\x01\n\x0b\x42udgetScope\x12\x1c\n\x18\x42UDGET_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42UDGET_SCOPE_TENANT\x10\x01\x12\x15\n\x11\x42UDGET_SCOPE_TEAM\x10\x02\x12\x15\n\x11\x42UDGET_SCOPE_USER\x10\x03\x12\x16\n\x12\x42UDGET_SCOPE_AGENT\x10\x04\x12\x18\n\x14\x42UDGET_SCOPE_EPISODE\x10\x05\x12\x16\n\x12\x42UDGET_SCOPE_NAMED\x10\x06*\xa9\x01\n\x0c\x42udgetWindow\x12\x1d\n\x19\x42UDGET_WINDOW_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42UDGET_WINDOW_TOTAL\x10\x01\x12\x15\n\x11\x42UDGET_WINDOW_DAY\x10\x02\x12\x16\n\x12\x42UDGET_WINDOW_WEEK\x10\x03\x12\x17\n\x13\x42UDGET_WINDOW_MONTH\x10\x04\x12\x19\n\x15\x42UDGET_WINDOW_ROLLING\x10\x05\x32\xec\x06\n\rBudgetService\x12\x93\x01\n\x0c\x43reateBudget\x12%.podium.ledger.v1.CreateBudgetRequest\x1a&.podium.ledger.v1.CreateBudgetResponse\"4\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12\x84\x01\n\tGetBudget\x12\".podium.ledger.v1.GetBudgetRequest\x1a#.podium.ledger.v1.GetBudgetResponse\".\xaa\xbb\x18\nspend:read\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\x12\x8a\x01\n\x0bListBudgets\x12$.podium.ledger.v1.ListBudgetsRequest\x1a%.podium.ledger.v1.ListBudgetsResponse\".\xaa\xbb\x18\nspend:read\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\x12\x93\x01\n\x0cUpdateBudget\x12%.podium.ledger.v1.UpdateBudgetRequest\x1a&.podium.ledger.v1.UpdateBudgetResponse\"4\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12\x90\x01\n\x0b\x43loseBudget\x12$.podium.ledger.v1.CloseBudgetRequest\x1a%.podium.ledger.v1.CloseBudgetResponse\"4\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12\x87\x01\n\nListAlerts\x12#.podium.ledger.v1.ListAlertsRequest\x1a$.podium.ledger.v1.ListAlertsResponse\".\xaa\xbb\x18\nspend:read\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:runb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%podium/ledger/v1/budget_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/ledger/v1/alert.proto\"\xb0\x04\n\x06\x42udget\x12\x15\n\x02id\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \x80\x01\x12\x34\n\x05scope\x18\x02 \x01(\x0e\x32\x1d.podium.ledger.v1.BudgetScopeB\x06\xfa\xbb\x18\x02\x08\x01\x12\x10\n\x08scope_id\x18\x03 \x01(\t\x12\x36\n\x06window\x18\x04 \x01(\x0e\x32\x1e.podium.ledger.v1.BudgetWindowB\x06\xfa\xbb\x18\x02\x08\x01\x12I\n\x0erolling_length\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00@oDA\x12\x11\n\ttime_zone\x18\x06 \x01(\t\x12\x33\n\nhard_limit\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.MoneyB\x06\xfa\xbb\x18\x02\x08\x01\x12,\n\x0bsoft_limits\x18\x08 \x03(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nclose_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18( \x01(\x03\"\xe6\x01\n\x0c\x42udgetStatus\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\x12\x30\n\x0cwindow_start\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x06posted\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12%\n\x04held\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12*\n\tremaining\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\"W\n\x13\x43reateBudgetRequest\x12\x30\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.BudgetB\x06\xfa\xbb\x18\x02\x08\x01\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"@\n\x14\x43reateBudgetResponse\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\".\n\x10GetBudgetRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"C\n\x11GetBudgetResponse\x12.\n\x06status\x18\x01 \x01(\x0b\x32\x1e.podium.ledger.v1.BudgetStatus\"Z\n\x12ListBudgetsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\"`\n\x13ListBudgetsResponse\x12\x30\n\x08statuses\x18\x01 \x03(\x0b\x32\x1e.podium.ledger.v1.BudgetStatus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x93\x02\n\x13UpdateBudgetRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1e\n\x07version\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x37\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x06\xfa\xbb\x18\x02\x08\x01\x12+\n\nhard_limit\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\x12,\n\x0bsoft_limits\x18\x05 \x03(\x0b\x32\x17.podium.common.v1.Money\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06tenant\x18\x07 \x01(\t\"@\n\x14UpdateBudgetResponse\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\"0\n\x12\x43loseBudgetRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"?\n\x13\x43loseBudgetResponse\x12(\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x18.podium.ledger.v1.Budget\"l\n\x11ListAlertsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tbudget_id\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\"\\\n\x12ListAlertsResponse\x12-\n\x06\x61lerts\x18\x01 \x03(\x0b\x32\x1d.podium.ledger.v1.BudgetAlert\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xbc\x01\n\x0b\x42udgetScope\x12\x1c\n\x18\x42UDGET_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42UDGET_SCOPE_TENANT\x10\x01\x12\x15\n\x11\x42UDGET_SCOPE_TEAM\x10\x02\x12\x15\n\x11\x42UDGET_SCOPE_USER\x10\x03\x12\x16\n\x12\x42UDGET_SCOPE_AGENT\x10\x04\x12\x18\n\x14\x42UDGET_SCOPE_EPISODE\x10\x05\x12\x16\n\x12\x42UDGET_SCOPE_NAMED\x10\x06*\xa9\x01\n\x0c\x42udgetWindow\x12\x1d\n\x19\x42UDGET_WINDOW_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42UDGET_WINDOW_TOTAL\x10\x01\x12\x15\n\x11\x42UDGET_WINDOW_DAY\x10\x02\x12\x16\n\x12\x42UDGET_WINDOW_WEEK\x10\x03\x12\x17\n\x13\x42UDGET_WINDOW_MONTH\x10\x04\x12\x19\n\x15\x42UDGET_WINDOW_ROLLING\x10\x05\x32\xec\x06\n\rBudgetService\x12\x93\x01\n\x0c\x43reateBudget\x12%.podium.ledger.v1.CreateBudgetRequest\x1a&.podium.ledger.v1.CreateBudgetResponse\"4\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12\x84\x01\n\tGetBudget\x12\".podium.ledger.v1.GetBudgetRequest\x1a#.podium.ledger.v1.GetBudgetResponse\".\xaa\xbb\x18\nspend:read\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\x12\x8a\x01\n\x0bListBudgets\x12$.podium.ledger.v1.ListBudgetsRequest\x1a%.podium.ledger.v1.ListBudgetsResponse\".\xaa\xbb\x18\nspend:read\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\x12\x93\x01\n\x0cUpdateBudget\x12%.podium.ledger.v1.UpdateBudgetRequest\x1a&.podium.ledger.v1.UpdateBudgetResponse\"4\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12\x90\x01\n\x0b\x43loseBudget\x12$.podium.ledger.v1.CloseBudgetRequest\x1a%.podium.ledger.v1.CloseBudgetResponse\"4\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:run\xb0\xbb\x18\x01\x12\x87\x01\n\nListAlerts\x12#.podium.ledger.v1.ListAlertsRequest\x1a$.podium.ledger.v1.ListAlertsResponse\".\xaa\xbb\x18\nspend:read\xaa\xbb\x18\x0cledger:write\xaa\xbb\x18\x0c\x65pisodes:runb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.budget_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_BUDGET'].fields_by_name['id']._loaded_options = None
+  _globals['_BUDGET'].fields_by_name['id']._serialized_options = b'\372\273\030\005\010\001 \200\001'
+  _globals['_BUDGET'].fields_by_name['scope']._loaded_options = None
+  _globals['_BUDGET'].fields_by_name['scope']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_BUDGET'].fields_by_name['window']._loaded_options = None
+  _globals['_BUDGET'].fields_by_name['window']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_BUDGET'].fields_by_name['rolling_length']._loaded_options = None
+  _globals['_BUDGET'].fields_by_name['rolling_length']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000@oDA'
+  _globals['_BUDGET'].fields_by_name['hard_limit']._loaded_options = None
+  _globals['_BUDGET'].fields_by_name['hard_limit']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_CREATEBUDGETREQUEST'].fields_by_name['budget']._loaded_options = None
+  _globals['_CREATEBUDGETREQUEST'].fields_by_name['budget']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_LISTBUDGETSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTBUDGETSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_UPDATEBUDGETREQUEST'].fields_by_name['version']._loaded_options = None
+  _globals['_UPDATEBUDGETREQUEST'].fields_by_name['version']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_UPDATEBUDGETREQUEST'].fields_by_name['update_mask']._loaded_options = None
+  _globals['_UPDATEBUDGETREQUEST'].fields_by_name['update_mask']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_LISTALERTSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTALERTSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_BUDGETSERVICE'].methods_by_name['CreateBudget']._loaded_options = None
   _globals['_BUDGETSERVICE'].methods_by_name['CreateBudget']._serialized_options = b'\252\273\030\014tenant:admin\252\273\030\014ledger:write\252\273\030\014episodes:run\260\273\030\001'
   _globals['_BUDGETSERVICE'].methods_by_name['GetBudget']._loaded_options = None
@@ -49,38 +70,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BUDGETSERVICE'].methods_by_name['CloseBudget']._serialized_options = b'\252\273\030\014tenant:admin\252\273\030\014ledger:write\252\273\030\014episodes:run\260\273\030\001'
   _globals['_BUDGETSERVICE'].methods_by_name['ListAlerts']._loaded_options = None
   _globals['_BUDGETSERVICE'].methods_by_name['ListAlerts']._serialized_options = b'\252\273\030\nspend:read\252\273\030\014ledger:write\252\273\030\014episodes:run'
-  _globals['_BUDGETSCOPE']._serialized_start=2051
-  _globals['_BUDGETSCOPE']._serialized_end=2239
-  _globals['_BUDGETWINDOW']._serialized_start=2242
-  _globals['_BUDGETWINDOW']._serialized_end=2411
-  _globals['_BUDGET']._serialized_start=250
-  _globals['_BUDGET']._serialized_end=751
-  _globals['_BUDGETSTATUS']._serialized_start=754
-  _globals['_BUDGETSTATUS']._serialized_end=984
-  _globals['_CREATEBUDGETREQUEST']._serialized_start=986
-  _globals['_CREATEBUDGETREQUEST']._serialized_end=1065
-  _globals['_CREATEBUDGETRESPONSE']._serialized_start=1067
-  _globals['_CREATEBUDGETRESPONSE']._serialized_end=1131
-  _globals['_GETBUDGETREQUEST']._serialized_start=1133
-  _globals['_GETBUDGETREQUEST']._serialized_end=1179
-  _globals['_GETBUDGETRESPONSE']._serialized_start=1181
-  _globals['_GETBUDGETRESPONSE']._serialized_end=1248
-  _globals['_LISTBUDGETSREQUEST']._serialized_start=1250
-  _globals['_LISTBUDGETSREQUEST']._serialized_end=1325
-  _globals['_LISTBUDGETSRESPONSE']._serialized_start=1327
-  _globals['_LISTBUDGETSRESPONSE']._serialized_end=1423
-  _globals['_UPDATEBUDGETREQUEST']._serialized_start=1426
-  _globals['_UPDATEBUDGETREQUEST']._serialized_end=1678
-  _globals['_UPDATEBUDGETRESPONSE']._serialized_start=1680
-  _globals['_UPDATEBUDGETRESPONSE']._serialized_end=1744
-  _globals['_CLOSEBUDGETREQUEST']._serialized_start=1746
-  _globals['_CLOSEBUDGETREQUEST']._serialized_end=1794
-  _globals['_CLOSEBUDGETRESPONSE']._serialized_start=1796
-  _globals['_CLOSEBUDGETRESPONSE']._serialized_end=1859
-  _globals['_LISTALERTSREQUEST']._serialized_start=1861
-  _globals['_LISTALERTSREQUEST']._serialized_end=1954
-  _globals['_LISTALERTSRESPONSE']._serialized_start=1956
-  _globals['_LISTALERTSRESPONSE']._serialized_end=2048
-  _globals['_BUDGETSERVICE']._serialized_start=2414
-  _globals['_BUDGETSERVICE']._serialized_end=3290
+  _globals['_BUDGETSCOPE']._serialized_start=2202
+  _globals['_BUDGETSCOPE']._serialized_end=2390
+  _globals['_BUDGETWINDOW']._serialized_start=2393
+  _globals['_BUDGETWINDOW']._serialized_end=2562
+  _globals['_BUDGET']._serialized_start=281
+  _globals['_BUDGET']._serialized_end=841
+  _globals['_BUDGETSTATUS']._serialized_start=844
+  _globals['_BUDGETSTATUS']._serialized_end=1074
+  _globals['_CREATEBUDGETREQUEST']._serialized_start=1076
+  _globals['_CREATEBUDGETREQUEST']._serialized_end=1163
+  _globals['_CREATEBUDGETRESPONSE']._serialized_start=1165
+  _globals['_CREATEBUDGETRESPONSE']._serialized_end=1229
+  _globals['_GETBUDGETREQUEST']._serialized_start=1231
+  _globals['_GETBUDGETREQUEST']._serialized_end=1277
+  _globals['_GETBUDGETRESPONSE']._serialized_start=1279
+  _globals['_GETBUDGETRESPONSE']._serialized_end=1346
+  _globals['_LISTBUDGETSREQUEST']._serialized_start=1348
+  _globals['_LISTBUDGETSREQUEST']._serialized_end=1438
+  _globals['_LISTBUDGETSRESPONSE']._serialized_start=1440
+  _globals['_LISTBUDGETSRESPONSE']._serialized_end=1536
+  _globals['_UPDATEBUDGETREQUEST']._serialized_start=1539
+  _globals['_UPDATEBUDGETREQUEST']._serialized_end=1814
+  _globals['_UPDATEBUDGETRESPONSE']._serialized_start=1816
+  _globals['_UPDATEBUDGETRESPONSE']._serialized_end=1880
+  _globals['_CLOSEBUDGETREQUEST']._serialized_start=1882
+  _globals['_CLOSEBUDGETREQUEST']._serialized_end=1930
+  _globals['_CLOSEBUDGETRESPONSE']._serialized_start=1932
+  _globals['_CLOSEBUDGETRESPONSE']._serialized_end=1995
+  _globals['_LISTALERTSREQUEST']._serialized_start=1997
+  _globals['_LISTALERTSREQUEST']._serialized_end=2105
+  _globals['_LISTALERTSRESPONSE']._serialized_start=2107
+  _globals['_LISTALERTSRESPONSE']._serialized_end=2199
+  _globals['_BUDGETSERVICE']._serialized_start=2565
+  _globals['_BUDGETSERVICE']._serialized_end=3441
 # @@protoc_insertion_point(module_scope)

@@ -25,18 +25,29 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
 from podium.ledger.v1 import hold_pb2 as podium_dot_ledger_dot_v1_dot_hold__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*podium/ledger/v1/cost_ledger_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\"g\n\x0b\x41lternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"\x84\x04\n\x0eReserveRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12;\n\runknown_price\x18\x05 \x01(\x0e\x32$.podium.ledger.v1.UnknownPricePolicy\x12(\n\x07\x63\x65iling\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0ctime_to_live\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nbudget_ids\x18\x08 \x03(\t\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x33\n\x0c\x61lternatives\x18\x0c \x03(\x0b\x32\x1d.podium.ledger.v1.Alternative\x12\x19\n\x11min_output_tokens\x18\r \x01(\x03\x12\x12\n\ndispatched\x18\x1e \x01(\x08\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\x12-\n\tfallbacks\x18( \x03(\x0b\x32\x1a.podium.ledger.v1.Fallback\"v\n\x0fReserveResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12\x30\n\trejection\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.RejectionH\x00\x42\t\n\x07outcome\"\xa6\x01\n\x0e\x43\x61ptureRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x61nswered_by\x18( \x01(\x0b\x32\x1a.podium.ledger.v1.Fallback\"9\n\x0f\x43\x61ptureResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"-\n\x0eReleaseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"7\n\x0fReleaseResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\xec\x01\n\rRecordRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\"8\n\x0eRecordResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\x8f\x01\n\rExtendRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08hold_key\x18\x02 \x01(\t\x12.\n\nworst_case\x18\x03 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12/\n\x0ctime_to_live\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"u\n\x0e\x45xtendResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12\x30\n\trejection\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.RejectionH\x00\x42\t\n\x07outcome\"$\n\x15MarkDispatchedRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\">\n\x16MarkDispatchedResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"g\n\rAdjustRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\'\n\x06\x63hange\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x0e\n\x06reason\x18\x04 \x01(\t\"8\n\x0e\x41\x64justResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"D\n\rSettleRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\"8\n\x0eSettleResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"O\n\x12\x43losePeriodRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"=\n\x13\x43losePeriodResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"?\n\x0eReverseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"9\n\x0fReverseResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\xfc\x03\n\tOperation\x12\x33\n\x07reserve\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.ReserveRequestH\x00\x12\x33\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32 .podium.ledger.v1.CaptureRequestH\x00\x12\x33\n\x07release\x18\x03 \x01(\x0b\x32 .podium.ledger.v1.ReleaseRequestH\x00\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32\x1f.podium.ledger.v1.RecordRequestH\x00\x12\x31\n\x06\x65xtend\x18\x05 \x01(\x0b\x32\x1f.podium.ledger.v1.ExtendRequestH\x00\x12\x42\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32\'.podium.ledger.v1.MarkDispatchedRequestH\x00\x12\x33\n\x07reverse\x18\x07 \x01(\x0b\x32 .podium.ledger.v1.ReverseRequestH\x00\x12\x31\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32\x1f.podium.ledger.v1.AdjustRequestH\x00\x12\x31\n\x06settle\x18\t \x01(\x0b\x32\x1f.podium.ledger.v1.SettleRequestH\x00\x42\x0b\n\toperation\"?\n\x0c\x41pplyRequest\x12/\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.Operation\"\x88\x04\n\x0fOperationResult\x12\x34\n\x07reserve\x18\x01 \x01(\x0b\x32!.podium.ledger.v1.ReserveResponseH\x00\x12\x34\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32!.podium.ledger.v1.CaptureResponseH\x00\x12\x34\n\x07release\x18\x03 \x01(\x0b\x32!.podium.ledger.v1.ReleaseResponseH\x00\x12\x32\n\x06record\x18\x04 \x01(\x0b\x32 .podium.ledger.v1.RecordResponseH\x00\x12\x32\n\x06\x65xtend\x18\x05 \x01(\x0b\x32 .podium.ledger.v1.ExtendResponseH\x00\x12\x43\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32(.podium.ledger.v1.MarkDispatchedResponseH\x00\x12\x34\n\x07reverse\x18\x07 \x01(\x0b\x32!.podium.ledger.v1.ReverseResponseH\x00\x12\x32\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32 .podium.ledger.v1.AdjustResponseH\x00\x12\x32\n\x06settle\x18\t \x01(\x0b\x32 .podium.ledger.v1.SettleResponseH\x00\x42\x08\n\x06result\"C\n\rApplyResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"+\n\x15ReleaseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"?\n\x16ReleaseEpisodeResponse\x12%\n\x05holds\x18\x01 \x03(\x0b\x32\x16.podium.ledger.v1.Hold\"{\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12*\n\x05kinds\x18\x04 \x03(\x0e\x32\x1b.podium.ledger.v1.EntryKind\"X\n\x13ListEntriesResponse\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf6\x01\n\x12ReportSpendRequest\x12\x32\n\x08group_by\x18\x01 \x03(\x0e\x32 .podium.ledger.v1.SpendDimension\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x07 \x01(\x08\"\xa5\x01\n\x08SpendRow\x12\x0e\n\x06values\x18\x01 \x03(\t\x12(\n\x07\x61mounts\x18\x02 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\ncall_count\x18\x03 \x01(\x03\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x03\x12.\n\nquantities\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"X\n\x13ReportSpendResponse\x12(\n\x04rows\x18\x01 \x03(\x0b\x32\x1a.podium.ledger.v1.SpendRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x8f\x02\n\x0eSpendDimension\x12\x1f\n\x1bSPEND_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13SPEND_DIMENSION_DAY\x10\x01\x12\x19\n\x15SPEND_DIMENSION_MODEL\x10\x02\x12\x18\n\x14SPEND_DIMENSION_TOOL\x10\x03\x12\x1b\n\x17SPEND_DIMENSION_EPISODE\x10\x04\x12\x18\n\x14SPEND_DIMENSION_USER\x10\x05\x12\x18\n\x14SPEND_DIMENSION_TEAM\x10\x06\x12!\n\x1dSPEND_DIMENSION_PRICE_VERSION\x10\x07\x12\x1a\n\x16SPEND_DIMENSION_TENANT\x10\x08\x32\xab\x0b\n\x11\x43ostLedgerService\x12`\n\x07Reserve\x12 .podium.ledger.v1.ReserveRequest\x1a!.podium.ledger.v1.ReserveResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07\x43\x61pture\x12 .podium.ledger.v1.CaptureRequest\x1a!.podium.ledger.v1.CaptureResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07Release\x12 .podium.ledger.v1.ReleaseRequest\x1a!.podium.ledger.v1.ReleaseResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06Record\x12\x1f.podium.ledger.v1.RecordRequest\x1a .podium.ledger.v1.RecordResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06\x45xtend\x12\x1f.podium.ledger.v1.ExtendRequest\x1a .podium.ledger.v1.ExtendResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eMarkDispatched\x12\'.podium.ledger.v1.MarkDispatchedRequest\x1a(.podium.ledger.v1.MarkDispatchedResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07Reverse\x12 .podium.ledger.v1.ReverseRequest\x1a!.podium.ledger.v1.ReverseResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06\x41\x64just\x12\x1f.podium.ledger.v1.AdjustRequest\x1a .podium.ledger.v1.AdjustResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06Settle\x12\x1f.podium.ledger.v1.SettleRequest\x1a .podium.ledger.v1.SettleResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12p\n\x0b\x43losePeriod\x12$.podium.ledger.v1.ClosePeriodRequest\x1a%.podium.ledger.v1.ClosePeriodResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12Z\n\x05\x41pply\x12\x1e.podium.ledger.v1.ApplyRequest\x1a\x1f.podium.ledger.v1.ApplyResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eReleaseEpisode\x12\'.podium.ledger.v1.ReleaseEpisodeRequest\x1a(.podium.ledger.v1.ReleaseEpisodeResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12j\n\x0bListEntries\x12$.podium.ledger.v1.ListEntriesRequest\x1a%.podium.ledger.v1.ListEntriesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bReportSpend\x12$.podium.ledger.v1.ReportSpendRequest\x1a%.podium.ledger.v1.ReportSpendResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*podium/ledger/v1/cost_ledger_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\"g\n\x0b\x41lternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"\x84\x04\n\x0eReserveRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12;\n\runknown_price\x18\x05 \x01(\x0e\x32$.podium.ledger.v1.UnknownPricePolicy\x12(\n\x07\x63\x65iling\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0ctime_to_live\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nbudget_ids\x18\x08 \x03(\t\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x33\n\x0c\x61lternatives\x18\x0c \x03(\x0b\x32\x1d.podium.ledger.v1.Alternative\x12\x19\n\x11min_output_tokens\x18\r \x01(\x03\x12\x12\n\ndispatched\x18\x1e \x01(\x08\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\x12-\n\tfallbacks\x18( \x03(\x0b\x32\x1a.podium.ledger.v1.Fallback\"v\n\x0fReserveResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12\x30\n\trejection\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.RejectionH\x00\x42\t\n\x07outcome\"\xa6\x01\n\x0e\x43\x61ptureRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x61nswered_by\x18( \x01(\x0b\x32\x1a.podium.ledger.v1.Fallback\"9\n\x0f\x43\x61ptureResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"-\n\x0eReleaseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"7\n\x0fReleaseResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\xec\x01\n\rRecordRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\"8\n\x0eRecordResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\x8f\x01\n\rExtendRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08hold_key\x18\x02 \x01(\t\x12.\n\nworst_case\x18\x03 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12/\n\x0ctime_to_live\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"u\n\x0e\x45xtendResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12\x30\n\trejection\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.RejectionH\x00\x42\t\n\x07outcome\"$\n\x15MarkDispatchedRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\">\n\x16MarkDispatchedResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"g\n\rAdjustRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\'\n\x06\x63hange\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x0e\n\x06reason\x18\x04 \x01(\t\"8\n\x0e\x41\x64justResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"D\n\rSettleRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\"8\n\x0eSettleResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"b\n\x12\x43losePeriodRequest\x12\x16\n\x03key\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12\x34\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xfa\xbb\x18\x02\x08\x01\"=\n\x13\x43losePeriodResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"?\n\x0eReverseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"9\n\x0fReverseResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"\xfc\x03\n\tOperation\x12\x33\n\x07reserve\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.ReserveRequestH\x00\x12\x33\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32 .podium.ledger.v1.CaptureRequestH\x00\x12\x33\n\x07release\x18\x03 \x01(\x0b\x32 .podium.ledger.v1.ReleaseRequestH\x00\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32\x1f.podium.ledger.v1.RecordRequestH\x00\x12\x31\n\x06\x65xtend\x18\x05 \x01(\x0b\x32\x1f.podium.ledger.v1.ExtendRequestH\x00\x12\x42\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32\'.podium.ledger.v1.MarkDispatchedRequestH\x00\x12\x33\n\x07reverse\x18\x07 \x01(\x0b\x32 .podium.ledger.v1.ReverseRequestH\x00\x12\x31\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32\x1f.podium.ledger.v1.AdjustRequestH\x00\x12\x31\n\x06settle\x18\t \x01(\x0b\x32\x1f.podium.ledger.v1.SettleRequestH\x00\x42\x0b\n\toperation\"?\n\x0c\x41pplyRequest\x12/\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.Operation\"\x88\x04\n\x0fOperationResult\x12\x34\n\x07reserve\x18\x01 \x01(\x0b\x32!.podium.ledger.v1.ReserveResponseH\x00\x12\x34\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32!.podium.ledger.v1.CaptureResponseH\x00\x12\x34\n\x07release\x18\x03 \x01(\x0b\x32!.podium.ledger.v1.ReleaseResponseH\x00\x12\x32\n\x06record\x18\x04 \x01(\x0b\x32 .podium.ledger.v1.RecordResponseH\x00\x12\x32\n\x06\x65xtend\x18\x05 \x01(\x0b\x32 .podium.ledger.v1.ExtendResponseH\x00\x12\x43\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32(.podium.ledger.v1.MarkDispatchedResponseH\x00\x12\x34\n\x07reverse\x18\x07 \x01(\x0b\x32!.podium.ledger.v1.ReverseResponseH\x00\x12\x32\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32 .podium.ledger.v1.AdjustResponseH\x00\x12\x32\n\x06settle\x18\t \x01(\x0b\x32 .podium.ledger.v1.SettleResponseH\x00\x42\x08\n\x06result\"C\n\rApplyResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"+\n\x15ReleaseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"?\n\x16ReleaseEpisodeResponse\x12%\n\x05holds\x18\x01 \x03(\x0b\x32\x16.podium.ledger.v1.Hold\"\x8a\x01\n\x12ListEntriesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12*\n\x05kinds\x18\x04 \x03(\x0e\x32\x1b.podium.ledger.v1.EntryKind\"X\n\x13ListEntriesResponse\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8d\x02\n\x12ReportSpendRequest\x12:\n\x08group_by\x18\x01 \x03(\x0e\x32 .podium.ledger.v1.SpendDimensionB\x06\xfa\xbb\x18\x02@\x03\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12 \n\tpage_size\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x07 \x01(\x08\"\xa5\x01\n\x08SpendRow\x12\x0e\n\x06values\x18\x01 \x03(\t\x12(\n\x07\x61mounts\x18\x02 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\ncall_count\x18\x03 \x01(\x03\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x03\x12.\n\nquantities\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"X\n\x13ReportSpendResponse\x12(\n\x04rows\x18\x01 \x03(\x0b\x32\x1a.podium.ledger.v1.SpendRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x8f\x02\n\x0eSpendDimension\x12\x1f\n\x1bSPEND_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13SPEND_DIMENSION_DAY\x10\x01\x12\x19\n\x15SPEND_DIMENSION_MODEL\x10\x02\x12\x18\n\x14SPEND_DIMENSION_TOOL\x10\x03\x12\x1b\n\x17SPEND_DIMENSION_EPISODE\x10\x04\x12\x18\n\x14SPEND_DIMENSION_USER\x10\x05\x12\x18\n\x14SPEND_DIMENSION_TEAM\x10\x06\x12!\n\x1dSPEND_DIMENSION_PRICE_VERSION\x10\x07\x12\x1a\n\x16SPEND_DIMENSION_TENANT\x10\x08\x32\xab\x0b\n\x11\x43ostLedgerService\x12`\n\x07Reserve\x12 .podium.ledger.v1.ReserveRequest\x1a!.podium.ledger.v1.ReserveResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07\x43\x61pture\x12 .podium.ledger.v1.CaptureRequest\x1a!.podium.ledger.v1.CaptureResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07Release\x12 .podium.ledger.v1.ReleaseRequest\x1a!.podium.ledger.v1.ReleaseResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06Record\x12\x1f.podium.ledger.v1.RecordRequest\x1a .podium.ledger.v1.RecordResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06\x45xtend\x12\x1f.podium.ledger.v1.ExtendRequest\x1a .podium.ledger.v1.ExtendResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eMarkDispatched\x12\'.podium.ledger.v1.MarkDispatchedRequest\x1a(.podium.ledger.v1.MarkDispatchedResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12`\n\x07Reverse\x12 .podium.ledger.v1.ReverseRequest\x1a!.podium.ledger.v1.ReverseResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06\x41\x64just\x12\x1f.podium.ledger.v1.AdjustRequest\x1a .podium.ledger.v1.AdjustResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12]\n\x06Settle\x12\x1f.podium.ledger.v1.SettleRequest\x1a .podium.ledger.v1.SettleResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12p\n\x0b\x43losePeriod\x12$.podium.ledger.v1.ClosePeriodRequest\x1a%.podium.ledger.v1.ClosePeriodResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12Z\n\x05\x41pply\x12\x1e.podium.ledger.v1.ApplyRequest\x1a\x1f.podium.ledger.v1.ApplyResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eReleaseEpisode\x12\'.podium.ledger.v1.ReleaseEpisodeRequest\x1a(.podium.ledger.v1.ReleaseEpisodeResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12j\n\x0bListEntries\x12$.podium.ledger.v1.ListEntriesRequest\x1a%.podium.ledger.v1.ListEntriesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bReportSpend\x12$.podium.ledger.v1.ReportSpendRequest\x1a%.podium.ledger.v1.ReportSpendResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.cost_ledger_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CLOSEPERIODREQUEST'].fields_by_name['key']._loaded_options = None
+  _globals['_CLOSEPERIODREQUEST'].fields_by_name['key']._serialized_options = b'\372\273\030\005\010\001 \310\001'
+  _globals['_CLOSEPERIODREQUEST'].fields_by_name['end_time']._loaded_options = None
+  _globals['_CLOSEPERIODREQUEST'].fields_by_name['end_time']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_LISTENTRIESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTENTRIESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_REPORTSPENDREQUEST'].fields_by_name['group_by']._loaded_options = None
+  _globals['_REPORTSPENDREQUEST'].fields_by_name['group_by']._serialized_options = b'\372\273\030\002@\003'
+  _globals['_REPORTSPENDREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_REPORTSPENDREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['Reserve']._loaded_options = None
   _globals['_COSTLEDGERSERVICE'].methods_by_name['Reserve']._serialized_options = b'\252\273\030\014ledger:write'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['Capture']._loaded_options = None
@@ -65,72 +76,72 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ListEntries']._serialized_options = b'\252\273\030\nspend:read'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ReportSpend']._loaded_options = None
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ReportSpend']._serialized_options = b'\252\273\030\nspend:read'
-  _globals['_SPENDDIMENSION']._serialized_start=4549
-  _globals['_SPENDDIMENSION']._serialized_end=4820
-  _globals['_ALTERNATIVE']._serialized_start=249
-  _globals['_ALTERNATIVE']._serialized_end=352
-  _globals['_RESERVEREQUEST']._serialized_start=355
-  _globals['_RESERVEREQUEST']._serialized_end=871
-  _globals['_RESERVERESPONSE']._serialized_start=873
-  _globals['_RESERVERESPONSE']._serialized_end=991
-  _globals['_CAPTUREREQUEST']._serialized_start=994
-  _globals['_CAPTUREREQUEST']._serialized_end=1160
-  _globals['_CAPTURERESPONSE']._serialized_start=1162
-  _globals['_CAPTURERESPONSE']._serialized_end=1219
-  _globals['_RELEASEREQUEST']._serialized_start=1221
-  _globals['_RELEASEREQUEST']._serialized_end=1266
-  _globals['_RELEASERESPONSE']._serialized_start=1268
-  _globals['_RELEASERESPONSE']._serialized_end=1323
-  _globals['_RECORDREQUEST']._serialized_start=1326
-  _globals['_RECORDREQUEST']._serialized_end=1562
-  _globals['_RECORDRESPONSE']._serialized_start=1564
-  _globals['_RECORDRESPONSE']._serialized_end=1620
-  _globals['_EXTENDREQUEST']._serialized_start=1623
-  _globals['_EXTENDREQUEST']._serialized_end=1766
-  _globals['_EXTENDRESPONSE']._serialized_start=1768
-  _globals['_EXTENDRESPONSE']._serialized_end=1885
-  _globals['_MARKDISPATCHEDREQUEST']._serialized_start=1887
-  _globals['_MARKDISPATCHEDREQUEST']._serialized_end=1923
-  _globals['_MARKDISPATCHEDRESPONSE']._serialized_start=1925
-  _globals['_MARKDISPATCHEDRESPONSE']._serialized_end=1987
-  _globals['_ADJUSTREQUEST']._serialized_start=1989
-  _globals['_ADJUSTREQUEST']._serialized_end=2092
-  _globals['_ADJUSTRESPONSE']._serialized_start=2094
-  _globals['_ADJUSTRESPONSE']._serialized_end=2150
-  _globals['_SETTLEREQUEST']._serialized_start=2152
-  _globals['_SETTLEREQUEST']._serialized_end=2220
-  _globals['_SETTLERESPONSE']._serialized_start=2222
-  _globals['_SETTLERESPONSE']._serialized_end=2278
-  _globals['_CLOSEPERIODREQUEST']._serialized_start=2280
-  _globals['_CLOSEPERIODREQUEST']._serialized_end=2359
-  _globals['_CLOSEPERIODRESPONSE']._serialized_start=2361
-  _globals['_CLOSEPERIODRESPONSE']._serialized_end=2422
-  _globals['_REVERSEREQUEST']._serialized_start=2424
-  _globals['_REVERSEREQUEST']._serialized_end=2487
-  _globals['_REVERSERESPONSE']._serialized_start=2489
-  _globals['_REVERSERESPONSE']._serialized_end=2546
-  _globals['_OPERATION']._serialized_start=2549
-  _globals['_OPERATION']._serialized_end=3057
-  _globals['_APPLYREQUEST']._serialized_start=3059
-  _globals['_APPLYREQUEST']._serialized_end=3122
-  _globals['_OPERATIONRESULT']._serialized_start=3125
-  _globals['_OPERATIONRESULT']._serialized_end=3645
-  _globals['_APPLYRESPONSE']._serialized_start=3647
-  _globals['_APPLYRESPONSE']._serialized_end=3714
-  _globals['_RELEASEEPISODEREQUEST']._serialized_start=3716
-  _globals['_RELEASEEPISODEREQUEST']._serialized_end=3759
-  _globals['_RELEASEEPISODERESPONSE']._serialized_start=3761
-  _globals['_RELEASEEPISODERESPONSE']._serialized_end=3824
-  _globals['_LISTENTRIESREQUEST']._serialized_start=3826
-  _globals['_LISTENTRIESREQUEST']._serialized_end=3949
-  _globals['_LISTENTRIESRESPONSE']._serialized_start=3951
-  _globals['_LISTENTRIESRESPONSE']._serialized_end=4039
-  _globals['_REPORTSPENDREQUEST']._serialized_start=4042
-  _globals['_REPORTSPENDREQUEST']._serialized_end=4288
-  _globals['_SPENDROW']._serialized_start=4291
-  _globals['_SPENDROW']._serialized_end=4456
-  _globals['_REPORTSPENDRESPONSE']._serialized_start=4458
-  _globals['_REPORTSPENDRESPONSE']._serialized_end=4546
-  _globals['_COSTLEDGERSERVICE']._serialized_start=4823
-  _globals['_COSTLEDGERSERVICE']._serialized_end=6274
+  _globals['_SPENDDIMENSION']._serialized_start=4638
+  _globals['_SPENDDIMENSION']._serialized_end=4909
+  _globals['_ALTERNATIVE']._serialized_start=280
+  _globals['_ALTERNATIVE']._serialized_end=383
+  _globals['_RESERVEREQUEST']._serialized_start=386
+  _globals['_RESERVEREQUEST']._serialized_end=902
+  _globals['_RESERVERESPONSE']._serialized_start=904
+  _globals['_RESERVERESPONSE']._serialized_end=1022
+  _globals['_CAPTUREREQUEST']._serialized_start=1025
+  _globals['_CAPTUREREQUEST']._serialized_end=1191
+  _globals['_CAPTURERESPONSE']._serialized_start=1193
+  _globals['_CAPTURERESPONSE']._serialized_end=1250
+  _globals['_RELEASEREQUEST']._serialized_start=1252
+  _globals['_RELEASEREQUEST']._serialized_end=1297
+  _globals['_RELEASERESPONSE']._serialized_start=1299
+  _globals['_RELEASERESPONSE']._serialized_end=1354
+  _globals['_RECORDREQUEST']._serialized_start=1357
+  _globals['_RECORDREQUEST']._serialized_end=1593
+  _globals['_RECORDRESPONSE']._serialized_start=1595
+  _globals['_RECORDRESPONSE']._serialized_end=1651
+  _globals['_EXTENDREQUEST']._serialized_start=1654
+  _globals['_EXTENDREQUEST']._serialized_end=1797
+  _globals['_EXTENDRESPONSE']._serialized_start=1799
+  _globals['_EXTENDRESPONSE']._serialized_end=1916
+  _globals['_MARKDISPATCHEDREQUEST']._serialized_start=1918
+  _globals['_MARKDISPATCHEDREQUEST']._serialized_end=1954
+  _globals['_MARKDISPATCHEDRESPONSE']._serialized_start=1956
+  _globals['_MARKDISPATCHEDRESPONSE']._serialized_end=2018
+  _globals['_ADJUSTREQUEST']._serialized_start=2020
+  _globals['_ADJUSTREQUEST']._serialized_end=2123
+  _globals['_ADJUSTRESPONSE']._serialized_start=2125
+  _globals['_ADJUSTRESPONSE']._serialized_end=2181
+  _globals['_SETTLEREQUEST']._serialized_start=2183
+  _globals['_SETTLEREQUEST']._serialized_end=2251
+  _globals['_SETTLERESPONSE']._serialized_start=2253
+  _globals['_SETTLERESPONSE']._serialized_end=2309
+  _globals['_CLOSEPERIODREQUEST']._serialized_start=2311
+  _globals['_CLOSEPERIODREQUEST']._serialized_end=2409
+  _globals['_CLOSEPERIODRESPONSE']._serialized_start=2411
+  _globals['_CLOSEPERIODRESPONSE']._serialized_end=2472
+  _globals['_REVERSEREQUEST']._serialized_start=2474
+  _globals['_REVERSEREQUEST']._serialized_end=2537
+  _globals['_REVERSERESPONSE']._serialized_start=2539
+  _globals['_REVERSERESPONSE']._serialized_end=2596
+  _globals['_OPERATION']._serialized_start=2599
+  _globals['_OPERATION']._serialized_end=3107
+  _globals['_APPLYREQUEST']._serialized_start=3109
+  _globals['_APPLYREQUEST']._serialized_end=3172
+  _globals['_OPERATIONRESULT']._serialized_start=3175
+  _globals['_OPERATIONRESULT']._serialized_end=3695
+  _globals['_APPLYRESPONSE']._serialized_start=3697
+  _globals['_APPLYRESPONSE']._serialized_end=3764
+  _globals['_RELEASEEPISODEREQUEST']._serialized_start=3766
+  _globals['_RELEASEEPISODEREQUEST']._serialized_end=3809
+  _globals['_RELEASEEPISODERESPONSE']._serialized_start=3811
+  _globals['_RELEASEEPISODERESPONSE']._serialized_end=3874
+  _globals['_LISTENTRIESREQUEST']._serialized_start=3877
+  _globals['_LISTENTRIESREQUEST']._serialized_end=4015
+  _globals['_LISTENTRIESRESPONSE']._serialized_start=4017
+  _globals['_LISTENTRIESRESPONSE']._serialized_end=4105
+  _globals['_REPORTSPENDREQUEST']._serialized_start=4108
+  _globals['_REPORTSPENDREQUEST']._serialized_end=4377
+  _globals['_SPENDROW']._serialized_start=4380
+  _globals['_SPENDROW']._serialized_end=4545
+  _globals['_REPORTSPENDRESPONSE']._serialized_start=4547
+  _globals['_REPORTSPENDRESPONSE']._serialized_end=4635
+  _globals['_COSTLEDGERSERVICE']._serialized_start=4912
+  _globals['_COSTLEDGERSERVICE']._serialized_end=6363
 # @@protoc_insertion_point(module_scope)

@@ -24,16 +24,51 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)podium/ledger/v1/price_book_service.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1cpodium/common/v1/usage.proto\"6\n\tTokenBand\x12\x13\n\x0b\x66rom_tokens\x18\x01 \x01(\x03\x12\x14\n\x0cuntil_tokens\x18\x02 \x01(\x03\"V\n\x0bWeeklyHours\x12+\n\x08weekdays\x18\x01 \x03(\x0e\x32\x19.podium.ledger.v1.Weekday\x12\r\n\x05start\x18\x02 \x01(\t\x12\x0b\n\x03\x65nd\x18\x03 \x01(\t\"\xbf\x01\n\x0ePriceComponent\x12\x33\n\tdimension\x18\x01 \x01(\x0e\x32 .podium.common.v1.UsageDimension\x12\x12\n\nunit_price\x18\x02 \x01(\t\x12\x0b\n\x03per\x18\x03 \x01(\t\x12)\n\x04\x62\x61nd\x18\x04 \x01(\x0b\x32\x1b.podium.ledger.v1.TokenBand\x12,\n\x05hours\x18\x05 \x01(\x0b\x32\x1d.podium.ledger.v1.WeeklyHours\"\xa5\x02\n\tPriceSpec\x12\x0b\n\x03sku\x18\x01 \x01(\t\x12\x15\n\rcurrency_code\x18\x02 \x01(\t\x12\x34\n\ncomponents\x18\x03 \x03(\x0b\x32 .podium.ledger.v1.PriceComponent\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06tenant\x18\x06 \x01(\t\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x15\n\rservice_class\x18\x08 \x01(\t\x12\x0e\n\x06region\x18\t \x01(\t\x12\x19\n\x11\x63orrects_price_id\x18\n \x01(\t\"o\n\x05Price\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.PriceSpec\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x0fPriceDifference\x12-\n\x06\x63hange\x18\x01 \x01(\x0e\x32\x1d.podium.ledger.v1.PriceChange\x12\'\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x17.podium.ledger.v1.Price\"X\n\x13\x43reatePricesRequest\x12*\n\x05specs\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.PriceSpec\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"\x8e\x01\n\x14\x43reatePricesResponse\x12\'\n\x06prices\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Price\x12\x15\n\rcreated_count\x18\x02 \x01(\x05\x12\x36\n\x0b\x64ifferences\x18\x03 \x03(\x0b\x32!.podium.ledger.v1.PriceDifference\"2\n\x13\x44\x65letePricesRequest\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"?\n\x14\x44\x65letePricesResponse\x12\'\n\x06prices\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Price\"|\n\x11ListPricesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nsku_prefix\x18\x03 \x01(\t\x12,\n\x08known_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"V\n\x12ListPricesResponse\x12\'\n\x06prices\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Price\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa6\x01\n\x19GetEffectivePricesRequest\x12\x0c\n\x04skus\x18\x01 \x03(\t\x12&\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08known_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\x04 \x01(\t\x12\x0e\n\x06region\x18\x05 \x01(\t\"\xae\x01\n\x1aGetEffectivePricesResponse\x12H\n\x06prices\x18\x01 \x03(\x0b\x32\x38.podium.ledger.v1.GetEffectivePricesResponse.PricesEntry\x1a\x46\n\x0bPricesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.podium.ledger.v1.Price:\x02\x38\x01*\xb6\x01\n\x07Weekday\x12\x17\n\x13WEEKDAY_UNSPECIFIED\x10\x00\x12\x12\n\x0eWEEKDAY_MONDAY\x10\x01\x12\x13\n\x0fWEEKDAY_TUESDAY\x10\x02\x12\x15\n\x11WEEKDAY_WEDNESDAY\x10\x03\x12\x14\n\x10WEEKDAY_THURSDAY\x10\x04\x12\x12\n\x0eWEEKDAY_FRIDAY\x10\x05\x12\x14\n\x10WEEKDAY_SATURDAY\x10\x06\x12\x12\n\x0eWEEKDAY_SUNDAY\x10\x07*\x93\x01\n\x0bPriceChange\x12\x1c\n\x18PRICE_CHANGE_UNSPECIFIED\x10\x00\x12\x14\n\x10PRICE_CHANGE_NEW\x10\x01\x12\x1a\n\x16PRICE_CHANGE_UNCHANGED\x10\x02\x12\x18\n\x14PRICE_CHANGE_CHANGED\x10\x03\x12\x1a\n\x16PRICE_CHANGE_CORRECTED\x10\x04\x32\xfe\x03\n\x10PriceBookService\x12\x85\x01\n\x0c\x43reatePrices\x12%.podium.ledger.v1.CreatePricesRequest\x1a&.podium.ledger.v1.CreatePricesResponse\"&\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x12\x85\x01\n\x0c\x44\x65letePrices\x12%.podium.ledger.v1.DeletePricesRequest\x1a&.podium.ledger.v1.DeletePricesResponse\"&\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x12`\n\nListPrices\x12#.podium.ledger.v1.ListPricesRequest\x1a$.podium.ledger.v1.ListPricesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12x\n\x12GetEffectivePrices\x12+.podium.ledger.v1.GetEffectivePricesRequest\x1a,.podium.ledger.v1.GetEffectivePricesResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)podium/ledger/v1/price_book_service.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/usage.proto\"T\n\tTokenBand\x12\"\n\x0b\x66rom_tokens\x18\x01 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12#\n\x0cuntil_tokens\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"\xe4\x01\n\x0bWeeklyHours\x12+\n\x08weekdays\x18\x01 \x03(\x0e\x32\x19.podium.ledger.v1.Weekday\x12T\n\x05start\x18\x02 \x01(\tBE\xfa\xbb\x18\x41\x08\x01\x32#([01][0-9]|2[0-3]):[0-5][0-9]|24:00:\x18\x61 time of day like 08:30\x12R\n\x03\x65nd\x18\x03 \x01(\tBE\xfa\xbb\x18\x41\x08\x01\x32#([01][0-9]|2[0-3]):[0-5][0-9]|24:00:\x18\x61 time of day like 08:30\"\xbc\x02\n\x0ePriceComponent\x12;\n\tdimension\x18\x01 \x01(\x0e\x32 .podium.common.v1.UsageDimensionB\x06\xfa\xbb\x18\x02\x08\x01\x12L\n\nunit_price\x18\x02 \x01(\tB8\xfa\xbb\x18\x34\x08\x01\x32\x1b[0-9]{1,40}(\\.[0-9]{1,40})?:\x13\x61 decimal like 0.25\x12\x46\n\x03per\x18\x03 \x01(\tB9\xfa\xbb\x18\x35\x32\x1b[0-9]{1,40}(\\.[0-9]{1,40})?:\x16\x61 decimal like 1000000\x12)\n\x04\x62\x61nd\x18\x04 \x01(\x0b\x32\x1b.podium.ledger.v1.TokenBand\x12,\n\x05hours\x18\x05 \x01(\x0b\x32\x1d.podium.ledger.v1.WeeklyHours\"\x83\x03\n\tPriceSpec\x12\x16\n\x03sku\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xf4\x03\x12\x42\n\rcurrency_code\x18\x02 \x01(\tB+\xfa\xbb\x18\'\x08\x01\x32\x08[A-Z]{3}:\x19\x61n ISO 4217 code like USD\x12?\n\ncomponents\x18\x03 \x03(\x0b\x32 .podium.ledger.v1.PriceComponentB\t\xfa\xbb\x18\x05\x08\x01@\xc8\x01\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06tenant\x18\x06 \x01(\t\x12\x17\n\x06source\x18\x07 \x01(\tB\x07\xfa\xbb\x18\x03 \xf4\x03\x12\x1e\n\rservice_class\x18\x08 \x01(\tB\x07\xfa\xbb\x18\x03 \xf4\x03\x12\x17\n\x06region\x18\t \x01(\tB\x07\xfa\xbb\x18\x03 \xf4\x03\x12\x19\n\x11\x63orrects_price_id\x18\n \x01(\t\"o\n\x05Price\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.PriceSpec\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"i\n\x0fPriceDifference\x12-\n\x06\x63hange\x18\x01 \x01(\x0e\x32\x1d.podium.ledger.v1.PriceChange\x12\'\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x17.podium.ledger.v1.Price\"a\n\x13\x43reatePricesRequest\x12\x33\n\x05specs\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.PriceSpecB\x07\xfa\xbb\x18\x03@\xe8\x07\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"\x8e\x01\n\x14\x43reatePricesResponse\x12\'\n\x06prices\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Price\x12\x15\n\rcreated_count\x18\x02 \x01(\x05\x12\x36\n\x0b\x64ifferences\x18\x03 \x03(\x0b\x32!.podium.ledger.v1.PriceDifference\"=\n\x13\x44\x65letePricesRequest\x12\x16\n\x03ids\x18\x01 \x03(\tB\t\xfa\xbb\x18\x05\x08\x01@\xe8\x07\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"?\n\x14\x44\x65letePricesResponse\x12\'\n\x06prices\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Price\"\x8b\x01\n\x11ListPricesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nsku_prefix\x18\x03 \x01(\t\x12,\n\x08known_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"V\n\x12ListPricesResponse\x12\'\n\x06prices\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Price\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xaf\x01\n\x19GetEffectivePricesRequest\x12\x15\n\x04skus\x18\x01 \x03(\tB\x07\xfa\xbb\x18\x03@\xe8\x07\x12&\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08known_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\x04 \x01(\t\x12\x0e\n\x06region\x18\x05 \x01(\t\"\xae\x01\n\x1aGetEffectivePricesResponse\x12H\n\x06prices\x18\x01 \x03(\x0b\x32\x38.podium.ledger.v1.GetEffectivePricesResponse.PricesEntry\x1a\x46\n\x0bPricesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.podium.ledger.v1.Price:\x02\x38\x01*\xb6\x01\n\x07Weekday\x12\x17\n\x13WEEKDAY_UNSPECIFIED\x10\x00\x12\x12\n\x0eWEEKDAY_MONDAY\x10\x01\x12\x13\n\x0fWEEKDAY_TUESDAY\x10\x02\x12\x15\n\x11WEEKDAY_WEDNESDAY\x10\x03\x12\x14\n\x10WEEKDAY_THURSDAY\x10\x04\x12\x12\n\x0eWEEKDAY_FRIDAY\x10\x05\x12\x14\n\x10WEEKDAY_SATURDAY\x10\x06\x12\x12\n\x0eWEEKDAY_SUNDAY\x10\x07*\x93\x01\n\x0bPriceChange\x12\x1c\n\x18PRICE_CHANGE_UNSPECIFIED\x10\x00\x12\x14\n\x10PRICE_CHANGE_NEW\x10\x01\x12\x1a\n\x16PRICE_CHANGE_UNCHANGED\x10\x02\x12\x18\n\x14PRICE_CHANGE_CHANGED\x10\x03\x12\x1a\n\x16PRICE_CHANGE_CORRECTED\x10\x04\x32\xfe\x03\n\x10PriceBookService\x12\x85\x01\n\x0c\x43reatePrices\x12%.podium.ledger.v1.CreatePricesRequest\x1a&.podium.ledger.v1.CreatePricesResponse\"&\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x12\x85\x01\n\x0c\x44\x65letePrices\x12%.podium.ledger.v1.DeletePricesRequest\x1a&.podium.ledger.v1.DeletePricesResponse\"&\xaa\xbb\x18\x0ctenant:admin\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x12`\n\nListPrices\x12#.podium.ledger.v1.ListPricesRequest\x1a$.podium.ledger.v1.ListPricesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12x\n\x12GetEffectivePrices\x12+.podium.ledger.v1.GetEffectivePricesRequest\x1a,.podium.ledger.v1.GetEffectivePricesResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.price_book_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_TOKENBAND'].fields_by_name['from_tokens']._loaded_options = None
+  _globals['_TOKENBAND'].fields_by_name['from_tokens']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_TOKENBAND'].fields_by_name['until_tokens']._loaded_options = None
+  _globals['_TOKENBAND'].fields_by_name['until_tokens']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_WEEKLYHOURS'].fields_by_name['start']._loaded_options = None
+  _globals['_WEEKLYHOURS'].fields_by_name['start']._serialized_options = b'\372\273\030A\010\0012#([01][0-9]|2[0-3]):[0-5][0-9]|24:00:\030a time of day like 08:30'
+  _globals['_WEEKLYHOURS'].fields_by_name['end']._loaded_options = None
+  _globals['_WEEKLYHOURS'].fields_by_name['end']._serialized_options = b'\372\273\030A\010\0012#([01][0-9]|2[0-3]):[0-5][0-9]|24:00:\030a time of day like 08:30'
+  _globals['_PRICECOMPONENT'].fields_by_name['dimension']._loaded_options = None
+  _globals['_PRICECOMPONENT'].fields_by_name['dimension']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_PRICECOMPONENT'].fields_by_name['unit_price']._loaded_options = None
+  _globals['_PRICECOMPONENT'].fields_by_name['unit_price']._serialized_options = b'\372\273\0304\010\0012\033[0-9]{1,40}(\\.[0-9]{1,40})?:\023a decimal like 0.25'
+  _globals['_PRICECOMPONENT'].fields_by_name['per']._loaded_options = None
+  _globals['_PRICECOMPONENT'].fields_by_name['per']._serialized_options = b'\372\273\03052\033[0-9]{1,40}(\\.[0-9]{1,40})?:\026a decimal like 1000000'
+  _globals['_PRICESPEC'].fields_by_name['sku']._loaded_options = None
+  _globals['_PRICESPEC'].fields_by_name['sku']._serialized_options = b'\372\273\030\005\010\001 \364\003'
+  _globals['_PRICESPEC'].fields_by_name['currency_code']._loaded_options = None
+  _globals['_PRICESPEC'].fields_by_name['currency_code']._serialized_options = b'\372\273\030\'\010\0012\010[A-Z]{3}:\031an ISO 4217 code like USD'
+  _globals['_PRICESPEC'].fields_by_name['components']._loaded_options = None
+  _globals['_PRICESPEC'].fields_by_name['components']._serialized_options = b'\372\273\030\005\010\001@\310\001'
+  _globals['_PRICESPEC'].fields_by_name['source']._loaded_options = None
+  _globals['_PRICESPEC'].fields_by_name['source']._serialized_options = b'\372\273\030\003 \364\003'
+  _globals['_PRICESPEC'].fields_by_name['service_class']._loaded_options = None
+  _globals['_PRICESPEC'].fields_by_name['service_class']._serialized_options = b'\372\273\030\003 \364\003'
+  _globals['_PRICESPEC'].fields_by_name['region']._loaded_options = None
+  _globals['_PRICESPEC'].fields_by_name['region']._serialized_options = b'\372\273\030\003 \364\003'
+  _globals['_CREATEPRICESREQUEST'].fields_by_name['specs']._loaded_options = None
+  _globals['_CREATEPRICESREQUEST'].fields_by_name['specs']._serialized_options = b'\372\273\030\003@\350\007'
+  _globals['_DELETEPRICESREQUEST'].fields_by_name['ids']._loaded_options = None
+  _globals['_DELETEPRICESREQUEST'].fields_by_name['ids']._serialized_options = b'\372\273\030\005\010\001@\350\007'
+  _globals['_LISTPRICESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTPRICESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_GETEFFECTIVEPRICESREQUEST'].fields_by_name['skus']._loaded_options = None
+  _globals['_GETEFFECTIVEPRICESREQUEST'].fields_by_name['skus']._serialized_options = b'\372\273\030\003@\350\007'
   _globals['_GETEFFECTIVEPRICESRESPONSE_PRICESENTRY']._loaded_options = None
   _globals['_GETEFFECTIVEPRICESRESPONSE_PRICESENTRY']._serialized_options = b'8\001'
   _globals['_PRICEBOOKSERVICE'].methods_by_name['CreatePrices']._loaded_options = None
@@ -44,40 +79,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRICEBOOKSERVICE'].methods_by_name['ListPrices']._serialized_options = b'\252\273\030\003any'
   _globals['_PRICEBOOKSERVICE'].methods_by_name['GetEffectivePrices']._loaded_options = None
   _globals['_PRICEBOOKSERVICE'].methods_by_name['GetEffectivePrices']._serialized_options = b'\252\273\030\003any'
-  _globals['_WEEKDAY']._serialized_start=1924
-  _globals['_WEEKDAY']._serialized_end=2106
-  _globals['_PRICECHANGE']._serialized_start=2109
-  _globals['_PRICECHANGE']._serialized_end=2256
-  _globals['_TOKENBAND']._serialized_start=157
-  _globals['_TOKENBAND']._serialized_end=211
-  _globals['_WEEKLYHOURS']._serialized_start=213
-  _globals['_WEEKLYHOURS']._serialized_end=299
-  _globals['_PRICECOMPONENT']._serialized_start=302
-  _globals['_PRICECOMPONENT']._serialized_end=493
-  _globals['_PRICESPEC']._serialized_start=496
-  _globals['_PRICESPEC']._serialized_end=789
-  _globals['_PRICE']._serialized_start=791
-  _globals['_PRICE']._serialized_end=902
-  _globals['_PRICEDIFFERENCE']._serialized_start=904
-  _globals['_PRICEDIFFERENCE']._serialized_end=1009
-  _globals['_CREATEPRICESREQUEST']._serialized_start=1011
-  _globals['_CREATEPRICESREQUEST']._serialized_end=1099
-  _globals['_CREATEPRICESRESPONSE']._serialized_start=1102
-  _globals['_CREATEPRICESRESPONSE']._serialized_end=1244
-  _globals['_DELETEPRICESREQUEST']._serialized_start=1246
-  _globals['_DELETEPRICESREQUEST']._serialized_end=1296
-  _globals['_DELETEPRICESRESPONSE']._serialized_start=1298
-  _globals['_DELETEPRICESRESPONSE']._serialized_end=1361
-  _globals['_LISTPRICESREQUEST']._serialized_start=1363
-  _globals['_LISTPRICESREQUEST']._serialized_end=1487
-  _globals['_LISTPRICESRESPONSE']._serialized_start=1489
-  _globals['_LISTPRICESRESPONSE']._serialized_end=1575
-  _globals['_GETEFFECTIVEPRICESREQUEST']._serialized_start=1578
-  _globals['_GETEFFECTIVEPRICESREQUEST']._serialized_end=1744
-  _globals['_GETEFFECTIVEPRICESRESPONSE']._serialized_start=1747
-  _globals['_GETEFFECTIVEPRICESRESPONSE']._serialized_end=1921
-  _globals['_GETEFFECTIVEPRICESRESPONSE_PRICESENTRY']._serialized_start=1851
-  _globals['_GETEFFECTIVEPRICESRESPONSE_PRICESENTRY']._serialized_end=1921
-  _globals['_PRICEBOOKSERVICE']._serialized_start=2259
-  _globals['_PRICEBOOKSERVICE']._serialized_end=2769
+  _globals['_WEEKDAY']._serialized_start=2392
+  _globals['_WEEKDAY']._serialized_end=2574
+  _globals['_PRICECHANGE']._serialized_start=2577
+  _globals['_PRICECHANGE']._serialized_end=2724
+  _globals['_TOKENBAND']._serialized_start=188
+  _globals['_TOKENBAND']._serialized_end=272
+  _globals['_WEEKLYHOURS']._serialized_start=275
+  _globals['_WEEKLYHOURS']._serialized_end=503
+  _globals['_PRICECOMPONENT']._serialized_start=506
+  _globals['_PRICECOMPONENT']._serialized_end=822
+  _globals['_PRICESPEC']._serialized_start=825
+  _globals['_PRICESPEC']._serialized_end=1212
+  _globals['_PRICE']._serialized_start=1214
+  _globals['_PRICE']._serialized_end=1325
+  _globals['_PRICEDIFFERENCE']._serialized_start=1327
+  _globals['_PRICEDIFFERENCE']._serialized_end=1432
+  _globals['_CREATEPRICESREQUEST']._serialized_start=1434
+  _globals['_CREATEPRICESREQUEST']._serialized_end=1531
+  _globals['_CREATEPRICESRESPONSE']._serialized_start=1534
+  _globals['_CREATEPRICESRESPONSE']._serialized_end=1676
+  _globals['_DELETEPRICESREQUEST']._serialized_start=1678
+  _globals['_DELETEPRICESREQUEST']._serialized_end=1739
+  _globals['_DELETEPRICESRESPONSE']._serialized_start=1741
+  _globals['_DELETEPRICESRESPONSE']._serialized_end=1804
+  _globals['_LISTPRICESREQUEST']._serialized_start=1807
+  _globals['_LISTPRICESREQUEST']._serialized_end=1946
+  _globals['_LISTPRICESRESPONSE']._serialized_start=1948
+  _globals['_LISTPRICESRESPONSE']._serialized_end=2034
+  _globals['_GETEFFECTIVEPRICESREQUEST']._serialized_start=2037
+  _globals['_GETEFFECTIVEPRICESREQUEST']._serialized_end=2212
+  _globals['_GETEFFECTIVEPRICESRESPONSE']._serialized_start=2215
+  _globals['_GETEFFECTIVEPRICESRESPONSE']._serialized_end=2389
+  _globals['_GETEFFECTIVEPRICESRESPONSE_PRICESENTRY']._serialized_start=2319
+  _globals['_GETEFFECTIVEPRICESRESPONSE_PRICESENTRY']._serialized_end=2389
+  _globals['_PRICEBOOKSERVICE']._serialized_start=2727
+  _globals['_PRICEBOOKSERVICE']._serialized_end=3237
 # @@protoc_insertion_point(module_scope)

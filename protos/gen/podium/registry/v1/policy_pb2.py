@@ -24,11 +24,12 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fpodium/registry/v1/policy.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xe6\x01\n\x10PreferenceVector\x12\x14\n\x07outcome\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07\x63ompute\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x14\n\x07latency\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12>\n\x05tools\x18\x04 \x03(\x0b\x32/.podium.registry.v1.PreferenceVector.ToolsEntry\x1a,\n\nToolsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\n\n\x08_outcomeB\n\n\x08_computeB\n\n\x08_latency\"{\n\x0cToolSelector\x12\r\n\x05names\x18\x01 \x03(\t\x12+\n\x05kinds\x18\x02 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\x11\n\tproviders\x18\x04 \x03(\t\x12\x0e\n\x06models\x18\x05 \x03(\t\"\xf7\x04\n\nPolicySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x06preset\x18\x02 \x01(\x0e\x32 .podium.registry.v1.PolicyPreset\x12\x39\n\x0bpreferences\x18\x03 \x01(\x0b\x32$.podium.registry.v1.PreferenceVector\x12/\n\x05\x61llow\x18\x04 \x01(\x0b\x32 .podium.registry.v1.ToolSelector\x12.\n\x04\x64\x65ny\x18\x05 \x01(\x0b\x32 .podium.registry.v1.ToolSelector\x12\x15\n\rrequired_tags\x18\x06 \x03(\t\x12.\n\rprice_ceiling\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x32\n\x0flatency_ceiling\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12;\n\runknown_price\x18\t \x01(\x0e\x32$.podium.registry.v1.UnknownPriceRule\x12\x32\n\x08\x61pproval\x18\n \x01(\x0b\x32 .podium.registry.v1.ToolSelector\x12\x13\n\x0binstruction\x18\x0b \x01(\t\x12\x12\n\nbudget_ids\x18\x0c \x03(\t\x12\x18\n\x10training_consent\x18\r \x01(\x08\x12\x33\n\x10\x61pproval_timeout\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rself_approval\x18\x0f \x01(\x08\x12\x12\n\nno_presets\x18\x10 \x01(\x08\"\xb4\x01\n\x06Policy\x12,\n\x04spec\x18\x01 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x63tive\x18\x05 \x01(\x08\x12\x16\n\x0e\x63ontent_digest\x18\x06 \x01(\t\"w\n\rPolicyBinding\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x04 \x01(\t*\xa8\x01\n\x0cPolicyPreset\x12\x1d\n\x19POLICY_PRESET_UNSPECIFIED\x10\x00\x12 \n\x1cPOLICY_PRESET_ACCURACY_FIRST\x10\x01\x12\x1c\n\x18POLICY_PRESET_COST_FIRST\x10\x02\x12\x1d\n\x19POLICY_PRESET_SPEED_FIRST\x10\x03\x12\x1a\n\x16POLICY_PRESET_BALANCED\x10\x04*\x9c\x01\n\x10UnknownPriceRule\x12\"\n\x1eUNKNOWN_PRICE_RULE_UNSPECIFIED\x10\x00\x12\x1d\n\x19UNKNOWN_PRICE_RULE_REJECT\x10\x01\x12\'\n#UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING\x10\x02\x12\x1c\n\x18UNKNOWN_PRICE_RULE_ADMIT\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fpodium/registry/v1/policy.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xc8\x02\n\x10PreferenceVector\x12,\n\x07outcome\x18\x01 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12,\n\x07\x63ompute\x18\x02 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01\x88\x01\x01\x12,\n\x07latency\x18\x03 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x02\x88\x01\x01\x12X\n\x05tools\x18\x04 \x03(\x0b\x32/.podium.registry.v1.PreferenceVector.ToolsEntryB\x18\xfa\xbb\x18\x14J\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?\x1a,\n\nToolsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\n\n\x08_outcomeB\n\n\x08_computeB\n\n\x08_latency\"{\n\x0cToolSelector\x12\r\n\x05names\x18\x01 \x03(\t\x12+\n\x05kinds\x18\x02 \x03(\x0e\x32\x1c.podium.registry.v1.ToolKind\x12\x0c\n\x04tags\x18\x03 \x03(\t\x12\x11\n\tproviders\x18\x04 \x03(\t\x12\x0e\n\x06models\x18\x05 \x03(\t\"\xe7\x05\n\nPolicySpec\x12U\n\x04name\x18\x01 \x01(\tBG\xfa\xbb\x18\x43\x08\x01\x32\x15[a-z][a-z0-9_-]{0,63}:(a letter, then at most 63 of a-z 0-9 _ -\x12\x30\n\x06preset\x18\x02 \x01(\x0e\x32 .podium.registry.v1.PolicyPreset\x12\x39\n\x0bpreferences\x18\x03 \x01(\x0b\x32$.podium.registry.v1.PreferenceVector\x12/\n\x05\x61llow\x18\x04 \x01(\x0b\x32 .podium.registry.v1.ToolSelector\x12.\n\x04\x64\x65ny\x18\x05 \x01(\x0b\x32 .podium.registry.v1.ToolSelector\x12\x15\n\rrequired_tags\x18\x06 \x03(\t\x12.\n\rprice_ceiling\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x41\n\x0flatency_ceiling\x18\x08 \x01(\x0b\x32\x19.google.protobuf.DurationB\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12;\n\runknown_price\x18\t \x01(\x0e\x32$.podium.registry.v1.UnknownPriceRule\x12\x32\n\x08\x61pproval\x18\n \x01(\x0b\x32 .podium.registry.v1.ToolSelector\x12\x1c\n\x0binstruction\x18\x0b \x01(\tB\x07\xfa\xbb\x18\x03 \xd0\x0f\x12\x12\n\nbudget_ids\x18\x0c \x03(\t\x12\x18\n\x10training_consent\x18\r \x01(\x08\x12\x42\n\x10\x61pproval_timeout\x18\x0e \x01(\x0b\x32\x19.google.protobuf.DurationB\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x15\n\rself_approval\x18\x0f \x01(\x08\x12\x12\n\nno_presets\x18\x10 \x01(\x08\"\xb4\x01\n\x06Policy\x12,\n\x04spec\x18\x01 \x01(\x0b\x32\x1e.podium.registry.v1.PolicySpec\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x63tive\x18\x05 \x01(\x08\x12\x16\n\x0e\x63ontent_digest\x18\x06 \x01(\t\"w\n\rPolicyBinding\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x04 \x01(\t*\xa8\x01\n\x0cPolicyPreset\x12\x1d\n\x19POLICY_PRESET_UNSPECIFIED\x10\x00\x12 \n\x1cPOLICY_PRESET_ACCURACY_FIRST\x10\x01\x12\x1c\n\x18POLICY_PRESET_COST_FIRST\x10\x02\x12\x1d\n\x19POLICY_PRESET_SPEED_FIRST\x10\x03\x12\x1a\n\x16POLICY_PRESET_BALANCED\x10\x04*\x9c\x01\n\x10UnknownPriceRule\x12\"\n\x1eUNKNOWN_PRICE_RULE_UNSPECIFIED\x10\x00\x12\x1d\n\x19UNKNOWN_PRICE_RULE_REJECT\x10\x01\x12\'\n#UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING\x10\x02\x12\x1c\n\x18UNKNOWN_PRICE_RULE_ADMIT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,20 +38,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PREFERENCEVECTOR_TOOLSENTRY']._loaded_options = None
   _globals['_PREFERENCEVECTOR_TOOLSENTRY']._serialized_options = b'8\001'
-  _globals['_POLICYPRESET']._serialized_start=1478
-  _globals['_POLICYPRESET']._serialized_end=1646
-  _globals['_UNKNOWNPRICERULE']._serialized_start=1649
-  _globals['_UNKNOWNPRICERULE']._serialized_end=1805
-  _globals['_PREFERENCEVECTOR']._serialized_start=182
-  _globals['_PREFERENCEVECTOR']._serialized_end=412
-  _globals['_PREFERENCEVECTOR_TOOLSENTRY']._serialized_start=332
-  _globals['_PREFERENCEVECTOR_TOOLSENTRY']._serialized_end=376
-  _globals['_TOOLSELECTOR']._serialized_start=414
-  _globals['_TOOLSELECTOR']._serialized_end=537
-  _globals['_POLICYSPEC']._serialized_start=540
-  _globals['_POLICYSPEC']._serialized_end=1171
-  _globals['_POLICY']._serialized_start=1174
-  _globals['_POLICY']._serialized_end=1354
-  _globals['_POLICYBINDING']._serialized_start=1356
-  _globals['_POLICYBINDING']._serialized_end=1475
+  _globals['_PREFERENCEVECTOR'].fields_by_name['outcome']._loaded_options = None
+  _globals['_PREFERENCEVECTOR'].fields_by_name['outcome']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\000\360?'
+  _globals['_PREFERENCEVECTOR'].fields_by_name['compute']._loaded_options = None
+  _globals['_PREFERENCEVECTOR'].fields_by_name['compute']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\000\360?'
+  _globals['_PREFERENCEVECTOR'].fields_by_name['latency']._loaded_options = None
+  _globals['_PREFERENCEVECTOR'].fields_by_name['latency']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\000\360?'
+  _globals['_PREFERENCEVECTOR'].fields_by_name['tools']._loaded_options = None
+  _globals['_PREFERENCEVECTOR'].fields_by_name['tools']._serialized_options = b'\372\273\030\024J\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\000\360?'
+  _globals['_POLICYSPEC'].fields_by_name['name']._loaded_options = None
+  _globals['_POLICYSPEC'].fields_by_name['name']._serialized_options = b'\372\273\030C\010\0012\025[a-z][a-z0-9_-]{0,63}:(a letter, then at most 63 of a-z 0-9 _ -'
+  _globals['_POLICYSPEC'].fields_by_name['latency_ceiling']._loaded_options = None
+  _globals['_POLICYSPEC'].fields_by_name['latency_ceiling']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_POLICYSPEC'].fields_by_name['instruction']._loaded_options = None
+  _globals['_POLICYSPEC'].fields_by_name['instruction']._serialized_options = b'\372\273\030\003 \320\017'
+  _globals['_POLICYSPEC'].fields_by_name['approval_timeout']._loaded_options = None
+  _globals['_POLICYSPEC'].fields_by_name['approval_timeout']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_POLICYPRESET']._serialized_start=1719
+  _globals['_POLICYPRESET']._serialized_end=1887
+  _globals['_UNKNOWNPRICERULE']._serialized_start=1890
+  _globals['_UNKNOWNPRICERULE']._serialized_end=2046
+  _globals['_PREFERENCEVECTOR']._serialized_start=213
+  _globals['_PREFERENCEVECTOR']._serialized_end=541
+  _globals['_PREFERENCEVECTOR_TOOLSENTRY']._serialized_start=461
+  _globals['_PREFERENCEVECTOR_TOOLSENTRY']._serialized_end=505
+  _globals['_TOOLSELECTOR']._serialized_start=543
+  _globals['_TOOLSELECTOR']._serialized_end=666
+  _globals['_POLICYSPEC']._serialized_start=669
+  _globals['_POLICYSPEC']._serialized_end=1412
+  _globals['_POLICY']._serialized_start=1415
+  _globals['_POLICY']._serialized_end=1595
+  _globals['_POLICYBINDING']._serialized_start=1597
+  _globals['_POLICYBINDING']._serialized_end=1716
 # @@protoc_insertion_point(module_scope)
