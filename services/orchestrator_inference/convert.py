@@ -146,12 +146,10 @@ def _call_from_proto(call: pb.ToolCall) -> ToolCall:
 
 def _sampling_from_proto(sampling: pb.Sampling) -> Sampling:
     top_p = sampling.top_p if sampling.HasField("top_p") else 1.0
-    if not (math.isfinite(sampling.temperature) and sampling.temperature >= 0):
-        raise InvalidSampling(f"sampling.temperature is {sampling.temperature}; give 0 or more")
-    if not 0 < top_p <= 1:
-        raise InvalidSampling(f"sampling.top_p is {top_p}; give more than 0 and at most 1")
-    if sampling.max_tokens < 0:
-        raise InvalidSampling(f"sampling.max_tokens is {sampling.max_tokens}; give 1 or more")
+    if math.isinf(sampling.temperature):
+        raise InvalidSampling("sampling.temperature is infinite; give a number")
+    if not top_p:
+        raise InvalidSampling("sampling.top_p is 0.0; give more than 0 and at most 1")
     seed = sampling.seed if sampling.HasField("seed") else None
     max_tokens = sampling.max_tokens or DEFAULT_MAX_TOKENS
     return Sampling(sampling.temperature, top_p, seed, max_tokens)

@@ -56,7 +56,7 @@ async def test_without_a_schedule_features_count_what_was_charged(
 
 async def test_a_schedule_that_makes_no_sense_is_rejected(platform: EpisodesPlatform) -> None:
     async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError, match="price factor of tool/calculator is '-1'"):
+        with pytest.raises(grpc.aio.AioRpcError, match=r"tool/calculator.* is .*-1"):
             await start(client, price_factors={"tool/calculator": "-1"})
 
 

@@ -299,10 +299,10 @@ async def test_no_more_calls_than_allowed_reach_the_engine_and_all_are_answered(
         ({"task": " "}, "EMPTY_TASK", "task is empty"),
         ({"key": ""}, "INVALID_ARGUMENT", "key is unset"),
         ({"tools": [CALCULATOR] * 2}, "DUPLICATE_TOOL", "calculator is listed twice"),
-        ({"sampling": pb.Sampling(temperature=-1)}, "INVALID_SAMPLING", "temperature is -1.0"),
+        ({"sampling": pb.Sampling(temperature=-1)}, "OUT_OF_BOUNDS", "temperature is -1"),
         ({"sampling": pb.Sampling(top_p=0)}, "INVALID_SAMPLING", "top_p is 0.0"),
-        ({"sampling": pb.Sampling(max_tokens=-1)}, "INVALID_SAMPLING", "max_tokens is -1"),
-        ({"history": [pb.ConversationMessage(role="robot")]}, "INVALID_ARGUMENT", "'robot'"),
+        ({"sampling": pb.Sampling(max_tokens=-1)}, "OUT_OF_BOUNDS", "max_tokens is -1"),
+        ({"history": [pb.ConversationMessage(role="robot")]}, "OUT_OF_BOUNDS", "'robot'"),
         (
             {"tools": [pb.ToolDefinition(name="t", parameters_json_schema="{")]},
             "INVALID_TOOL_SCHEMA",

@@ -90,7 +90,8 @@ async def test_only_the_name_of_a_defined_server_starts_anything(
     connection = tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server=server))
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await adapters.stub.DiscoverMcpTools(pb.DiscoverMcpToolsRequest(connection=connection))
-    assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    unknown, unset = grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT
+    assert error.value.code() is (unknown if server else unset)
 
 
 @pytest.mark.parametrize("field", ["command", "args", "env", "secretEnv"])

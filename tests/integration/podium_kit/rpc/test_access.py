@@ -16,7 +16,10 @@ from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
 from unit.house.test_rpc_access import contract_methods, method_path
 
-PASSED, REJECTED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
+OK = grpc.StatusCode.OK
+# Bounds come after access, and an empty request lacks fields that some methods need.
+PASSED = (OK, grpc.StatusCode.INVALID_ARGUMENT)
+REJECTED = (grpc.StatusCode.PERMISSION_DENIED,)
 
 
 def answering(methods: Iterable[MethodDescriptor]) -> list[Service]:
@@ -63,7 +66,7 @@ async def status(channel: grpc.aio.Channel, method: MethodDescriptor) -> grpc.St
             await channel.unary_unary(path, bytes, bytes)(b"")
     except grpc.aio.AioRpcError as error:
         return error.code()
-    return PASSED
+    return OK
 
 
 async def test_an_rpc_lets_the_scopes_of_its_contract_pass_and_no_others(tmp_path: Path) -> None:
@@ -79,6 +82,6 @@ async def test_an_rpc_lets_the_scopes_of_its_contract_pass_and_no_others(tmp_pat
                     wanted = access_of(method_path(method)).scopes
                     passes = not wanted or any(identity.may(scope) for scope in wanted)
                     found = await status(channel, method)
-                    if found is not (PASSED if passes else REJECTED):
+                    if found not in (PASSED if passes else REJECTED):
                         wrong.append((held, method_path(method), found))
     assert not wrong
