@@ -9,7 +9,7 @@ of type json_schema, with the smallest value of that schema, else with "ok".
 
 `script` answers per episode instead: by the turn in the X-Request-Id, which is the request's
 key (`<episode id>/<turn>/model/0`). Concurrent episodes each get the whole script, and a
-request that is repeated gets the same reply.
+request that is repeated gets the same reply. What is no turn, like a tool's call, gets the first.
 
 As a process of its own: `python tests/openai_server.py --port 8001 --delay-s 0.5`.
 """
@@ -232,7 +232,7 @@ class OpenAiServer:
 
     def _scripted(self, request_id: str) -> Scripted | None:
         if self._script:
-            step = int(request_id.split("/")[1]) - 1
+            step = int(request_id.split("/")[1]) - 1 if "/" in request_id else 0
             return self._script[step] if step < len(self._script) else None
         return self._replies.popleft() if self._replies else None
 
