@@ -138,6 +138,12 @@ def _correction(
 def _version(
     spec: PriceSpec, version_id: str, start: datetime | None, end: datetime | None, now: datetime
 ) -> PriceVersion:
+    """Raises InvalidPrice for a start that was not given and lies behind the end."""
+    if start and end and end <= start:
+        raise InvalidPrice(
+            f"{spec.key.sku} ends before it starts: another version holds, so without a start it"
+            " is from now on; give start_time"
+        )
     return PriceVersion(
         id=version_id,
         tenant=spec.key.tenant,

@@ -95,6 +95,16 @@ async def test_overlapping_prices_are_rejected_and_nothing_is_added(ledger: Runn
     assert await listed(admin, "tool/") == []
 
 
+async def test_a_price_that_would_end_before_now_is_rejected_with_the_fix(
+    ledger: RunningLedger,
+) -> None:
+    """Without a start the next version of a price is from now on."""
+    past = make_price(end_time=at(datetime(2000, 1, 1, tzinfo=UTC)), components=DEARER)
+    with pytest.raises(grpc.aio.AioRpcError, match=r"ends before it starts.*give start_time") as no:
+        await create(ledger.admin(), past)
+    assert no.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_a_dry_run_answers_and_stores_nothing(ledger: RunningLedger) -> None:
     admin = ledger.admin()
     answer = await create(admin, make_price("tool/x"), make_price(), dry=True)
