@@ -23,9 +23,9 @@ class Verdict:
     missing_on_stream: int
     violations: list[str] = field(default_factory=list)
     unknown_effects: int = 0
-    """Effectful calls of which nobody knows whether they happened, which is what the model read."""
+    """Effectful calls whose outcome is unknown, which is what the model read."""
     repeats: int = 0
-    """Replies of the model server without a key that reached nobody, so were asked for again."""
+    """Replies of the model server, without a key, that were lost and so asked for again."""
 
 
 def checked(seen: Observed) -> Verdict:

@@ -61,7 +61,7 @@ def main() -> None:
     print(f"\n{table(soak.outcomes)}\n\n{growth_per_hour(soak.measured)}")
     print(
         f"seed {seed}: {len(soak.outcomes)} faults, {total.accepted} episodes, {total.finished} "
-        f"finished, {total.unknown_effects} effects that nobody knows of"
+        f"finished, {total.unknown_effects} effects of unknown outcome"
     )
     print("\n".join([*total.violations, *soak.left]) or "nothing lost, doubled or left behind")
     sys.exit(1 if soak.is_bad else 0)

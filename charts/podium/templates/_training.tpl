@@ -134,7 +134,7 @@ maxRestarts: {{ .Values.training.restarts }}
 rules: [{name: failsAgain, action: FailJobSet, onJobFailureReasons: [PodFailurePolicy]}]
 {{- end }}
 
-{{/* The Trainer lets nobody change how a runtime fails: another way is another runtime. */}}
+{{/* A runtime's failurePolicy is immutable: another one is another runtime. */}}
 {{- define "podium.runtimeName" -}}
 {{- printf "%s-%s" (include "podium.name" (dict "root" . "name" "training")) (include "podium.runtimeFailures" . | sha256sum | trunc 8) -}}
 {{- end }}

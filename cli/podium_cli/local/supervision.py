@@ -25,7 +25,7 @@ class Supervisor:
         self._dead = dead
         self._revive = revive
         self._reviving: dict[str, asyncio.Task[None]] = {}
-        self._deaths: dict[str, list[float]] = {}
+        self._deaths: dict[str, tuple[int, float]] = {}
 
     async def run(self) -> None:
         """Until cancelled; a revival that goes on then is ended with it."""
@@ -48,13 +48,12 @@ class Supervisor:
 
     def _pause_s(self, name: str) -> float:
         """Longer with each death that follows soon after the one before."""
-        now, before = time.monotonic(), self._deaths.get(name, [])
-        recent = [*before, now] if before and now - before[-1] < self._patience_s(before) else [now]
-        self._deaths[name] = recent
-        return pause_after(len(recent))
-
-    def _patience_s(self, before: list[float]) -> float:
-        return STEADY_S + pause_after(len(before))
+        now = time.monotonic()
+        deaths, last = self._deaths.get(name, (0, now))
+        is_steady = now - last >= STEADY_S + pause_after(deaths)
+        deaths = 1 if is_steady else deaths + 1
+        self._deaths[name] = deaths, now
+        return pause_after(deaths)
 
 
 def pause_after(deaths: int) -> float:

@@ -141,8 +141,8 @@ def _version(
     """Raises InvalidPrice for a start that was not given and lies behind the end."""
     if start and end and end <= start:
         raise InvalidPrice(
-            f"{spec.key.sku} ends before it starts: another version holds, so without a start it"
-            " is from now on; give start_time"
+            f"{spec.key.sku} ends before it starts, which is {start:%Y-%m-%dT%H:%M:%SZ} where no"
+            " start is given; give start_time"
         )
     return PriceVersion(
         id=version_id,

@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+from kafka.errors import KafkaError
+
 from podium_kit.stream import BrokerUnavailable
 from podium_training.curriculum.steps import Mix, NoCurriculum, steps
 from podium_training.curriculum.topic import demonstrated, write
@@ -31,7 +33,7 @@ def main() -> int:
         config = read_config(arguments.config)
         _check(config, mix, arguments.source)
         count = _order(config, mix, arguments)
-    except (InvalidConfig, LogCut, NoCurriculum, BrokerUnavailable, OSError) as error:
+    except (InvalidConfig, LogCut, NoCurriculum, BrokerUnavailable, KafkaError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(f"{config.stream.topic}: {config.steps} steps, {count} episodes\n")
@@ -48,7 +50,9 @@ def _check(config: RunConfig, mix: Mix, source: str) -> None:
 
 
 def _order(config: RunConfig, mix: Mix, arguments: argparse.Namespace) -> int:
-    found = demonstrated(config.stream, arguments.source)
+    found, left_out = demonstrated(config.stream, arguments.source)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
+    sys.stderr.write(f"{len(found)} solved episodes; left out: {reasons or 'none'}\n")
     # After the reading: this import takes seconds, and a fault is reported at once.
     from transformers import AutoTokenizer  # noqa: PLC0415
 

@@ -1,6 +1,7 @@
 """Demonstrations from one topic, and their steps to another."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -13,11 +14,12 @@ from podium_training.grpo.config import StreamConfig
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.envelopes import MEMBER, SCHEMA, open_record
 from podium_training.grpo.data.episodes import Limits, Rejected
-from podium_training.grpo.data.stream import LogReader, LogRecord
+from podium_training.grpo.data.stream import LogReader
 
 PATIENCE_S = 5.0
 # Whose tokens these are is checked by the trainer.
 VOCABULARY_MAX = 2**31
+UNSOLVED = "unsolved"
 
 
 def records(number: int, step: Iterable[Trajectory]) -> list[StreamRecord]:
@@ -38,24 +40,31 @@ def _record(name: str, episode: Trajectory) -> StreamRecord:
     return StreamRecord(name, value, headers)
 
 
-def demonstrated(kafka: KafkaSettings, topic: str) -> list[Trajectory]:
-    """The solved episodes of a topic that may be learnt from. Raises LogCut."""
+def demonstrated(kafka: KafkaSettings, topic: str) -> tuple[list[Trajectory], Counter[str]]:
+    """The solved episodes of a topic that may be learnt from, and why others are left out.
+
+    Raises LogCut.
+    """
     reader = LogReader(kafka, topic)
+    found: list[Trajectory] = []
+    left_out: Counter[str] = Counter()
     try:
-        return [each for record in reader.records(PATIENCE_S) if (each := _usable(record))]
+        for record in reader.records(PATIENCE_S):
+            try:
+                message = open_record(record)
+                if not message.HasField("trajectory"):
+                    continue
+                episode = episode_from_proto(message.trajectory, Limits(VOCABULARY_MAX))
+            except Rejected as error:
+                left_out[error.reason] += 1
+                continue
+            if episode.features.solved:
+                found.append(message.trajectory)
+            else:
+                left_out[UNSOLVED] += 1
     finally:
         reader.close()
-
-
-def _usable(record: LogRecord) -> Trajectory | None:
-    try:
-        message = open_record(record)
-        if not message.HasField("trajectory"):
-            return None
-        solved = episode_from_proto(message.trajectory, Limits(VOCABULARY_MAX)).features.solved
-    except Rejected:
-        return None
-    return message.trajectory if solved else None
+    return found, left_out
 
 
 async def write(stream: StreamConfig, steps: Iterable[Iterable[Trajectory]]) -> int:
@@ -77,7 +86,7 @@ async def write(stream: StreamConfig, steps: Iterable[Iterable[Trajectory]]) -> 
 
 
 def make_topic(stream: StreamConfig) -> None:
-    """One partition, so that the order is kept. Raises NoCurriculum where the topic has records."""
+    """One partition, so that the order is kept. Raises NoCurriculum where the topic exists."""
     admin = KafkaAdminClient(**stream.arguments())
     try:
         admin.create_topics([NewTopic(stream.topic, 1, -1)])

@@ -5,4 +5,4 @@ LASTING, PASSING, STREAM_ENDED = 2, 1, 3
 
 
 class Fault(RuntimeError):
-    """What the next attempt would meet again: somebody must change something first."""
+    """What every attempt fails with until something is changed."""
