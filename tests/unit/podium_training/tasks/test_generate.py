@@ -27,6 +27,7 @@ from workspaces_in_memory import workspaces_in_memory
 DRAFTS = 200
 # Too few to keep apart: both splits ask about these.
 SHARED = {"year", "month", "origin", "phase", "event", "season", "letter", "to_unit", "holiday"}
+SHARED |= {"things", "thing"}
 # Not asked about, but following from what is: the country of a city, an element of a compound.
 FOLLOWING = {
     ("population_in", "country"),
