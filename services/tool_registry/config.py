@@ -20,7 +20,10 @@ class Settings(ServerSettings):
         90.0, gt=0, description="days for which a deleted tool stays readable by version"
     )
     episodes_target: str | None = Field(
-        None, description="gRPC target of episodes, for dry runs, reports and descriptions"
+        None, description="gRPC target of episodes, for dry runs, reports, descriptions and ranking"
+    )
+    past_tasks_cache_s: float = Field(
+        60.0, ge=0, description="how long a tenant's past tasks are kept, which tools are ranked by"
     )
     embeddings_base_url: str | None = Field(
         None,

@@ -41,6 +41,7 @@ from tool_registry.policies.convert import preset_policies, stored_policy
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
 from tool_registry.policies.uses import PolicyUses
+from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.servicer import ToolRegistryServicer
@@ -84,6 +85,7 @@ async def assembled(
         bindings = BindingStore(engine)
         catalogues = Catalogues(tools, policies, bindings, preset_policies())
         search = ToolSearch(_embeddings(stack, settings))
+        episodes = await _episodes(stack, settings)
         resolution = Resolution(
             tools=tools,
             catalogues=catalogues,
@@ -91,12 +93,12 @@ async def assembled(
             prices=PriceCache(PriceBook(channel), settings.price_cache_s),
             toolsets=Toolsets(settings.llm_input_tokens_max),
             search=search,
+            experience=Experience(episodes, settings.past_tasks_cache_s),
             uses=PolicyUses(policies),
             clock=clock,
         )
         retention = timedelta(days=settings.retention_days)
         registry = Registry(tools, policies, catalogues, clock, retention)
-        episodes = await _episodes(stack, settings)
         history = PolicyHistory(episodes, resolution, clock)
         descriptions = Descriptions(
             registry, episodes, episodes, ProposalStore(engine), described, clock

@@ -1,7 +1,7 @@
 """Past episodes from the episodes service, asked as the caller of the request served."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import grpc
 
@@ -10,15 +10,19 @@ from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
-from podium_kit.rpc.status import answered
+from podium_kit.rpc.status import answered, domain_error_from
 from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
 from tool_registry.history.past_episodes import PastCall, PastEpisode, Selection
 from tool_registry.policies.convert import preferences_from_proto
+from tool_registry.ranking.experience import Answered
 
 PAGE_SIZE = 200
 # Trajectories hold every token: so many are in memory at once.
 AT_ONCE = 8
 SOLVED = 1.0
+# Of ended episodes that nobody has read; the rest comes with the next round.
+UNREAD_MAX = 20
+WATCH_S = 10.0
 # Ask the writer, once more when that failed, and say so.
 WRITING_TURNS_MAX = 3
 
@@ -43,6 +47,42 @@ class EpisodeHistory:
         else:
             found += await self._read(batch, selection)
         return found[: selection.limit]
+
+    async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
+        """The tasks of the newest page of episodes, by episode. Raises Unavailable and its like."""
+        request = pb.ListEpisodesRequest(
+            states=[episode_pb2.EPISODE_STATE_FINISHED], page_size=PAGE_SIZE
+        )
+        page = await answered(self._stub.ListEpisodes(request))
+        used = [
+            episode
+            for episode in page.episodes
+            if episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED and episode.tool_call_count
+        ]
+        unread = [episode for episode in used if episode.id not in known][:UNREAD_MAX]
+        tools = await asyncio.gather(*(self._tools(episode.id) for episode in unread))
+        read = {
+            episode.id: Answered(episode.spec.task, found)
+            for episode, found in zip(unread, tools, strict=True)
+        }
+        found = {**known, **read}
+        return {episode.id: found[episode.id] for episode in used if episode.id in found}
+
+    async def _tools(self, episode_id: str) -> frozenset[str]:
+        """What gave something, where no verifier said that the answer is wrong."""
+        tools: set[str] = set()
+        request = pb.WatchEpisodeRequest(episode_id=episode_id)
+        try:
+            async for response in self._stub.WatchEpisode(request, timeout=WATCH_S):
+                event = response.event
+                observation = event.tool_returned.observation
+                if event.HasField("tool_returned") and observation.failure == failure_pb2.Failure():
+                    tools.add(observation.call.tool_name)
+                elif event.judged.HasField("score") and event.judged.score < SOLVED:
+                    return frozenset()
+        except grpc.aio.AioRpcError as error:
+            raise domain_error_from(error) from error
+        return frozenset(tools)
 
     async def start(self, episode_id: str, task: str, tool_name: str) -> None:
         """Starts an episode that has a tool write; the same id again changes nothing."""

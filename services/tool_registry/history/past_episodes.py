@@ -8,6 +8,7 @@ from typing import Protocol
 from podium_kit.money import Money
 from podium_kit.rpc.errors import FailedPrecondition
 from tool_registry.models import Preferences
+from tool_registry.ranking.experience import Answered
 
 EPISODES_DEFAULT = 200
 
@@ -84,6 +85,10 @@ class NoPastEpisodes:
     async def select(self, selection: Selection) -> list[PastEpisode]:
         """Raises EpisodesNotConfigured."""
         raise EpisodesNotConfigured
+
+    async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
+        """Nothing is known, and nobody has to hear of it."""
+        return {}
 
     async def start(self, episode_id: str, task: str, tool_name: str) -> None:
         """Raises EpisodesNotConfigured."""

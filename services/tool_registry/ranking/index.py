@@ -36,9 +36,12 @@ class ToolIndex:
             self._vectors = np.stack([vector for own in vectors for vector in own])
             self._first_of_each = np.cumsum([0, *(len(own) for own in vectors[:-1])])
 
-    def ranked(self, query: str, vector: Vector | None) -> list[int]:
-        """Numbers of all tools, best first."""
-        scores = self._similarities(vector) + BM25_WEIGHT * self._word_scores(query)
+    def ranked(self, query: str, vector: Vector | None, learnt: Scores | None = None) -> list[int]:
+        """Numbers of all tools, best first; `learnt` are similarities of other texts of theirs."""
+        similarities = self._similarities(vector)
+        if learnt is not None:
+            similarities = np.maximum(similarities, learnt)
+        scores = similarities + BM25_WEIGHT * self._word_scores(query)
         return [int(at) for at in np.argsort(-scores, kind="stable")]
 
     def fitting(self, query: str, vector: Vector | None) -> list[tuple[int, float]]:

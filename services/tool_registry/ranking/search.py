@@ -1,19 +1,23 @@
 """Which tools fit words or a task best: by meaning, and by the words themselves.
 
 Vectors find what is meant by other words, BM25 finds names and rare words. A tool is as close to a
-query as the closest of its texts: what it does, or a task it is stated to be right for.
+query as the closest of its texts: what it does, or a task it is stated to be right for. It is as
+close to a task as to the closest of those it answered before for the same tenant, too.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from cachetools import LRUCache
 
 from podium_kit.embeddings import Embeddings, EmbeddingsUnavailable, Vector
 from podium_kit.rpc.errors import InvalidArgument
 from tool_registry.models import ToolVersion
+from tool_registry.ranking.experience import Answered
 from tool_registry.ranking.index import ToolIndex
 from tool_registry.ranking.texts import texts_of
 from tool_registry.tools.catalogue import Tools
@@ -55,14 +59,42 @@ class ToolSearch:
         found = [Found(tools.current[at], score) for at, score in index.fitting(query, vector)]
         return found, vector is not None
 
-    async def rank(self, tools: Tools, task: str) -> list[ToolVersion]:
-        """Every current tool, the one that fits the task best first."""
-        # The beginning of a long text says what is wanted, or its end does.
-        half = QUERY_CHARACTERS_MAX // 2
-        query = task if len(task) <= 2 * half else f"{task[:half]}\n{task[-half:]}"
+    async def rank(
+        self, tools: Tools, task: str, past: Sequence[Answered] = ()
+    ) -> list[ToolVersion]:
+        """Every current tool, the one that fits the task best first; past tasks count, too."""
+        query = _query(task)
         index = await self._index(tools)
         vector = await self._vector(index, query)
-        return [tools.current[at] for at in index.ranked(query, vector)]
+        closest = await self._closest(past, vector)
+        learnt = np.array([closest.get(tool.spec.name, 0.0) for tool in tools.current])
+        return [tools.current[at] for at in index.ranked(query, vector, learnt)]
+
+    async def _closest(self, past: Sequence[Answered], vector: Vector | None) -> dict[str, float]:
+        """By tool, how like the query the closest task is that it answered before."""
+        used = [each for each in past if each.tools]
+        if vector is None or not used:
+            return {}
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                vectors = await self._vectors_of([_query(each.task) for each in used])
+        except (EmbeddingsUnavailable, TimeoutError) as error:
+            log.warning("tools are ranked without past tasks: %r", error)
+            return {}
+        found: dict[str, float] = {}
+        for answered, task in zip(used, vectors, strict=True):
+            like = float(task @ vector)
+            found |= {tool: max(like, found.get(tool, 0.0)) for tool in answered.tools}
+        return found
+
+    async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
+        """Raises EmbeddingsUnavailable."""
+        known = {text: self._vectors.get(text) for text in texts}
+        missing = [text for text, vector in known.items() if vector is None]
+        made = dict(zip(missing, await self._embeddings.of(missing), strict=True))
+        self._vectors.update(made)
+        all_known = {text: vector for text, vector in known.items() if vector is not None} | made
+        return [all_known[text] for text in texts]
 
     async def _vector(self, index: ToolIndex, query: str) -> Vector | None:
         """The query's, where the index has vectors to compare it with."""
@@ -89,16 +121,12 @@ class ToolSearch:
     async def _with_vectors(self, tools: Tools) -> ToolIndex | None:
         """None when the embeddings are not available."""
         texts = [texts_of(tool.spec) for tool in tools.current]
-        vectors = {text: self._vectors.get(text) for own in texts for text in own}
-        missing = [text for text, vector in vectors.items() if vector is None]
         try:
-            made = dict(zip(missing, await self._embeddings.of(missing), strict=True))
+            vectors = iter(await self._vectors_of([text for own in texts for text in own]))
         except EmbeddingsUnavailable as error:
             log.warning("tools are searched by words only: %s", error.message)
             return None
-        self._vectors.update(made)
-        known = {text: vector for text, vector in vectors.items() if vector is not None} | made
-        rows = [[known[text] for text in own] for own in texts]
+        rows = [[next(vectors) for _ in own] for own in texts]
         # Ten thousand tools take a second, which others need not wait.
         return await asyncio.to_thread(ToolIndex, texts, rows)
 
@@ -108,6 +136,12 @@ class ToolSearch:
                 texts = [texts_of(tool.spec) for tool in tools.current]
                 self._words[tools] = await asyncio.to_thread(ToolIndex, texts, None)
         return self._words[tools]
+
+
+def _query(task: str) -> str:
+    """The beginning of a long text says what is wanted, or its end does."""
+    half = QUERY_CHARACTERS_MAX // 2
+    return task if len(task) <= 2 * half else f"{task[:half]}\n{task[-half:]}"
 
 
 def _is_lost(building: asyncio.Task[ToolIndex | None]) -> bool:

@@ -21,6 +21,7 @@ from tool_registry.models import (
 )
 from tool_registry.policies.floors import bound, disabling
 from tool_registry.policies.uses import PolicyUses
+from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.store import ToolStore
@@ -58,6 +59,7 @@ class Resolution:
     prices: PriceCache
     toolsets: Toolsets
     search: ToolSearch
+    experience: Experience
     uses: PolicyUses
     clock: Clock
 
@@ -85,7 +87,8 @@ class Resolution:
             toolset = without_embedders(toolset)
         catalogue, sources = await self._sources()
         if fitting is not None:
-            ranked = await self.search.rank(catalogue.tools, fitting.task)
+            past = self.experience.of(current_identity().tenant)
+            ranked = await self.search.rank(catalogue.tools, fitting.task, past)
             readers = readers_first(toolset, ranked, fitting.attached)
             toolset = best_of(toolset, readers, fitting.tools_max, fitting.known)
         if factors:

@@ -173,10 +173,11 @@ async def running_registry(
     folder: Path,
     ledger_target: str = "",
     later_by: timedelta = timedelta(0),
+    keys: KeyPair | None = None,
     **changes: Any,
 ) -> AsyncIterator[RunningRegistry]:
     """A registry on a database; with its own price book unless a target is given."""
-    keys, prices, clock = make_key_pair(), GivenPrices(), Clock()
+    keys, prices, clock = keys or make_key_pair(), GivenPrices(), Clock()
     clock.advance(later_by)
     keys_file = write_verify_keys(folder / "keys.json", [keys])
     ledger_settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)

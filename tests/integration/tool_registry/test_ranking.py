@@ -18,8 +18,8 @@ ABOUT = {
 }
 
 
-async def registered(registry: RunningRegistry) -> Caller:
-    ada = registry.as_()
+async def registered(registry: RunningRegistry, tenant: str = "acme") -> Caller:
+    ada = registry.as_(tenant)
     for name, description in ABOUT.items():
         await ada.register(make_spec(name, description=description))
     await ada.create_policy("mine")

@@ -43,6 +43,12 @@ def test_a_word_breaks_a_tie_of_meaning() -> None:
     assert index.ranked("time", between)[:2] == [2, 0]
 
 
+def test_what_was_learnt_of_a_tool_counts_as_one_of_its_texts() -> None:
+    index = ToolIndex(TEXTS, VECTORS)
+    assert index.ranked("xyzzy", towards(3), np.array([0.0, 0.5, 0.0]))[0] == 2
+    assert index.ranked("xyzzy", towards(0, 3), np.array([0.0, 0.9, 0.0]))[0] == 1
+
+
 @pytest.mark.parametrize("texts", [[], [("?",)], [("the",), ("of",)]])
 def test_without_words_nothing_is_found(texts: list[tuple[str]]) -> None:
     index = ToolIndex(texts, None)

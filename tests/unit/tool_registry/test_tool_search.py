@@ -9,7 +9,9 @@ from cachetools import LRUCache
 
 from podium_kit.embeddings import Vector
 from tool_registry.ranking import search
+from tool_registry.ranking.experience import Answered
 from tool_registry.ranking.search import ToolSearch
+from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.tools.catalogue import Tools
 from unit.tool_registry.test_best_tools import NAMES, VERSIONS
 
@@ -50,3 +52,15 @@ async def test_more_texts_than_are_kept_are_compared_all_the_same() -> None:
     tools = ToolSearch(embeddings)
     tools._vectors = LRUCache(2)
     assert await best(tools, "what?") == "music"
+
+
+async def test_a_tool_is_as_close_to_a_task_as_to_one_that_it_answered() -> None:
+    search = ToolSearch(StaticEmbeddings())
+    task = "Who has the keys of the boathouse?"
+    past = [
+        Answered("Who has the keys of the garage?", frozenset({"units"})),
+        Answered("Who has the keys of the boathouse?", frozenset()),
+        Answered("How long is the coast of Norway?", frozenset({"music"})),
+    ]
+    assert (await search.rank(TOOLS, task, past))[0].spec.name == "units"
+    assert (await search.rank(TOOLS, task, past[1:]))[0].spec.name != "units"

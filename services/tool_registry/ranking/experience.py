@@ -1,0 +1,70 @@
+"""Which tools answered the tasks that a tenant had before: tasks like those want the same tools.
+
+Past episodes are read in the background, as the caller, who may see them. No resolution waits for
+them, and without them tools are ranked by what they say of themselves.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cachetools import LRUCache
+
+from podium_kit.rpc.errors import DomainError, message_of
+
+log = logging.getLogger(__name__)
+
+TENANTS_KEPT = 1_000
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A past task; its tools are those that gave something, none where the answer was wrong."""
+
+    task: str
+    tools: frozenset[str]
+
+
+class AnsweredEpisodes(Protocol):
+    """Where a tenant's past tasks come from."""
+
+    async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
+        """The newest, by episode. Those known are not read again, and some may come later.
+
+        Raises DomainError.
+        """
+
+
+@dataclass
+class _Known:
+    episodes: Mapping[str, Answered] = field(default_factory=dict)
+    until: float = 0.0
+    reading: asyncio.Task[None] | None = None
+
+
+class Experience:
+    """What tenants' episodes have shown, as of some time ago."""
+
+    def __init__(self, source: AnsweredEpisodes, lifetime_s: float) -> None:
+        self._source = source
+        self._lifetime_s = lifetime_s
+        self._tenants: LRUCache[str, _Known] = LRUCache(TENANTS_KEPT)
+
+    def of(self, tenant: str) -> Sequence[Answered]:
+        """What is known now; whatever is old is read again meanwhile."""
+        known = self._tenants.get(tenant)
+        if known is None:
+            known = self._tenants[tenant] = _Known()
+        if known.until <= time.monotonic() and (known.reading is None or known.reading.done()):
+            known.reading = asyncio.create_task(self._read(known))
+        return tuple(known.episodes.values())
+
+    async def _read(self, known: _Known) -> None:
+        try:
+            known.episodes = await self._source.answered(known.episodes)
+        except DomainError as error:
+            log.info("tools are ranked without past tasks: %s", message_of(error))
+        known.until = time.monotonic() + self._lifetime_s

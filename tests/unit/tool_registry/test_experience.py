@@ -1,0 +1,62 @@
+"""Past tasks are read beside what needs them, and a failure to read them fails nothing."""
+
+import asyncio
+from collections.abc import Mapping
+
+from podium_kit.rpc.errors import PermissionDenied
+from tool_registry.ranking.experience import Answered, Experience
+
+FIRST = {"e1": Answered("What is 2 + 2?", frozenset({"calculator"}))}
+SECOND = {"e2": Answered("Who is Ada?", frozenset({"search"}))}
+
+
+class Episodes:
+    """Gives the answers in turn."""
+
+    def __init__(self, *answers: Mapping[str, Answered] | Exception) -> None:
+        self._answers = list(answers)
+        self.known: list[Mapping[str, Answered]] = []
+
+    async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
+        self.known.append(known)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+
+async def read(experience: Experience, tenant: str = "acme") -> list[Answered]:
+    """What is known once a reading has ended."""
+    experience.of(tenant)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return list(experience._tenants[tenant].episodes.values())
+
+
+async def test_nobody_waits_and_what_was_read_is_kept_until_it_is_old() -> None:
+    episodes = Episodes(FIRST)
+    experience = Experience(episodes, lifetime_s=3600)
+    assert experience.of("acme") == ()
+    assert await read(experience) == [*FIRST.values()]
+    assert await read(experience) == [*FIRST.values()]
+    assert len(episodes.known) == 1
+
+
+async def test_a_tenant_has_its_own() -> None:
+    experience = Experience(Episodes(FIRST, SECOND), lifetime_s=3600)
+    assert await read(experience, "acme") == [*FIRST.values()]
+    assert await read(experience, "bolt") == [*SECOND.values()]
+
+
+async def test_the_next_reading_knows_the_last_and_an_episode_that_is_gone_is_forgotten() -> None:
+    episodes = Episodes(FIRST, SECOND)
+    experience = Experience(episodes, lifetime_s=0)
+    await read(experience)
+    assert await read(experience) == [*SECOND.values()]
+    assert episodes.known == [{}, FIRST]
+
+
+async def test_what_cannot_be_read_leaves_what_was_known() -> None:
+    experience = Experience(Episodes(FIRST, PermissionDenied("not yours")), lifetime_s=0)
+    await read(experience)
+    assert await read(experience) == [*FIRST.values()]
