@@ -10,6 +10,7 @@ from podium_kit.telemetry import TelemetrySettings
 
 DEFAULT_TASK_QUEUE = "episodes"
 TOOLS_OFFERED_MAX = 8
+GIB = 1024**3
 
 
 class ServerConfig(ServerSettings):
@@ -35,6 +36,10 @@ class ServerConfig(ServerSettings):
         description="tools offered to an episode that names none, those that fit its task best;"
         " find_tools finds others; 0 offers all",
     )
+    files_per_tenant: int = Field(
+        100_000, ge=0, description="images and PDF files that a tenant's episodes keep at most"
+    )
+    file_bytes_per_tenant: int = Field(10 * GIB, ge=0, description="bytes of those files at most")
     answer_timeout_s: float = Field(10.0, description="seconds another service gets to answer")
     temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to answer")
 

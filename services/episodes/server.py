@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from episodes.approvals.store import ApprovalStore
+from episodes.attachments.quota import FileQuota
 from episodes.clients import Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
@@ -55,7 +56,8 @@ async def serve(config: ServerConfig) -> None:
         config.temporal_target, config.temporal_namespace, config.temporal
     )
     channel_to = partial(open_channel, tls=config.tls, deadline_s=config.answer_timeout_s)
-    store = EpisodeStore(engine)
+    quota = FileQuota(config.files_per_tenant, config.file_bytes_per_tenant)
+    store = EpisodeStore(engine, quota)
     steps, outbox = StepStore(engine), OutboxStore(engine)
     watcher = Watcher(store, NewsStore(engine))
     notifications = Notifications(engine, watcher.notify, watcher.notify_all)
@@ -76,7 +78,7 @@ async def serve(config: ServerConfig) -> None:
         offers=ToolOffers(registry, config.tools_offered_max),
     )
     direct_calls = DirectCalls(
-        store=DirectCallStore(engine),
+        store=DirectCallStore(engine, quota),
         starter=DirectCallStarter(temporal, config.task_queue, config.temporal_timeout_s),
         registry=registry,
         policies=RegistryPolicies(channel_to(config.tool_registry_target)),

@@ -92,7 +92,7 @@ class Episodes:
             stored = await self._started_before(episode_id, spec)
             if stored is None:
                 new = await self._admitted(episode_id, spec)
-                await self.store.require_room(new, running_limit)
+                await self.store.require_room(new, running_limit, files)
                 await self._limit_cost(new, spec)
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)

@@ -9,7 +9,8 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from episodes.attachments.store import NO_FILES, Files, keep
+from episodes.attachments.quota import UNLIMITED, FileQuota
+from episodes.attachments.store import NO_FILES, Files, keep, require_room
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.models import EpisodeState, NewEpisode, StoredEpisode
 from episodes.store_rows import episode_of
@@ -100,8 +101,9 @@ class EpisodeFilter:
 class EpisodeStore:
     """Inserts, finds and lists episodes."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, quota: FileQuota = UNLIMITED) -> None:
         self._engine = engine
+        self._quota = quota
 
     async def insert(
         self, new: NewEpisode, running_limit: int = 0, files: Files = NO_FILES
@@ -109,15 +111,15 @@ class EpisodeStore:
         """Stores an episode with its files, or returns the one of the same id and spec.
 
         With a limit, no more of the tenant's run at once, however many are inserted at the same
-        time. Raises EpisodeConflict, GroupConflict, TooManyRunning, TransactionConflict, and
-        InvalidAttachments for a file without bytes.
+        time. Raises EpisodeConflict, GroupConflict, TooManyRunning, FilesFull,
+        TransactionConflict, and InvalidAttachments for a file without bytes.
         """
         try:
             async with transaction(self._engine) as connection:
                 if running_limit:
                     await _require_room(connection, new, running_limit)
                 if (await connection.execute(INSERT, _insert_values(new))).rowcount:
-                    await keep(connection, new.tenant, new.episode_id, files)
+                    await keep(connection, new.tenant, new.episode_id, files, self._quota)
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) == FOREIGN_KEY_VIOLATION:
                 # The toolset's last other episode was forgotten at this moment, and it with it.
@@ -133,11 +135,13 @@ class EpisodeStore:
             raise EpisodeConflict(new.episode_id)
         return stored
 
-    async def require_room(self, new: NewEpisode, running_limit: int) -> None:
-        """Raises TooManyRunning. Only `insert` is exact about starts at the same time."""
-        if running_limit:
+    async def require_room(self, new: NewEpisode, running_limit: int, files: Files) -> None:
+        """Raises TooManyRunning, FilesFull. `insert` alone is exact about starts at once."""
+        if running_limit or files.attachments:
             async with transaction(self._engine) as connection:
-                await _require_room(connection, new, running_limit)
+                if running_limit:
+                    await _require_room(connection, new, running_limit)
+                await require_room(connection, new.tenant, files, self._quota)
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
         """The tenant's episode. Raises EpisodeNotFound."""

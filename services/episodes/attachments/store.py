@@ -7,6 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.attachments.errors import InvalidAttachments
+from episodes.attachments.quota import FileQuota
 from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.postgres.engine import autocommit
 
@@ -26,6 +27,7 @@ COPY = text(
     ON CONFLICT DO NOTHING
     """
 )
+USE = text("SELECT files, bytes FROM attachment_use WHERE tenant = :tenant")
 FIND = text(
     """
     SELECT digest, data FROM attachments
@@ -41,14 +43,31 @@ class Files:
     attachments: tuple[Attachment, ...] = ()
     contents: Mapping[str, bytes] = field(default_factory=dict)
 
+    @property
+    def distinct(self) -> list[Attachment]:
+        """One of each content: what is the same is kept once."""
+        return list({one.digest: one for one in self.attachments}.values())
+
 
 NO_FILES = Files()
 
 
-async def keep(connection: AsyncConnection, tenant: str, owner_id: str, files: Files) -> None:
-    """In the transaction that stores the owner. Raises InvalidAttachments for bytes that neither
-    came nor are kept already."""
-    for attachment in {one.digest: one for one in files.attachments}.values():
+async def require_room(
+    connection: AsyncConnection, tenant: str, files: Files, quota: FileQuota
+) -> None:
+    """Before anything is made for them. Raises FilesFull; only `keep` is exact about several
+    requests at the same time."""
+    if new := files.distinct:
+        kept = (await connection.execute(USE, {"tenant": tenant})).one_or_none() or (0, 0)
+        quota.require_room(kept[0] + len(new), kept[1] + sum(one.size_bytes for one in new))
+
+
+async def keep(
+    connection: AsyncConnection, tenant: str, owner_id: str, files: Files, quota: FileQuota
+) -> None:
+    """In the transaction that stores the owner. Raises FilesFull, and InvalidAttachments for bytes
+    that neither came nor are kept already."""
+    for attachment in files.distinct:
         values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(attachment.digest)}
         data = files.contents.get(attachment.digest)
         if data is not None:
@@ -57,6 +76,9 @@ async def keep(connection: AsyncConnection, tenant: str, owner_id: str, files: F
             raise InvalidAttachments(
                 f"{attachment.placeholder}: its bytes are not here, or not any more; send them"
             )
+    if files.attachments:
+        # The row is ours until the end of the transaction.
+        quota.require_room(*(await connection.execute(USE, {"tenant": tenant})).one())
 
 
 class AttachmentStore:

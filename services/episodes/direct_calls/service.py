@@ -101,6 +101,7 @@ class DirectCalls:
         call = DirectCall.of(new)
         await self._require_allowed(call)
         require_read_by(call.tool, call.alias, files.attachments)
+        await self.store.require_room(identity.tenant, files)
         if spec.HasField("budget"):
             await self.ledger.create_budget(_budget(call))
         stored = await self.store.insert(new, files)

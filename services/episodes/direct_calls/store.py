@@ -6,7 +6,8 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.attachments.store import NO_FILES, Files, keep
+from episodes.attachments.quota import UNLIMITED, FileQuota
+from episodes.attachments.store import NO_FILES, Files, keep, require_room
 from episodes.direct_calls.errors import DirectCallNotFound
 from episodes.direct_calls.models import StoredCall
 from podium_kit.money import Money
@@ -45,13 +46,19 @@ FORGET = text(
 class DirectCallStore:
     """Keeps the first answer and the first cost of each call."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, quota: FileQuota = UNLIMITED) -> None:
         self._engine = engine
+        self._quota = quota
+
+    async def require_room(self, tenant: str, files: Files) -> None:
+        """Raises FilesFull. Only `insert` is exact about calls at the same time."""
+        async with autocommit(self._engine) as connection:
+            await require_room(connection, tenant, files, self._quota)
 
     async def insert(self, call: StoredCall, files: Files = NO_FILES) -> StoredCall:
         """The call, or the one that has its id already, of whichever tenant.
 
-        Raises InvalidAttachments for a file without bytes.
+        Raises FilesFull, and InvalidAttachments for a file without bytes.
         """
         values = {
             name: getattr(call, name)
@@ -59,7 +66,7 @@ class DirectCallStore:
         }
         async with transaction(self._engine) as connection:
             if (await connection.execute(INSERT, values)).rowcount:
-                await keep(connection, call.tenant, call.id, files)
+                await keep(connection, call.tenant, call.id, files, self._quota)
         return await self.load(call.id)
 
     async def load(self, call_id: str) -> StoredCall:

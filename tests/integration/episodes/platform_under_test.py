@@ -21,7 +21,7 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
-from episodes.config import ServerConfig
+from episodes.config import ServerConfig, WorkerConfig
 from integration.episodes.tenants import Neighbours, TenantNeighbours
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
@@ -148,17 +148,20 @@ async def run_platform(
             **dict.fromkeys(UPSTREAM_TARGETS, f"127.0.0.1:{upstream}"),
             **(settings or {}),
         }
-        known = {name: shared[name] for name in shared if _known(name, ServerConfig)}
+        for_server, for_worker = (
+            {name: shared[name] for name in shared if _known(name, kind)}
+            for kind in (ServerConfig, WorkerConfig)
+        )
         server = _process(
             "episodes",
             folder,
-            {**known, "port": str(port), "verify_keys_file": str(verify)},
+            {**for_server, "port": str(port), "verify_keys_file": str(verify)},
         )
         worker = _process(
             "episodes.worker",
             folder,
             {
-                **shared,
+                **for_worker,
                 "health_port": str(health_port),
                 "kafka__bootstrap": kafka.bootstrap_servers,
                 "trajectory_topic": topic,
