@@ -15,7 +15,7 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from tool_adapters.sandbox.session import kill_tree
+from tool_adapters.sandbox.killing import kill_all
 
 # Of one message, in a line or in an HTTP reply.
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -137,8 +137,7 @@ async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             await process.wait()
-    if process.returncode is None:
-        await asyncio.to_thread(kill_tree, process.pid)
+    await kill_all(process)
     await process.wait()
     drained.cancel()
 

@@ -3,17 +3,12 @@
 import asyncio
 import json
 import logging
-import os
-import signal
 import tempfile
-import time
 from asyncio.subprocess import Process
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-import psutil
-
+from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.launch import code_world, launch
 from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.report import BrokenReport, Report, read_report
@@ -24,8 +19,6 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_S = 30.0
 # The supervisor's clock comes first; it needs this long to end, measure and pack at most.
 REPORT_TIMEOUT_S = 10.0
-# A killed process takes a moment to die.
-DEATH_TIMEOUT_S = 2.0
 ERROR_BYTES_MAX = 2000
 
 
@@ -93,8 +86,11 @@ class Session:
     async def _end(self) -> None:
         if self._errors.closed:
             return
-        if self.alive:
-            await asyncio.to_thread(kill_tree, self._process.pid)
+        assert self._process.stdin is not None
+        # Whoever is in there ends with it, also where the launcher is dead and nobody finds them.
+        if not self._process.stdin.is_closing():
+            self._process.stdin.transport.abort()
+        await kill_all(self._process)
         await self._process.wait()
         self.complaint = _beginning(self._errors)
         self._errors.close()
@@ -121,39 +117,3 @@ class Session:
 def _beginning(errors: IO[bytes]) -> str:
     errors.seek(0)
     return errors.read(ERROR_BYTES_MAX).decode(errors="replace").strip()
-
-
-def kill_tree(pid: int) -> None:
-    """Kills the launcher and everything below it, however far the start has come.
-
-    The group is stopped first: what is stopped forks no more, so the tree is complete
-    when it is read. Killed one by one, a child could be born to a parent just killed.
-    """
-    _signal_group(pid, signal.SIGSTOP)
-    tree = _descendants(pid)
-    _signal_group(pid, signal.SIGKILL)
-    for each in tree:
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
-    deadline = time.monotonic() + DEATH_TIMEOUT_S
-    while any(map(_is_alive, tree)) and time.monotonic() < deadline:
-        time.sleep(0.002)
-
-
-def _descendants(pid: int) -> list[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    return []
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    """A zombie is dead: it only waits for its parent to take note."""
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False

@@ -17,10 +17,12 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
+from integration.sandbox.running_code import running_code
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.identity import Scope
+from process_owner import Processes
 
 COMMAND = (sys.executable, "-m", "tool_adapters.sandbox")
 
@@ -54,6 +56,28 @@ async def test_it_runs_code_until_it_is_stopped(environment: dict[str, str], key
         await process.wait()
     assert reply.stdout == "42\n"
     assert process.returncode == 0
+
+
+async def test_code_ends_with_the_pod_that_is_killed(
+    environment: dict[str, str], keys: KeyPair, own_processes: Processes
+) -> None:
+    process = await asyncio.create_subprocess_exec(*COMMAND, env=environment)
+    code = "import time; time.sleep(600)"
+    request = pb.RunCodeRequest(code=code, memory_bytes=2**30, output_bytes=1000)
+    request.wall_time.FromSeconds(300)
+    identity = make_identity("acme", "worker", [Scope.EPISODES_RUN])
+    async with client_channel(int(environment["SANDBOX_PORT"]), identity, keys) as channel:
+        stub = SandboxServiceStub(channel)
+        running = asyncio.ensure_future(stub.RunCode(request, wait_for_ready=True, timeout=300))
+        while not running_code(own_processes):
+            assert not running.done(), running
+            await asyncio.sleep(0.02)
+        process.kill()
+        await process.wait()
+        # It waits for the next pod otherwise.
+        running.cancel()
+    while running_code(own_processes) or own_processes("bwrap"):
+        await asyncio.sleep(0.02)
 
 
 def test_it_does_not_serve_where_namespaces_are_forbidden(environment: dict[str, str]) -> None:

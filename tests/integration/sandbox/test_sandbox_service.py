@@ -30,9 +30,9 @@ from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, Too
 from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.killing import kill_tree
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.server import assembled
-from tool_adapters.sandbox.session import kill_tree
 from tool_adapters.secret_store import MountedSecrets
 from workspaces_in_memory import workspaces_in_memory
 

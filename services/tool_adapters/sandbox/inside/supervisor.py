@@ -4,7 +4,8 @@ It never runs the code itself. The code runs in a child that can neither signal 
 process (process 1 of a namespace takes no signals from inside), nor read or write its
 memory and descriptors (it is not dumpable, and the filter has no ptrace); so what is
 reported of the child, above all how it ended, is not the child's to write. With the end
-of this process the kernel ends all that is left.
+of this process the kernel ends all that is left; it ends when its standard input is closed,
+so nothing runs on without whoever ordered it, however that one and the launchers between died.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,7 +42,10 @@ def main() -> None:
     if header:
         job = json.loads(header)
         code, state = (sys.stdin.buffer.read(job[part]) for part in ("code_bytes", "state_bytes"))
-        _do(job, code.decode(), state, folder, settings["mounts"])
+        # Less is half a job, of somebody who is gone.
+        if len(code) == job["code_bytes"] and len(state) == job["state_bytes"]:
+            with suppress(watching.NobodyWaits):
+                _do(job, code.decode(), state, folder, settings["mounts"])
     os._exit(0)
 
 
@@ -49,7 +54,8 @@ def _do(job: dict[str, Any], code: str, state: bytes, folder: Path, mounts: list
         workspace.unpack(state, folder)
     before = workspace.snapshot(folder)
     child, out, err = _start(job, code, folder)
-    ended = watching.watch(child, out, err, watching.Bounds(**job["bounds"], mounts=mounts))
+    bounds = watching.Bounds(**job["bounds"], mounts=mounts)
+    ended = watching.watch(child, out, err, sys.stdin.fileno(), bounds)
     _end_everything()
     workspace.open_up(folder)
     _report(job, folder, before, ended)

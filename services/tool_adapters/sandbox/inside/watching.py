@@ -27,6 +27,10 @@ class Bounds:
     mounts: list[str]
 
 
+class NobodyWaits(Exception):
+    """Whoever ordered the run is gone, or does not want it any more."""
+
+
 @dataclass
 class Ended:
     """How code ended: `status` is its exit status, or minus the signal that killed it."""
@@ -56,14 +60,19 @@ class _Streams:
         return any(len(read) > self.bytes_max for read in self.read.values())
 
 
-def watch(child: int, out: int, err: int, bounds: Bounds) -> Ended:
-    """Returns when the code ended or was ended; everything it started is left to the caller."""
+def watch(child: int, out: int, err: int, owner: int, bounds: Bounds) -> Ended:
+    """Returns when the code ended or was ended; everything it started is left to the caller.
+
+    `owner` is readable once its other end is closed. Raises NobodyWaits then.
+    """
     streams = _Streams(bounds.output_bytes, {out: bytearray(), err: bytearray()}, {out, err})
     pidfd = os.pidfd_open(child)
     deadline = time.monotonic() + bounds.wall_time_s
     cause = ""
     while not cause:
-        ready = _ready([*streams.open, pidfd])
+        ready = _ready([*streams.open, pidfd, owner])
+        if owner in ready:
+            raise NobodyWaits
         for descriptor in ready & streams.open:
             streams.take(descriptor)
         cause = _passed(streams, deadline, bounds)

