@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -62,6 +63,7 @@ from episodes.workflows.versioning import deployment_config
 from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.leadership import Leadership
+from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check, HealthMonitor
@@ -70,6 +72,7 @@ from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
 from podium_kit.stream import BrokerCheck, Producer
 
+MIGRATIONS = Path(__file__).parent / "migrations"
 # Any constants will do, as long as the holders of one key do the same work.
 RELAY_LOCK, SWEEP_LOCK, WEBHOOK_LOCK = 5_150_001, 5_150_002, 5_150_003
 # More workflow tasks at once than this trip the two-second deadlock detector when a
@@ -91,6 +94,8 @@ async def work(config: WorkerConfig) -> None:
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
+    # Of a new version it may start first: whoever does migrates.
+    await upgrade(config.database_url, MIGRATIONS)
     engine = open_engine(config.database_url, pool_size=24)
     try:
         temporal = await TemporalConnection.open(

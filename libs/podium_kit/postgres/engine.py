@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import text
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -17,6 +18,12 @@ from podium_kit.rpc.errors import Unavailable
 AWAY_STATES = ("08", "53", "57", "25P03", "55P03")
 # Serialization failure and deadlock: the same transaction may work now.
 CONFLICT_STATES = ("40001", "40P01")
+# A migration changed a table under a statement that was prepared before it, and that now is not
+# run; the next time it is prepared anew.
+STALE_PLANS = (
+    asyncpg.InvalidCachedStatementError,
+    AsyncAdapt_asyncpg_dbapi.InvalidCachedStatementError,
+)
 
 
 class DatabaseUnavailable(Unavailable):
@@ -101,6 +108,6 @@ def database_errors() -> Iterator[None]:
         state = str(getattr(cause, "sqlstate", "") or "")
         if state.startswith(AWAY_STATES) or getattr(error, "connection_invalidated", False):
             raise DatabaseUnavailable from error
-        if state in CONFLICT_STATES:
+        if state in CONFLICT_STATES or isinstance(cause, STALE_PLANS):
             raise TransactionConflict from error
         raise

@@ -3,7 +3,7 @@
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +58,8 @@ class EpisodesPlatform:
     topic: str
     database_url: str
     worker_health_port: int
+    settings: Mapping[str, Mapping[str, str]]
+    """By the module that is run."""
     tenant: str = "acme"
 
     def for_new_tenant(self) -> "EpisodesPlatform":
@@ -87,7 +89,7 @@ class EpisodesPlatform:
 
     async def ready(self) -> None:
         """Waits until the server serves."""
-        await self.server.wait_ready(lambda: _serving(self.port), 30)
+        await self.server.wait_ready(lambda: serving(self.port), 30)
 
 
 def new_id() -> str:
@@ -128,10 +130,13 @@ async def run_platform(
     kafka: EmbeddedKafka,
     folder: Path,
     settings: Mapping[str, str] | None = None,
+    *,
+    started: bool = True,
 ) -> AsyncIterator[EpisodesPlatform]:
     """Server and worker on a fresh database, namespace-wide queue and topic of their own.
 
-    `settings` are further ones, each for whom it is known to.
+    `settings` are further ones, each for whom it is known to. Whoever wants to start them by
+    itself gets them not `started`.
     """
     keys, port, health_port = make_key_pair(), free_port(), free_port()
     neighbours = Neighbours()
@@ -152,15 +157,9 @@ async def run_platform(
             {name: shared[name] for name in shared if _known(name, kind)}
             for kind in (ServerConfig, WorkerConfig)
         )
-        server = _process(
-            "episodes",
-            folder,
-            {**for_server, "port": str(port), "verify_keys_file": str(verify)},
-        )
-        worker = _process(
-            "episodes.worker",
-            folder,
-            {
+        made = {
+            "episodes": {**for_server, "port": str(port), "verify_keys_file": str(verify)},
+            "episodes.worker": {
                 **for_worker,
                 "health_port": str(health_port),
                 "kafka__bootstrap": kafka.bootstrap_servers,
@@ -169,7 +168,8 @@ async def run_platform(
                 "signing_key__key_id": keys.key_id,
                 "signing_key__private_key_file": str(folder / "worker.pem"),
             },
-        )
+        }
+        server, worker = (process_of(name, folder, made[name]) for name in made)
         platform = EpisodesPlatform(
             tenants=tenants,
             neighbours=neighbours,
@@ -181,11 +181,13 @@ async def run_platform(
             topic=topic,
             database_url=database_url,
             worker_health_port=health_port,
+            settings=made,
         )
-        server.start()
-        await platform.ready()
-        worker.start()
         try:
+            if started:
+                server.start()
+                await platform.ready()
+                worker.start()
             yield platform
         finally:
             await worker.terminate()
@@ -196,11 +198,13 @@ def _known(setting: str, kind: type[BaseSettings]) -> bool:
     return setting.partition("__")[0] in kind.model_fields
 
 
-def _process(module: str, folder: Path, settings: dict[str, str]) -> ManagedProcess:
+def process_of(
+    module: str, folder: Path, settings: Mapping[str, str], code: Sequence[str] = ()
+) -> ManagedProcess:
+    """Of the `code` in those folders, or else of what the test imports."""
     prefix = module.replace(".", "_")
     environment = {f"{prefix}_{name}".upper(): value for name, value in settings.items()}
-    # The process imports what the test imports.
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    environment["PYTHONPATH"] = os.pathsep.join(code or sys.path)
     return ManagedProcess(
         module,
         [sys.executable, "-m", module],
@@ -209,7 +213,7 @@ def _process(module: str, folder: Path, settings: dict[str, str]) -> ManagedProc
     )
 
 
-async def _serving(port: int) -> bool:
+async def serving(port: int) -> bool:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
             reply = await health_pb2_grpc.HealthStub(channel).Check(

@@ -66,3 +66,22 @@ async def _lock_within_10_ms(engine: AsyncEngine) -> None:
     async with transaction(engine) as connection:
         await connection.execute(text("SET LOCAL lock_timeout = 10"))
         await connection.execute(text("SELECT pg_advisory_xact_lock(1)"))
+
+
+async def test_a_migration_under_a_running_service_is_unavailable_once(database: Database) -> None:
+    url = await database()
+    service, migrating = open_engine(url, pool_size=1), open_engine(url)
+    found = text("SELECT * FROM thing")
+    async with transaction(migrating) as connection:
+        await connection.execute(text("CREATE TABLE thing (id int)"))
+    async with transaction(service) as connection:
+        await connection.execute(found)
+    async with transaction(migrating) as connection:
+        await connection.execute(text("ALTER TABLE thing ADD COLUMN name text"))
+    with pytest.raises(TransactionConflict):
+        async with transaction(service) as connection:
+            await connection.execute(found)
+    async with transaction(service) as connection:
+        assert list((await connection.execute(found)).keys()) == ["id", "name"]
+    await migrating.dispose()
+    await service.dispose()
