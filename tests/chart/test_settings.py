@@ -9,11 +9,16 @@ from pydantic import BaseModel
 from chart.code_graph import SETTINGS
 from chart.rendering import Json, of_kind, rendered
 
-CASES = ("defaults", "minimal-cpu", "production", "external engine", "Kafka by password")
+CASES = (
+    *("defaults", "evaluation", "minimal-cpu", "dev", "production", "multi-tenant"),
+    *("external engine", "Kafka by password"),
+)
 FOLDER = "/etc/podium"
 # Off where nothing is said of them; engines are made by KServe alone.
 OFF = {
     "defaults": ("sandbox", "policy-engines", "rollout-worker"),
+    "evaluation": ("sandbox", "policy-engines", "rollout-worker"),
+    "dev": ("sandbox", "policy-engines", "rollout-worker"),
     "minimal-cpu": ("sandbox", "policy-engines", "rollout-worker"),
     "external engine": ("policy-engines",),
     "Kafka by password": ("policy-engines",),
