@@ -22,21 +22,25 @@ CLOCK_SKEW_S = 5.0
 
 
 class TokenSigner:
-    """Signs internal JWTs; a token is reused until it is about to expire."""
+    """Signs internal JWTs; a token is reused until it is about to expire.
+
+    After a step of the clock back none is reused that comes from the future: nobody takes it.
+    """
 
     def __init__(self, private_key_pem: str, key_id: str) -> None:
         self._key = load_pem_private_key(private_key_pem.encode(), password=None)
         self._key_id = key_id
+        # When each was signed, by the wall clock.
         self._cache: dict[tuple[Identity, float], tuple[float, str]] = {}
 
     def sign(self, identity: Identity, lifetime_s: float = 300.0) -> str:
         """A JWT (RFC 7519) for the identity, valid for at most `lifetime_s` seconds."""
         now = time.time()
-        expires_at, token = self._cache.get((identity, lifetime_s), (0.0, ""))
-        if expires_at - now < RENEW_BEFORE_S:
-            expires_at, token = now + lifetime_s, self._encode(identity, now, lifetime_s)
+        signed_at, token = self._cache.get((identity, lifetime_s), (0.0, ""))
+        if not signed_at <= now < signed_at + lifetime_s - RENEW_BEFORE_S:
+            token = self._encode(identity, now, lifetime_s)
             self._forget_expired(now)
-            self._cache[identity, lifetime_s] = (expires_at, token)
+            self._cache[identity, lifetime_s] = (now, token)
         return token
 
     def _encode(self, identity: Identity, now: float, lifetime_s: float) -> str:
@@ -53,7 +57,11 @@ class TokenSigner:
         return jwt.encode(claims, self._key, ALGORITHM, headers={"kid": self._key_id})  # type: ignore[arg-type]
 
     def _forget_expired(self, now: float) -> None:
-        self._cache = {who: entry for who, entry in self._cache.items() if entry[0] > now}
+        self._cache = {
+            (who, lifetime_s): entry
+            for (who, lifetime_s), entry in self._cache.items()
+            if entry[0] <= now < entry[0] + lifetime_s
+        }
 
 
 class TokenVerifier:

@@ -46,6 +46,16 @@ def test_token_is_reused_until_it_is_about_to_expire() -> None:
     assert expires_at > time.time() + 60
 
 
+def test_token_of_a_clock_that_was_ahead_is_signed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    signer, identity, right = KEYS.signer(), make_identity(), time.time
+    monkeypatch.setattr(time, "time", lambda: right() + 3600)
+    ahead = signer.sign(identity)
+    monkeypatch.undo()
+    with pytest.raises(Unauthenticated):
+        verifier().verify(ahead)
+    assert verifier().verify(signer.sign(identity)) == identity
+
+
 def test_token_never_outlives_the_lifetime_asked_for() -> None:
     signer = KEYS.signer()
     signer.sign(make_identity(), lifetime_s=3600.0)
