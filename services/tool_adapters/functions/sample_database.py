@@ -2,10 +2,10 @@
 
 Built once per process into a temporary DuckDB file, then opened read-only with
 external access off and the configuration locked: no statement can reach a file,
-the network or an extension.
+the network or an extension. The open file has no name any more: whoever kills
+the process leaves nothing.
 """
 
-import atexit
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,15 +37,14 @@ LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
 @cache
 def sample_database() -> duckdb.DuckDBPyConnection:
     """The one read-only connection of this process; callers take a cursor each."""
-    folder = TemporaryDirectory(prefix="sample-database-")
-    atexit.register(folder.cleanup)
-    path = Path(folder.name) / "sample.duckdb"
-    with duckdb.connect(path) as writer:
-        for name, frame in _tables().items():
-            writer.register("frame", frame)
-            writer.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")  # noqa: S608
-            writer.unregister("frame")
-    reader = duckdb.connect(path, read_only=True, config=LOCKDOWN)
+    with TemporaryDirectory(prefix="sample-database-") as folder:
+        path = Path(folder) / "sample.duckdb"
+        with duckdb.connect(path) as writer:
+            for name, frame in _tables().items():
+                writer.register("frame", frame)
+                writer.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")  # noqa: S608
+                writer.unregister("frame")
+        reader = duckdb.connect(path, read_only=True, config=LOCKDOWN)
     reader.execute("SET lock_configuration = true")
     return reader
 

