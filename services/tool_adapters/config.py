@@ -44,7 +44,9 @@ class Settings(ServerSettings):
         60.0, gt=0, description="seconds after which secrets are taken under a new master key"
     )
     allowed_hosts: frozenset[str] = Field(
-        frozenset(), description="JSON list of hosts tenants' tools may reach although private"
+        frozenset(),
+        description="JSON list of private hosts that tools may reach: tenant/host for one tenant's,"
+        " host for all",
     )
     allow_private_networks: bool = Field(
         False, description="let tenants' tools reach private addresses"

@@ -14,7 +14,7 @@ from tool_adapters.models import ToolDefinition
 
 MESSAGE = (
     "the address is not public, and a tenant's tool may not reach it; a platform admin can "
-    "register the tool as shared, or add its host to TOOL_ADAPTERS_ALLOWED_HOSTS"
+    "register the tool as shared, or add tenant/host to TOOL_ADAPTERS_ALLOWED_HOSTS"
 )
 # IPv4-compatible and IPv4-mapped addresses (RFC 4291), and NAT64's (RFC 6052).
 ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
@@ -28,16 +28,21 @@ class ForbiddenAddress(OSError):
 
 
 class NetworkGuard:
-    """The operator's decision about private addresses."""
+    """The operator's decision about private addresses.
+
+    An allowed host is "tenant/host" for one tenant, or "host" for all of them.
+    """
 
     def __init__(self, allowed_hosts: Iterable[str] = (), allow_private: bool = False) -> None:
-        self._allowed_hosts = {host.lower() for host in allowed_hosts}
+        entries = (entry.rpartition("/") for entry in allowed_hosts)
+        self._allowed = {(tenant, host.lower()) for tenant, _, host in entries}
         self._allow_private = allow_private
 
-    def trusts(self, tool: ToolDefinition | None, host: str) -> bool:
-        """Whether a connection to the host needs no check of its address."""
-        is_shared = tool is not None and tool.shared
-        return is_shared or self._allow_private or host.lower() in self._allowed_hosts
+    def trusts(self, tenant: str, tool: ToolDefinition | None, host: str) -> bool:
+        """Whether a connection of the tenant to the host needs no check of its address."""
+        if self._allow_private or (tool is not None and tool.shared):
+            return True
+        return bool(self._allowed & {("", host.lower()), (tenant, host.lower())})
 
 
 def require_public(address: str) -> None:

@@ -10,7 +10,9 @@ from tool_adapters.secret_store import PLATFORM, SecretStore
 class Methods(Protocol):
     """Speaks gRPC; see clients_grpc_tools."""
 
-    async def call(self, tool: ToolDefinition, arguments: JsonObject, token: str) -> str:
+    async def call(
+        self, tenant: str, tool: ToolDefinition, arguments: JsonObject, token: str
+    ) -> str:
         """The response as JSON. Raises CallFailed."""
 
     async def close(self) -> None:
@@ -29,7 +31,7 @@ class GrpcAdapter:
         name = tool.connection.secret
         owner = PLATFORM if tool.shared else call.tenant
         token = await self._secrets.value(owner, name) if name else ""
-        content = await self._methods.call(tool, call.arguments, token)
+        content = await self._methods.call(call.tenant, tool, call.arguments, token)
         return AdapterResult(Output(content, content))
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:

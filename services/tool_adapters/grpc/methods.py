@@ -34,24 +34,34 @@ _TARGET = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[^\]]+\]|[^/:]+):(?P<port>\d+
 
 
 @dataclass(frozen=True)
+class _Owned:
+    tenant: str
+    tool: ToolDefinition
+
+
+@dataclass(frozen=True)
 class _Method:
     channel: grpc.aio.Channel
     types: MethodTypes
 
 
 class GrpcMethods:
-    """Methods by tool; channel and message types are kept."""
+    """Methods by tool and its owner; channel and message types are kept."""
 
     def __init__(self, guard: NetworkGuard) -> None:
         self._guard = guard
-        self._methods: OrderedDict[ToolDefinition, _Method] = OrderedDict()
+        # Two tenants may have the same tool, and not the same hosts.
+        self._methods: OrderedDict[_Owned, _Method] = OrderedDict()
 
-    async def call(self, tool: ToolDefinition, arguments: JsonObject, token: str) -> str:
+    async def call(
+        self, tenant: str, tool: ToolDefinition, arguments: JsonObject, token: str
+    ) -> str:
         """The response as JSON. Raises CallFailed."""
+        owned = _Owned("" if tool.shared else tenant, tool)
         assert isinstance(tool.connection, GrpcConnection)
         with _unsent():
             try:
-                method = await self._method(tool, tool.connection)
+                method = await self._method(owned, tool.connection)
             except grpc.aio.AioRpcError as error:
                 raise _failed(error) from error
             request = _request(method, arguments)
@@ -60,48 +70,46 @@ class GrpcMethods:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
                 # The name may lead elsewhere by now.
-                await self._forget(tool)
+                await self._forget(owned)
             raise _failed(error) from error
 
     async def close(self) -> None:
         """Closes every channel."""
-        for tool in list(self._methods):
-            await self._forget(tool)
+        for owned in list(self._methods):
+            await self._forget(owned)
 
-    async def _method(self, tool: ToolDefinition, connection: GrpcConnection) -> _Method:
-        if tool in self._methods:
-            self._methods.move_to_end(tool)
-            return self._methods[tool]
-        channel = await self._open(tool, connection)
+    async def _method(self, owned: _Owned, connection: GrpcConnection) -> _Method:
+        if owned in self._methods:
+            self._methods.move_to_end(owned)
+            return self._methods[owned]
+        channel = await self._open(owned, connection)
         try:
             types = await method_types(connection, channel)
         except BaseException:
             await channel.close(None)
             raise
-        self._methods[tool] = _Method(channel, types)
+        self._methods[owned] = _Method(channel, types)
         if len(self._methods) > METHODS_KEPT:
             await self._forget(next(iter(self._methods)))
-        return self._methods[tool]
+        return self._methods[owned]
 
-    async def _forget(self, tool: ToolDefinition) -> None:
-        method = self._methods.pop(tool, None)
+    async def _forget(self, owned: _Owned) -> None:
+        method = self._methods.pop(owned, None)
         if method:
             await method.channel.close(None)
 
-    async def _open(self, tool: ToolDefinition, connection: GrpcConnection) -> grpc.aio.Channel:
-        limit = ("grpc.max_receive_message_length", tool.limits.max_output_bytes)
-        target, options = await self._address(tool, connection.target)
+    async def _open(self, owned: _Owned, connection: GrpcConnection) -> grpc.aio.Channel:
+        limit = ("grpc.max_receive_message_length", owned.tool.limits.max_output_bytes)
+        target, options = await self._address(owned, connection.target)
         if connection.plaintext:
             return grpc.aio.insecure_channel(target, [limit, *options])
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), [limit, *options])
 
-    async def _address(
-        self, tool: ToolDefinition, target: str
-    ) -> tuple[str, list[tuple[str, str]]]:
+    async def _address(self, owned: _Owned, target: str) -> tuple[str, list[tuple[str, str]]]:
         """The target; for a tenant's tool the very address that was checked."""
         match = _TARGET.fullmatch(target)
         host = match["host"].strip("[]") if match else ""
-        if self._guard.trusts(tool, host):
+        if self._guard.trusts(owned.tenant, owned.tool, host):
             return target, []
         if match is None:
             raise CallFailed(FailureKind.UNAVAILABLE, f"{target} is not of the form host:port")

@@ -16,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import CallFailed, CutOff
 from tool_adapters.models import ToolDefinition
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_socket
@@ -110,7 +111,8 @@ class HttpClient:
         `cut` is told when the request leaves, for a call that is cut off.
         """
         host = host_of(request.url)
-        session = self._trusted if self._guard.trusts(tool, host) else self._guarded
+        trusted = self._guard.trusts(current_identity().tenant, tool, host)
+        session = self._trusted if trusted else self._guarded
         cut = cut or CutOff()
         cut.unsent = True
         try:

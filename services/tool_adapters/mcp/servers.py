@@ -85,7 +85,7 @@ class McpServers:
         host, token = host_of(server.url), ""
         if server.secret:
             token = await self._secrets.value(owner.secrets, server.secret, host)
-        trusted = owner.shared or self._guard.trusts(None, host)
+        trusted = owner.shared or self._guard.trusts(owner.tenant, None, host)
         try:
             async with mcp_http_client(token, trusted=trusted) as http_client:
                 transport = streamable_http_client(

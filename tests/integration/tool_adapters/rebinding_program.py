@@ -12,8 +12,10 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from callers import make_identity
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from podium_kit.failures import FailureKind
+from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import CallFailed
 from tool_adapters.grpc.methods import GrpcMethods
 from tool_adapters.http.client import HttpClient, HttpRequest
@@ -83,9 +85,10 @@ def tool(kind: ToolKind, connection: Connection) -> ToolDefinition:
 async def by_http(host: str, port: int) -> object:
     async with HttpClient(NetworkGuard()) as client:
         url = f"http://{host}:{port}/"
-        return await client.send(
-            HttpRequest("GET", url), tool(ToolKind.HTTP, HttpConnection("GET", url))
-        )
+        with acting_as(make_identity("acme")):
+            return await client.send(
+                HttpRequest("GET", url), tool(ToolKind.HTTP, HttpConnection("GET", url))
+            )
 
 
 async def by_mcp(host: str, port: int) -> object:
@@ -99,7 +102,7 @@ async def by_grpc(host: str, port: int) -> object:
     connection = GrpcConnection(f"{host}:{port}", METHOD, descriptor_set(), plaintext=True)
     methods = GrpcMethods(NetworkGuard())
     try:
-        return await methods.call(tool(ToolKind.GRPC, connection), {}, "")
+        return await methods.call("acme", tool(ToolKind.GRPC, connection), {}, "")
     finally:
         await methods.close()
 

@@ -25,6 +25,15 @@ def test_public_addresses_are_allowed(address: str) -> None:
 
 
 def test_the_operator_may_allow_a_host_or_every_host() -> None:
-    assert NetworkGuard(["vllm.internal"]).trusts(None, "VLLM.internal")
-    assert not NetworkGuard(["vllm.internal"]).trusts(None, "vllm.internal.evil.example")
-    assert NetworkGuard(allow_private=True).trusts(None, "10.0.0.1")
+    assert NetworkGuard(["vllm.internal"]).trusts("acme", None, "VLLM.internal")
+    assert not NetworkGuard(["vllm.internal"]).trusts("acme", None, "vllm.internal.evil.example")
+    assert NetworkGuard(allow_private=True).trusts("acme", None, "10.0.0.1")
+
+
+def test_a_host_of_one_tenant_is_no_other_tenants() -> None:
+    guard = NetworkGuard(["acme/erp.internal", "a/b/10.0.0.1"])
+    assert guard.trusts("acme", None, "ERP.internal")
+    assert guard.trusts("a/b", None, "10.0.0.1")
+    for tenant, host in (("globex", "erp.internal"), ("ACME", "erp.internal"), ("a", "10.0.0.1")):
+        assert not guard.trusts(tenant, None, host)
+    assert not guard.trusts("globex", None, "acme/erp.internal")
