@@ -58,7 +58,7 @@ class LlmAdapter:
         question = self._prompts.question(call, tool.connection)
         # Should the wait for a place be cut off: until the request is sent nothing is used.
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
-        async with self._providers.slot(model):
+        async with self._providers.slot(call.tenant, model):
             with telemetry.model_call(model.api.value, model.model) as span:
                 result = await self._answer(call, tool, model, question)
                 _record(span, model, result)
@@ -68,7 +68,7 @@ class LlmAdapter:
         """The vectors of texts, of which nothing arrives before all do."""
         body = embeddings_body(model, call.arguments)
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
-        async with self._providers.slot(model):
+        async with self._providers.slot(call.tenant, model):
             with telemetry.model_call(model.api.value, model.model) as span:
                 result = await self._vectors(call, tool, model, body)
                 _record(span, model, result)

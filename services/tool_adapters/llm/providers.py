@@ -1,8 +1,9 @@
 """How many requests are in flight at each provider of language models."""
 
-import asyncio
 from collections import defaultdict
+from contextlib import AbstractAsyncContextManager
 
+from tool_adapters.calls.places import Places
 from tool_adapters.http.client import host_of
 from tool_adapters.models import LlmModel
 
@@ -11,11 +12,12 @@ class Providers:
     """One limit for all tools that ask the same provider; the tool's timeout ends a wait."""
 
     def __init__(self, concurrency_max: int) -> None:
-        self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(concurrency_max)
-        )
+        self._places: defaultdict[str, Places] = defaultdict(lambda: Places(concurrency_max))
 
-    def slot(self, model: LlmModel) -> asyncio.Semaphore:
-        """A place at the model's provider, to be held while it answers."""
+    def slot(self, tenant: str, model: LlmModel) -> AbstractAsyncContextManager[None]:
+        """A place at the model's provider, to be held while it answers.
+
+        One that becomes free goes to the tenant that has the fewest there.
+        """
         # By host, because a provider's name is only what a tenant wrote.
-        return self._slots[host_of(model.base_url)]
+        return self._places[host_of(model.base_url)].place(tenant)

@@ -34,7 +34,7 @@ class McpAdapter:
         owner = ServerOwner(call.tenant, tool.shared)
         call.cut.unsent = True
         try:
-            session = self._pool.session(owner, call.episode_id, tool.connection.transport)
+            session = await self._pool.session(owner, call.episode_id, tool.connection.transport)
         except McpServerUnusable as error:
             raise CallFailed(FailureKind.NOT_FOUND, error.message, unsent=True) from error
         try:

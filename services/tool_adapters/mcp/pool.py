@@ -1,6 +1,7 @@
 """Sessions by tenant, episode and server: stateful servers keep their state per episode."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 
 from podium_kit.failures import FailureKind
@@ -14,7 +15,10 @@ Key = tuple[str, str, str]
 
 
 class McpPool:
-    """Opens sessions when they are first needed; closes them with the episode or when idle."""
+    """Opens sessions when they are first needed; closes them with the episode or when idle.
+
+    When all are open, the tenant that has the most gives one to a tenant that has fewer.
+    """
 
     def __init__(self, servers: McpServers, *, sessions_max: int, idle_timeout_s: float) -> None:
         self._servers = servers
@@ -22,17 +26,18 @@ class McpPool:
         self._idle_timeout_s = idle_timeout_s
         self._sessions: dict[Key, McpSession] = {}
 
-    def session(
+    async def session(
         self, owner: ServerOwner, episode_id: str, server: McpStdio | McpHttp
     ) -> McpSession:
         """The episode's session with a server. Raises CallFailed when there are too many."""
         key = (owner.tenant, episode_id, f"{owner.shared} {server}")
         if key not in self._sessions:
             self._servers.require_defined(server)
-            if len(self._sessions) >= self._sessions_max:
-                message = f"{self._sessions_max} sessions with MCP servers are open already"
-                raise CallFailed(FailureKind.UNAVAILABLE, message, retryable=True, unsent=True)
-            self._sessions[key] = McpSession(self._servers.opened(server, owner))
+        while key not in self._sessions:
+            if len(self._sessions) < self._sessions_max:
+                self._sessions[key] = McpSession(self._servers.opened(server, owner))
+            else:
+                await self._close([self._dispensable(owner.tenant)])
         return self._sessions[key]
 
     async def drop(self, session: McpSession) -> None:
@@ -50,6 +55,21 @@ class McpPool:
     async def close(self) -> None:
         """Closes every session."""
         await self._close(self._sessions)
+
+    def _dispensable(self, tenant: str) -> Key:
+        """The longest idle session of the tenant that has the most. Raises CallFailed when no
+        tenant has two more than the one that asks, or all of its sessions are in use."""
+        counts = Counter(key[0] for key in self._sessions)
+        fullest, most = counts.most_common(1)[0]
+        idle = [
+            (session.idle_s, key)
+            for key, session in self._sessions.items()
+            if key[0] == fullest and not session.in_use
+        ]
+        if most < counts[tenant] + 2 or not idle:
+            message = f"{self._sessions_max} sessions with MCP servers are open already"
+            raise CallFailed(FailureKind.UNAVAILABLE, message, retryable=True, unsent=True)
+        return max(idle)[1]
 
     async def _close(self, keys: Iterable[Key]) -> None:
         closing = [self._sessions.pop(key) for key in list(keys)]

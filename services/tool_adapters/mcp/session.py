@@ -29,6 +29,10 @@ class McpSession:
         self._task = asyncio.create_task(self._hold(opening))
 
     @property
+    def in_use(self) -> bool:
+        return self._borrowers > 0
+
+    @property
     def idle_s(self) -> float:
         """Seconds since the last call ended; 0 while one runs."""
         return 0.0 if self._borrowers else time.monotonic() - self._last_used
