@@ -14,11 +14,13 @@ import sys
 import time
 from collections.abc import Sequence
 
+from chaos.invariants import merged
 from chaos.pairs import Round, left_out
 from chaos.plan import UnknownRound, planned
 from chaos.rounds import Rounds
 from chaos.scene import running_scene
 from chaos.table import Outcome, left_out_lines, table
+from chaos.tools import unanswered_kinds
 from podium_cli.local.starting import stopping_on_sigterm
 from temporary_files import server_folder
 
@@ -62,6 +64,9 @@ def report(outcomes: Sequence[Outcome], seed: int) -> None:
     """Also of a run that was interrupted."""
     print(f"\n{table(outcomes)}\n\n{left_out_lines(left_out())}")
     bad = sum(one.is_bad for one in outcomes)
+    answering = merged(one.verdict for one in outcomes if one.verdict).answering_tools
+    kinds = unanswered_kinds(answering) or ["tools of every kind answered"]
+    print("", *kinds, sep="\n")
     print(f"\nseed {seed}: {len(outcomes)} faults, {bad} with something lost or wrong", flush=True)
 
 

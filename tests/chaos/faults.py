@@ -7,13 +7,15 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 
 import psutil
 
 from chaos import victims
+from chaos.clocks import own_clock, set_clock
 from chaos.leaks import sandbox_folders
+from chaos.not_possible import NotPossible
 from chaos.pairs import Fault, Round
 from chaos.rotations import rotate_certificate, rotate_signing_key
 from chaos.scene import Scene
@@ -24,12 +26,15 @@ FULL_S = 15.0
 KILLING_SANDBOXES_S = 5.0
 MEMORY_LEFT_BYTES = 1 << 20
 STARVED_S = 10.0
+# Longer than a token between services is valid, either way.
+JUMPS_S, JUMPED_S = (3600.0, -3600.0), 15.0
 BALLAST = "ballast"
 PAUSE_S = 0.1
 
 
-class NotPossible(Exception):
-    """This machine does not permit the fault, and why."""
+def prepared(scene: Scene, one: Round) -> AbstractAsyncContextManager[None]:
+    """What is needed before episodes start. Raises NotPossible when it is entered."""
+    return own_clock(scene, one.victim) if one.fault is Fault.CLOCK_JUMP else nullcontext()
 
 
 async def inflict(scene: Scene, one: Round, stall_s: float) -> None:
@@ -110,6 +115,16 @@ async def _starve(scene: Scene, victim: str) -> None:
         resource.prlimit(pid, resource.RLIMIT_AS, (-1, -1))
 
 
+async def _jump(scene: Scene, _victim: str) -> None:
+    """Forward, from there far back, and at last right again."""
+    try:
+        for offset_s in JUMPS_S:
+            set_clock(scene, offset_s)
+            await asyncio.sleep(JUMPED_S)
+    finally:
+        set_clock(scene, 0)
+
+
 async def _lose_state(scene: Scene, victim: str) -> None:
     if victim == victims.BROKER:
         # It keeps records in memory.
@@ -159,6 +174,7 @@ DOING: dict[Fault, Callable[[Scene, str], Awaitable[None]]] = {
     Fault.PARTITION: _part,
     Fault.DISK_FULL: _fill_disk,
     Fault.OUT_OF_MEMORY: _starve,
+    Fault.CLOCK_JUMP: _jump,
     Fault.STATE_LOST: _lose_state,
     Fault.ROTATION: _rotate,
 }

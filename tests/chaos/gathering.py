@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ from kafka.errors import KafkaError
 from chaos.load import Started
 from chaos.observations import Bill, Call, Charge, Observed, Record
 from chaos.scene import Scene
-from chaos.scripts import ORDER_TOOL
+from chaos.tools import ORDER_TOOLS
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium_kit.embedded.postgres import EmbeddedPostgres
@@ -35,15 +36,26 @@ COSTS = """
 """
 
 
+# A child's id bears the time of its parent's.
+CHILDREN = "SELECT id::text AS id, spec, stop_reason FROM episodes WHERE id >= $1::uuid"
+
+
 async def observed(
     scene: Scene,
     started: Sequence[Started],
     ended: set[str],
     blocked_starts: int,
     excused: frozenset[str],
+    billed_before: int,
 ) -> Observed:
-    """All of it, once every ended episode is on the stream or had its time to get there."""
-    ids = frozenset(one.id for one in started)
+    """All of it, once every ended episode is on the stream or had its time to get there.
+
+    `billed_before` is how many lines the model server's log had when the episodes began.
+    """
+    parents = frozenset(one.id for one in started)
+    children = await _children(scene, parents)
+    ids = parents | children.keys()
+    ended = ended | {child for child, has_ended in children.items() if has_ended}
     records = await _streamed(scene, ids, ended)
     charges = await _rows(scene, "cost_ledger", CHARGES, list(ids))
     holds = await _rows(scene, "cost_ledger", HOLDS, list(ids))
@@ -55,13 +67,27 @@ async def observed(
         orders={order: one.id for one in started for order in one.task.orders},
         records=records,
         charges=[_charge(row) for row in charges],
-        bills=[one for one in _bills(scene.billing_log) if one.episode_id in ids],
+        # An expert is asked without a key, so nobody else knows whose reply it was.
+        bills=[one for one in _bills(scene, billed_before) if not one.key or one.episode_id in ids],
         effects=[json.loads(line) for line in _lines(scene.effects_log)],
         open_holds=[row["key"] for row in holds],
         reported={row["id"]: row["cost"] for row in costs},
         poisoned=frozenset(one.id for one in started if one.task.poison),
         excused=excused,
     )
+
+
+async def _children(scene: Scene, parents: frozenset[str]) -> dict[str, bool]:
+    """Ids of the episodes that tools started, however deep, and whether each has ended."""
+    if not parents:
+        return {}
+    earliest = uuid.UUID(int=min(uuid.UUID(one).int for one in parents) >> 80 << 80)
+    rows = await _rows(scene, "episodes", CHILDREN, str(earliest))
+    specs = {row["id"]: episode_pb2.EpisodeSpec.FromString(row["spec"]) for row in rows}
+    known = set(parents)
+    while found := {one for one, spec in specs.items() if spec.parent.episode_id in known} - known:
+        known |= found
+    return {row["id"]: bool(row["stop_reason"]) for row in rows if row["id"] in known - parents}
 
 
 async def _streamed(scene: Scene, ids: frozenset[str], ended: set[str]) -> list[Record]:
@@ -120,7 +146,7 @@ def _call(one: trajectory_pb2.ToolInvocation) -> Call:
         kind = failure_pb2.FailureKind.Name(one.observation.failure.kind)
         failure = kind.removeprefix("FAILURE_KIND_")
     arguments = json.loads(asked.arguments_json or "{}")
-    order = arguments.get("order", "") if asked.tool_name == ORDER_TOOL else ""
+    order = arguments.get("order", "") if asked.tool_name in ORDER_TOOLS else ""
     return Call(one.key, asked.tool_name, failure, order)
 
 
@@ -130,10 +156,15 @@ def _charge(row: asyncpg.Record) -> Charge:
     return Charge(row["episode_id"], row["key"], row["amount"], row["request_id"], tokens)
 
 
-def _bills(log: Path) -> list[Bill]:
+def billed(scene: Scene) -> int:
+    """Lines of the model server's log."""
+    return len(_lines(scene.billing_log))
+
+
+def _bills(scene: Scene, before: int) -> list[Bill]:
     """A request with a key is billed once, however often it is repeated."""
     found = {}
-    for line in _lines(log):
+    for line in _lines(scene.billing_log)[before:]:
         one = json.loads(line)
         if isinstance(one.get("prompt_tokens"), int) and "completion_tokens" in one:
             tokens = (one["prompt_tokens"], one["completion_tokens"])
@@ -145,7 +176,7 @@ def _lines(log: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-async def _rows(scene: Scene, database: str, query: str, ids: list[str]) -> list[asyncpg.Record]:
+async def _rows(scene: Scene, database: str, query: str, ids: object) -> list[asyncpg.Record]:
     dsn = EmbeddedPostgres(scene.platform.state.path / "postgres").dsn(database)
     connection = await asyncpg.connect(dsn.replace("+asyncpg", ""))
     try:

@@ -26,6 +26,8 @@ class Verdict:
     """Effectful calls whose outcome is unknown, which is what the model read."""
     repeats: int = 0
     """Replies of the model server, without a key, that were lost and so asked for again."""
+    answering_tools: frozenset[str] = frozenset()
+    """Of which a call was answered."""
 
 
 def checked(seen: Observed) -> Verdict:
@@ -45,6 +47,7 @@ def checked(seen: Observed) -> Verdict:
         *_doubled_records(records),
         *_wrong_lessons(seen, records),
         *_effects_missing(seen, records),
+        *_orders_forgotten(seen, records),
         *_wrong_amounts(seen, records),
         *_unbilled(seen),
         *(f"the hold {key} is open" for key in seen.open_holds),
@@ -61,6 +64,9 @@ def checked(seen: Observed) -> Verdict:
             call.failure == UNKNOWN_EFFECT for one in _first(records) for call in one.calls
         ),
         repeats=_repeats(seen),
+        answering_tools=frozenset(
+            call.tool for one in _first(records) for call in one.calls if not call.failure
+        ),
     )
 
 
@@ -123,6 +129,17 @@ def _effects_missing(seen: Observed, records: dict[str, list[Record]]) -> list[s
         for call in one.calls
         if call.order and not call.failure and call.order not in done
     ]
+
+
+def _orders_forgotten(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
+    """Whoever ended well did what was to be done: else nothing was tried."""
+    asked = {call.order for one in _first(records) for call in one.calls}
+    due = {
+        order
+        for order, episode_id in seen.orders.items()
+        if (found := records.get(episode_id)) and found[0].stop_reason == ANSWERED
+    }
+    return [f"the order {one} is due, and no call asks for it" for one in sorted(due - asked)]
 
 
 def _wrong_amounts(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
@@ -188,4 +205,5 @@ def merged(verdicts: Iterable[Verdict]) -> Verdict:
         violations=[line for one in each for line in one.violations],
         unknown_effects=sum(one.unknown_effects for one in each),
         repeats=sum(one.repeats for one in each),
+        answering_tools=frozenset().union(*(one.answering_tools for one in each)),
     )

@@ -1,7 +1,8 @@
-"""What a platform takes of its machine: memory, disk, processes, files and locks left behind."""
+"""What a platform takes of its machine: memory, disk, processes, connections, files and locks."""
 
+import ctypes
+import os
 import tempfile
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,77 +14,107 @@ from chaos import victims
 from chaos.scene import Scene
 from podium_kit.embedded.postgres import EmbeddedPostgres
 
-# Records of the broker are kept in its memory, and histories of Temporal on its disk.
 OLD_TRANSACTIONS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE xact_start < now() - interval '5 minutes' AND backend_type = 'client backend'
 """
 MIB = 1 << 20
+PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
 class Taken:
-    """At one moment, in seconds since the start."""
+    """At one moment, while no episode runs; in seconds since the start."""
 
     at_s: float
+    episodes: int
+    """Accepted until then."""
     memory_bytes: int
+    """Without the broker, which keeps its records in memory."""
+    broker_bytes: int
     disk_bytes: int
     processes: int
+    connections: int
+    """Sockets of all processes, both ends of a connection counted."""
+    open_files: int
     temporary_files: int
-    """Of sandboxes."""
+    """In the folder that is the platform's own."""
+    file_locks: int
     old_transactions: int
 
 
-async def taken(scene: Scene, at_s: float) -> Taken:
+async def taken(scene: Scene, at_s: float, episodes: int) -> Taken:
+    _reap_adopted(known_processes(scene))
     family = psutil.Process().children(recursive=True)
+    broker = set(_family(scene.process(victims.BROKER).pid))
+    descriptors = [link for each in family for link in _descriptors(each.pid)]
+    sockets = sum(link.startswith("socket:") for link in descriptors)
     return Taken(
         at_s,
-        sum(_memory(each) for each in family),
+        episodes,
+        sum(_memory(each) for each in family if each not in broker),
+        sum(map(_memory, broker)),
         _size(scene.platform.state.path),
         len(family),
-        len(sandbox_folders()),
+        sockets,
+        len(descriptors) - sockets,
+        len(os.listdir(tempfile.gettempdir())),  # noqa: PTH208 (not of a task's own)
+        _file_locks({each.pid for each in family}),
         await _old_transactions(scene),
     )
-
-
-def growth_per_hour(found: Sequence[Taken]) -> str:
-    """Of memory and disk, from a quarter of the run on: by then everything is warm."""
-    steady = found[len(found) // 4 :]
-    first, last = steady[0], steady[-1]
-    seconds = max(last.at_s - first.at_s, 1.0)
-    hours = seconds / 3600
-    memory = (last.memory_bytes - first.memory_bytes) / MIB / hours
-    disk = (last.disk_bytes - first.disk_bytes) / MIB / hours
-    over = f"over {seconds / 60:.0f} minutes"
-    return f"memory {memory:+.0f} MiB an hour, disk {disk:+.0f} MiB an hour, {over}"
 
 
 def left_behind(first: Taken, last: Taken) -> list[str]:
     """What should be as it was at the start, once nothing runs."""
     found = []
-    if last.temporary_files > first.temporary_files + 1:
-        found.append(f"{last.temporary_files} folders of sandboxes, {first.temporary_files} before")
+    if last.temporary_files > first.temporary_files:
+        found.append(f"{last.temporary_files} temporary files, {first.temporary_files} before")
+    if last.file_locks > first.file_locks:
+        found.append(f"{last.file_locks} file locks are held, {first.file_locks} before")
     if last.old_transactions:
         found.append(f"{last.old_transactions} transactions are open for minutes")
     return found
 
 
-def orphans(scene: Scene) -> list[str]:
-    """Programs of ended sandboxes and services that still run."""
-    adapters = scene.process(victims.ADAPTERS).pid
-    below = {each.pid for each in psutil.Process(adapters).children(recursive=True)}
-    mine = psutil.Process().children(recursive=True)
-    return [f"bwrap {each.pid} runs on its own" for each in mine if _stray(each, below)]
+def adopt_orphans() -> None:
+    """From now on what loses its parent below this process is its child, and can be seen."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def known_processes(scene: Scene) -> set[int]:
+    """That this process started itself."""
+    every = (*scene.outside.values(), *scene.platform.processes.values())
+    return {each.pid for each in every if each.pid is not None}
+
+
+def orphans(known: set[int]) -> list[psutil.Process]:
+    """Children of this process that it did not start: whoever did is gone."""
+    return [each for each in psutil.Process().children() if each.pid not in known and _runs(each)]
 
 
 def sandbox_folders() -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob("podium-sandbox-*"))
 
 
-def _stray(process: psutil.Process, below: set[int]) -> bool:
-    with suppress(psutil.Error):
-        return process.name() == "bwrap" and process.pid not in below
+def _reap_adopted(known: set[int]) -> None:
+    for each in psutil.Process().children():
+        if each.pid not in known and not _runs(each):
+            with suppress(ChildProcessError):
+                os.waitpid(each.pid, os.WNOHANG)
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False
+
+
+def _family(pid: int | None) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        if pid is not None:
+            parent = psutil.Process(pid)
+            return [parent, *parent.children(recursive=True)]
+    return []
 
 
 def _memory(process: psutil.Process) -> int:
@@ -92,6 +123,22 @@ def _memory(process: psutil.Process) -> int:
         memory = process.memory_info()
         return int(memory.rss - getattr(memory, "shared", 0))
     return 0
+
+
+def _descriptors(pid: int) -> list[str]:
+    found = []
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.append(str(path.readlink()))
+    return found
+
+
+def _file_locks(pids: set[int]) -> int:
+    """See proc_locks(5): `1: FLOCK ADVISORY WRITE <pid> ...`, and `->` before those who wait."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    held = (line.split() for line in lines if "->" not in line)
+    return sum(int(fields[4]) in pids for fields in held)
 
 
 def _size(folder: Path) -> int:

@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import uuid_utils
 
+from chaos.client_calls import WAITING, ClientFunctions
 from chaos.scene import TENANTS, Scene
-from chaos.scripts import TOOLS, Task
+from chaos.scripts import Task
+from chaos.tools import CLIENT_TOOL
 
 FINISHED = "EPISODE_STATE_FINISHED"
 BUDGET = {"currency_code": "USD", "amount": "1"}
@@ -34,6 +36,9 @@ class Load:
         self._scene = scene
         self._accept_s, self._end_s = accept_s, end_s
         self._count = 0
+        self._functions = ClientFunctions(scene.client_effects)
+        self._open: dict[str, str] = {}
+        """The tenant of each episode that runs, by its id."""
 
     async def start(self, task: Task) -> Started | None:
         """The episode once it is accepted; None when that took too long."""
@@ -42,7 +47,8 @@ class Load:
         episode_id = str(uuid.UUID(int=uuid_utils.uuid7().int))
         spec = {
             "task": task.text,
-            "tool_names": list(TOOLS),
+            "tool_names": list(task.tools),
+            "client_tools": [CLIENT_TOOL] if task.tools else [],
             "budget": BUDGET,
             "time_limit": TIME_LIMIT,
         }
@@ -52,6 +58,7 @@ class Load:
             while time.monotonic() < deadline:
                 reply = await _sent(client, "POST", "/v1/episodes", body)
                 if reply is not None and reply.is_success:
+                    self._open[episode_id] = tenant
                     return Started(episode_id, tenant, task)
                 if reply is not None and reply.status_code < 500 and reply.status_code != 429:
                     raise RuntimeError(f"an episode was rejected: {reply.text}")
@@ -59,22 +66,29 @@ class Load:
         return None
 
     async def ended(self, episodes: list[Started]) -> set[str]:
-        """Ids of those that end in time."""
-        open_ids = {one.id: one.tenant for one in episodes}
+        """Ids of those that end in time, while `attend` runs."""
         deadline = time.monotonic() + self._end_s
-        while open_ids and time.monotonic() < deadline:
-            for episode_id, tenant in list(open_ids.items()):
-                if await self._has_ended(tenant, episode_id):
-                    del open_ids[episode_id]
+        while self._open and time.monotonic() < deadline:
             await asyncio.sleep(POLL_S)
-        return {one.id for one in episodes} - open_ids.keys()
+        return {one.id for one in episodes} - self._open.keys()
 
-    async def _has_ended(self, tenant: str, episode_id: str) -> bool:
+    async def attend(self) -> None:
+        """Looks after what runs, without end: runs the client's functions, notes who ended."""
+        while True:
+            for episode_id, tenant in list(self._open.items()):
+                await self._look(tenant, episode_id)
+            await asyncio.sleep(POLL_S)
+
+    async def _look(self, tenant: str, episode_id: str) -> None:
         async with self._scene.client(tenant) as client:
             reply = await _sent(client, "GET", f"/v1/episodes/{episode_id}")
-        if reply is None or not reply.is_success:
-            return False
-        return bool(reply.json()["episode"]["state"] == FINISHED)
+            if reply is None or not reply.is_success:
+                return
+            state = reply.json()["episode"]["state"]
+            if state == WAITING:
+                await self._functions.answer(client, episode_id)
+            elif state == FINISHED:
+                del self._open[episode_id]
 
 
 async def _sent(

@@ -1,8 +1,8 @@
 """`python -m chaos.model`: the scripted model server, with a log of everything it would bill.
 
-What an episode does is in its task: `do: <step> | <step>`, a JSON action each; then it answers. A
-request with a key is billed once, however often it is repeated, as providers with idempotency keys
-do; the id of its reply follows from the key.
+What an episode does is a script that its task names; then it answers. A request with a key is
+billed once, however often it is repeated, as providers with idempotency keys do; the id of its
+reply follows from the key.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from chaos.poison import poisoned
+from chaos.scripts import steps_of
 from openai_server import OpenAiServer, Reply
 
 MODEL = "scripted-model"
 ANSWER = "it is done"
 DELAY_S = 0.2
-SCRIPT = re.compile(r"do: (\[.*?\]) end")
 POISON = re.compile(r"poison: (\S+)")
 _key: ContextVar[str] = ContextVar("key")
 
@@ -58,8 +58,7 @@ class BillingModel(OpenAiServer):
 
 
 def _action(text: str, request_id: str) -> str:
-    found = SCRIPT.search(text)
-    steps = json.loads(found[1]) if found else []
+    steps = steps_of(text)
     turn = int(request_id.split("/")[1])
     return json.dumps(steps[turn - 1] if turn <= len(steps) else {"answer": ANSWER})
 

@@ -58,10 +58,11 @@ class Observed:
     """Everything about some episodes."""
 
     accepted: frozenset[str]
+    """And the children of those that were."""
     ended: frozenset[str]
     blocked_starts: int
     orders: dict[str, str]
-    """Of the orders that were to be placed: the episode of each."""
+    """Of the orders that were to be placed: the episode of each, whose child may place it."""
     records: Sequence[Record]
     charges: Sequence[Charge]
     bills: Sequence[Bill]

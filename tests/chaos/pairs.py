@@ -40,13 +40,13 @@ ROUNDS = (
         for victim in (victims.POSTGRES, victims.TEMPORAL, victims.LOGS)
     ),
     *(Round(victim, Fault.OUT_OF_MEMORY) for victim in SERVICES),
+    *(Round(victim, Fault.CLOCK_JUMP) for victim in SERVICES),
     Round(victims.BROKER, Fault.STATE_LOST),
     Round(victims.SANDBOX, Fault.STATE_LOST),
     Round(victims.SIGNING_KEY, Fault.ROTATION),
     Round(victims.CERTIFICATE, Fault.ROTATION),
 )
 # Why a pair is left out, for every victim or for the one that is named.
-NO_CLOCK = "no program here gives one process a clock of its own; libfaketime would"
 REASONS: dict[Fault, dict[str, str]] = {
     Fault.KILL: {"": "it is no process"},
     Fault.STALL: {
@@ -71,7 +71,18 @@ REASONS: dict[Fault, dict[str, str]] = {
         victims.MODEL_SERVER: "it is not ours",
         victims.TOOL_SERVER: "it is not ours",
     },
-    Fault.CLOCK_JUMP: {"": NO_CLOCK},
+    Fault.CLOCK_JUMP: {
+        "": "it is no process",
+        victims.SANDBOX: "it lives for seconds, and what it measures is monotonic",
+        victims.POSTGRES: "its server forks a process for each connection, and each would jump at "
+        "another moment",
+        victims.TEMPORAL: "a Go program reads the kernel's clock without a library to load before",
+        victims.BROKER: "it stamps records, and nothing reads the stamps",
+        victims.MODEL_SERVER: "it is not ours",
+        victims.TOOL_SERVER: "it is not ours",
+        victims.CERTIFICATE: "that its time is over is a jump of who verifies it",
+        victims.SIGNING_KEY: "that its time is over is a jump of who verifies it",
+    },
     Fault.STATE_LOST: {
         "": "it keeps nothing of its own: what it holds in memory is lost by `kill`",
         victims.POSTGRES: "it is the state: tests/integration/podium_cli/test_disaster_recovery.py",

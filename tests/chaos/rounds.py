@@ -5,14 +5,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos.faults import NotPossible, inflict
-from chaos.gathering import observed
+from chaos.faults import inflict, prepared
+from chaos.gathering import billed, observed
 from chaos.invariants import checked
 from chaos.load import Load, Started
+from chaos.not_possible import NotPossible
 from chaos.pairs import Round
 from chaos.scene import Scene
-from chaos.scripts import TOOLS_OF, Task, working_task
+from chaos.scripts import Task, sound_tasks
 from chaos.table import Outcome
+from chaos.tools import TOOLS_OF
 
 # So that episodes are in every part of their lives when it happens.
 BEFORE_S = 2.0
@@ -33,9 +35,24 @@ class Rounds:
     async def make(self, one: Round, tasks: list[Task] | None = None) -> Outcome:
         self.number += 1
         load = Load(self.scene)
-        given = tasks or [
-            working_task(f"{self.seed}-{self.number}-{count}") for count in range(self.episodes)
-        ]
+        names = [f"{self.seed}-{self.number}-{count}" for count in range(self.episodes)]
+        given = tasks or sound_tasks(names)
+        try:
+            async with prepared(self.scene, one):
+                return await self._attended(one, load, given)
+        except NotPossible as error:
+            return Outcome(one, None, not_possible=str(error))
+
+    async def _attended(self, one: Round, load: Load, given: list[Task]) -> Outcome:
+        attending = asyncio.create_task(load.attend())
+        try:
+            return await self._made(one, load, given)
+        finally:
+            attending.cancel()
+            await asyncio.wait({attending})
+
+    async def _made(self, one: Round, load: Load, given: list[Task]) -> Outcome:
+        billed_before = billed(self.scene)
         starting = asyncio.create_task(self._started(load, given))
         await asyncio.sleep(BEFORE_S)
         self.say(f"{one}: {len(given)} episodes")
@@ -50,7 +67,8 @@ class Rounds:
         ended = await load.ended(accepted)
         recovery_s = time.monotonic() - over
         excused = TOOLS_OF.get(one.victim, frozenset())
-        seen = await observed(self.scene, accepted, ended, started.count(None), excused)
+        blocked = started.count(None)
+        seen = await observed(self.scene, accepted, ended, blocked, excused, billed_before)
         if not_possible:
             return Outcome(one, None, recovery_s, not_possible)
         return Outcome(one, checked(seen), recovery_s)

@@ -16,9 +16,10 @@ import httpx
 from sqlalchemy import make_url
 
 from chaos import victims
+from chaos.effects_log import EffectsLog
 from chaos.model import MODEL
 from chaos.parting import Relay
-from chaos.scripts import ORDER_TOOL, QUOTE_TOOL
+from chaos.tools import specs
 from chaos.victims import PAIRS, Pair
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
@@ -38,6 +39,8 @@ TENANTS = ("default", "acme", "globex")
 UNLIMITED = {"requests_per_s": 1e5, "burst": 100_000, "concurrency": 1000, "running_episodes": 5000}
 TOKEN_PRICE = "0.2"
 TOOL_START_S = 120.0
+# Of the tool server's gRPC method, and its log.
+GRPC, EFFECTS = "tool_server_grpc", "effects.jsonl"
 SOCKET = ".s.PGSQL.5432"
 # Whose files a full disk is tried with, and how much room they are given.
 # PostgreSQL moves its folder into place, so its disk is that of the whole state folder.
@@ -54,12 +57,13 @@ class Scene:
     outside: dict[str, ManagedProcess]
     relays: dict[str, Relay]
     disks: dict[str, Path]
+    client_effects: EffectsLog
     connection: Connection | None = None
     keys: dict[str, str] = field(default_factory=dict)
 
     @property
     def effects_log(self) -> Path:
-        return self.folder / "effects.jsonl"
+        return self.folder / EFFECTS
 
     @property
     def billing_log(self) -> Path:
@@ -82,9 +86,9 @@ async def running_scene(folder: Path) -> AsyncIterator[Scene]:
     """Started, filled, supervised; nothing is left of it at the end."""
     state = StateFolder(folder / "state")
     async with AsyncExitStack() as stack:
-        names = [*SERVERS, *(pair.name for pair in PAIRS), *victims.OUTSIDE]
+        names = [*SERVERS, *(pair.name for pair in PAIRS), *victims.OUTSIDE, GRPC]
         ports = dict(zip(names, free_ports(len(names)), strict=True))
-        outside = {name: _outside(name, ports[name], folder) for name in victims.OUTSIDE}
+        outside = {name: _outside(name, ports, folder) for name in victims.OUTSIDE}
         for name, process in outside.items():
             process.start()
             stack.push_async_callback(process.kill)
@@ -99,12 +103,14 @@ async def running_scene(folder: Path) -> AsyncIterator[Scene]:
         platform = LocalPlatform(PlatformOptions(state.path, engine, settings=settings), _quiet)
         await platform.start()
         stack.push_async_callback(platform.stop)
-        scene = Scene(folder, platform, outside, relays, disks)
+        log = EffectsLog(folder / EFFECTS)
+        stack.callback(log.close)
+        scene = Scene(folder, platform, outside, relays, disks, log)
         supervised = [platform.supervise(), Supervisor(*_watched(outside)).run()]
         for one in supervised:
             await _in_background(stack, one)
         scene.connection = await fill(platform, _quiet)
-        await _equipped(scene, ports[victims.TOOL_SERVER])
+        await _equipped(scene, ports)
         yield scene
 
 
@@ -122,12 +128,13 @@ def mounted(state: Path, stack: AsyncExitStack) -> dict[str, Path]:
     return found
 
 
-def _outside(name: str, port: int, folder: Path) -> ManagedProcess:
-    module, log = {
+def _outside(name: str, ports: dict[str, int], folder: Path) -> ManagedProcess:
+    module, log, *more = {
         victims.MODEL_SERVER: ("chaos.model", "billing.jsonl"),
-        victims.TOOL_SERVER: ("chaos.effects", "effects.jsonl"),
+        victims.TOOL_SERVER: ("chaos.effects", EFFECTS, "--grpc-port", str(ports[GRPC])),
     }[name]
-    argv = [sys.executable, "-m", module, "--port", str(port), "--log", str(folder / log)]
+    arguments = ["--port", str(ports[name]), "--log", str(folder / log), *more]
+    argv = [sys.executable, "-m", module, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return ManagedProcess(name, argv, log_path=folder / f"{name}.log", env=environment)
 
@@ -160,6 +167,8 @@ async def _relayed(
     relays: dict[str, Relay] = {}
     settings: dict[str, dict[str, str]] = {
         "tool_adapters": {"allowed_hosts": '["127.0.0.1"]'},
+        # Scripts make several calls at once, so that tools of several kinds meet a fault.
+        victims.INFERENCE: {"parallel_calls_max": "8"},
     }
     for pair in PAIRS:
         if pair.called == victims.BROKER:
@@ -196,7 +205,7 @@ async def _to_database(pair: Pair, state: Path) -> tuple[Relay, dict[str, str]]:
     return relay, {"database_url": url.render_as_string(hide_password=False)}
 
 
-async def _equipped(scene: Scene, tool_port: int) -> None:
+async def _equipped(scene: Scene, ports: dict[str, int]) -> None:
     """Three tenants with keys, budgets, and the tools of the outside service."""
     assert scene.connection is not None
     async with api_keys(DatabaseSettings(database_url=scene.platform.dsn["gateway"])) as issued:
@@ -207,7 +216,8 @@ async def _equipped(scene: Scene, tool_port: int) -> None:
     scene.keys["platform"] = scene.connection.admin_key
     async with scene.client("platform") as admin:
         await _sent(admin, "POST", "/v1/prices", {"specs": _prices()})
-        for spec in _tools(f"http://127.0.0.1:{tool_port}"):
+        addresses = f"http://127.0.0.1:{ports[victims.TOOL_SERVER]}", f"127.0.0.1:{ports[GRPC]}"
+        for spec in specs(*addresses):
             await _sent(admin, "POST", "/v1/tools", {"spec": spec, "shared": True})
         for tenant in TENANTS:
             await _sent(admin, "PUT", f"/v1/tenants/{tenant}/limits", UNLIMITED)
@@ -231,30 +241,6 @@ def _prices() -> list[dict[str, Any]]:
     }
     return [
         {"sku": sku, "currency_code": "USD", "components": parts} for sku, parts in skus.items()
-    ]
-
-
-def _tools(url: str) -> list[dict[str, Any]]:
-    def http(name: str, method: str, path: str, argument: str, effect: str) -> dict[str, Any]:
-        schema = {
-            "type": "object",
-            "properties": {argument: {"type": "string"}},
-            "required": [argument],
-        }
-        return {
-            "name": name,
-            "kind": "TOOL_KIND_HTTP",
-            "description": name,
-            "parameters_json_schema": json.dumps(schema),
-            "connection": {"http": {"method": method, "url_template": f"{url}{path}"}},
-            "sku": "tool/outside",
-            "side_effect": f"SIDE_EFFECT_{effect}",
-            "limits": {"timeout": "20s", "max_concurrency": 64},
-        }
-
-    return [
-        http(ORDER_TOOL, "POST", "/orders", "order", "EFFECTFUL"),
-        http(QUOTE_TOOL, "GET", "/quotes/{item}", "item", "PURE"),
     ]
 
 

@@ -21,6 +21,7 @@ RECORD = Record(
     MODEL_COST + TOOL_COST,
     (Call(TOOL_KEY, "place_order", order="tea"),),
 )
+BROKEN_CALL = Call("e1/1/tool/1", "python", "UNAVAILABLE")
 SOUND = Observed(
     accepted=frozenset({"e1"}),
     ended=frozenset({"e1"}),
@@ -68,11 +69,12 @@ def test_a_planted_lost_episode_is_found() -> None:
         ({"records": [replace(RECORD, stop_reason="FAILED")]}, "ended as FAILED"),
         ({"records": [replace(RECORD, cost=Decimal("0.00002500000001"))]}, "on the stream and"),
         (
-            {"records": [replace(RECORD, calls=(Call(TOOL_KEY, "python", "UNAVAILABLE"),))]},
+            {"records": [replace(RECORD, calls=(*RECORD.calls, BROKEN_CALL))]},
             "was answered with UNAVAILABLE",
         ),
         ({"effects": ["tea", "tea"]}, "placed 2 times"),
         ({"effects": []}, "was not placed"),
+        ({"orders": {"tea": "e1", "milk": "e1"}}, "milk is due, and no call asks"),
         ({"bills": []}, "is charged and not billed"),
         ({"bills": [Bill("chatcmpl-1", MODEL_KEY, (101, 20))]}, "and billed"),
         (

@@ -1,22 +1,39 @@
-"""Growth is that of the warm part of a run; what is left behind is named."""
+"""What is left behind is named, whoever started it."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
-from chaos.leaks import MIB, Taken, growth_per_hour, left_behind
+import psutil
 
-START = Taken(0.0, 100 * MIB, 10 * MIB, 40, 1, 0)
+from chaos.leaks import MIB, Taken, adopt_orphans, left_behind, orphans
 
-
-def test_growth_leaves_the_first_quarter_out_and_says_over_how_long() -> None:
-    warm = replace(START, at_s=900.0, memory_bytes=500 * MIB)
-    found = [START, warm, replace(warm, at_s=1800.0), replace(warm, at_s=2700.0)]
-    assert growth_per_hour(found) == "memory +0 MiB an hour, disk +0 MiB an hour, over 30 minutes"
-    found[-1] = replace(found[-1], memory_bytes=510 * MIB, disk_bytes=15 * MIB)
-    assert growth_per_hour(found).startswith("memory +20 MiB an hour, disk +10 MiB an hour")
+START = Taken(0.0, 0, 100 * MIB, MIB, 10 * MIB, 40, 80, 60, 2, 7, 0)
 
 
-def test_folders_and_transactions_that_stay_are_named() -> None:
-    assert left_behind(START, replace(START, at_s=60.0, temporary_files=2)) == []
-    [folders, open_ones] = left_behind(START, replace(START, temporary_files=4, old_transactions=1))
-    assert "4 folders of sandboxes" in folders
+def test_files_locks_and_transactions_that_stay_are_named() -> None:
+    assert left_behind(START, replace(START, at_s=60.0, memory_bytes=200 * MIB)) == []
+    last = replace(START, temporary_files=4, file_locks=8, old_transactions=1)
+    files, locks, open_ones = left_behind(START, last)
+    assert files == "4 temporary files, 2 before"
+    assert locks == "8 file locks are held, 7 before"
     assert "1 transactions" in open_ones
+
+
+def test_a_process_whose_parent_is_gone_is_found() -> None:
+    adopt_orphans()
+    before = {each.pid for each in psutil.Process().children()}
+    program = "import subprocess; print(subprocess.Popen(['sleep', '600'], stdout=2).pid)"
+    parent = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True
+    )
+    pid = int(parent.stdout)
+    try:
+        assert [each.pid for each in orphans(before)] == [pid]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    while orphans(before):
+        time.sleep(0.01)
