@@ -82,14 +82,17 @@ class LocalRunner:
         self._folder.close()
 
     async def _list_fonts(self) -> None:
-        if self._fonts is None:
+        if self._known_fonts() is None:
             ran = await _run_in(await self._start(Sizes()), Job(LIST_FONTS, False, Limits()))
             for file in ran.execution.files:
-                self._fonts = self._folder.path / Path(file.name).name
-                self._fonts.write_bytes(file.data)
+                self._fonts = self._folder.write(Path(file.name).name, file.data)
 
     async def _start(self, sizes: Sizes) -> Session:
-        return await Session.start(self._bwrap_path(), sizes, self._fonts)
+        return await Session.start(self._bwrap_path(), sizes, self._known_fonts())
+
+    def _known_fonts(self) -> Path | None:
+        """None, too, once a cleaner of temporary files took them: code runs without."""
+        return self._fonts if self._fonts and self._fonts.exists() else None
 
 
 async def _run_in(session: Session, job: Job) -> Ran:

@@ -21,13 +21,25 @@ class OwnFolder:
 
     def __init__(self) -> None:
         remove_abandoned()
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._make()
+
+    def write(self, name: str, data: bytes) -> Path:
+        """The file; in another folder where a cleaner of temporary files took this one."""
+        if not self.path.is_dir():
+            self.close()
+            self._make()
+        file = self.path / name
+        file.write_bytes(data)
+        return file
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+    def _make(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
 
 
 def remove_abandoned() -> None:
