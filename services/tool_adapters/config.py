@@ -86,6 +86,12 @@ class Settings(ServerSettings):
     sandbox_target: str = Field(
         "", description="gRPC target of the sandbox service; unset means sandboxes beside us"
     )
+    code_runs_max: int = Field(
+        32,
+        ge=1,
+        description="runs of code at once, of all tools; a free place goes to the tenant that has"
+        " the fewest",
+    )
     warm_sandboxes: int = Field(
         2, ge=0, description="sandboxes started ahead, so that code need not wait for one"
     )

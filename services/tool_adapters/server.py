@@ -127,7 +127,7 @@ async def assembled(
             ToolKind.HTTP: HttpAdapter(http, authenticator),
             ToolKind.MCP: McpAdapter(pool),
             ToolKind.CODE: await CodeAdapter.start(
-                Sandbox(workspaces, await _runner(settings, stack))
+                Sandbox(workspaces, await _runner(settings, stack)), settings.code_runs_max
             ),
             ToolKind.RETRIEVAL: RetrievalAdapter(corpora),
             ToolKind.LLM: LlmAdapter(

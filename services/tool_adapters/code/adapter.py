@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
-from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
+from tool_adapters.calls.places import Places
 from tool_adapters.fences import unfenced
 from tool_adapters.models import CodeConnection, ToolDefinition
 from tool_adapters.sandbox import (
@@ -18,6 +19,7 @@ from tool_adapters.sandbox import (
 
 log = logging.getLogger(__name__)
 
+RUNS_MAX = 32
 # The sandbox's own clock ends a run before the service's does, and knows what was used.
 CLOCK_LEAD_S = 0.5
 
@@ -25,20 +27,22 @@ CLOCK_LEAD_S = 0.5
 class CodeAdapter:
     """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, rejection: str = "") -> None:
+    def __init__(self, sandbox: Sandbox, places: Places, rejection: str = "") -> None:
         self._sandbox = sandbox
+        self._places = places
         self._rejection = rejection
 
     @classmethod
-    async def start(cls, sandbox: Sandbox) -> "CodeAdapter":
+    async def start(cls, sandbox: Sandbox, runs_max: int = RUNS_MAX) -> "CodeAdapter":
         """An adapter that has proven isolation, or one that rejects every call."""
+        places = Places(runs_max)
         try:
             await sandbox.require_isolation()
         except IsolationUnavailable as error:
             log.error("%s", error)
-            return cls(sandbox, str(error))
+            return cls(sandbox, places, str(error))
         sandbox.warm_up()
-        return cls(sandbox)
+        return cls(sandbox, places)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """What the code printed and the files it made, or why it failed.
@@ -49,7 +53,11 @@ class CodeAdapter:
         if self._rejection:
             return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._rejection))
         limits = _limits(tool, tool.connection)
-        execution = await self._run(call, tool.connection, limits)
+        # Should the wait for a place be cut off, nothing has run.
+        call.cut.usage, call.cut.unsent = NOTHING_USED, True
+        async with self._places.place(call.tenant):
+            call.cut.usage, call.cut.unsent = None, False
+            execution = await self._run(call, tool.connection, limits)
         seconds = Decimal(f"{execution.duration_s:.3f}")
         usage = Usage.of(UsageSource.MEASURED, call=1, second=seconds)
         outcome = execution.failure or Output(execution.output, files=execution.files)

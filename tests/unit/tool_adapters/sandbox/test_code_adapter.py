@@ -1,15 +1,18 @@
 """The code adapter: state per episode, usage in seconds, rejection without isolation."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension
-from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.sandbox import LocalRunner, Sandbox
+from tool_adapters.sandbox.runner import Job, Ran
 from workspaces_in_memory import workspaces_in_memory
 
 
@@ -26,10 +29,10 @@ def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefiniti
     )
 
 
-def make_call(code: str, episode_id: str = "e1") -> ToolCall:
+def make_call(code: str, episode_id: str = "e1", tenant: str = "acme") -> ToolCall:
     arguments = {"code": code}
     key = f"{episode_id}/0/tool/0"
-    return ToolCall(key, episode_id, "code_interpreter", 1, arguments, "", "", 0, "acme")
+    return ToolCall(key, episode_id, "code_interpreter", 1, arguments, "", "", 0, tenant)
 
 
 @pytest.fixture
@@ -85,3 +88,42 @@ async def test_nothing_runs_where_nothing_isolates(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["```python\n6 * 7\n```", "```\nprint(42)\n```", "`6 * 7`"])
 async def test_fence_around_the_code_is_taken_off(adapter: CodeAdapter, code: str) -> None:
     assert output_of(await adapter.invoke(make_call(code), make_tool())).content == "42\n"
+
+
+class Recording(LocalRunner):
+    """Knows in which order it was given jobs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[str] = []
+
+    async def run(self, job: Job) -> Ran:
+        self.given.append(job.code)
+        return await super().run(job)
+
+
+async def test_a_tenant_with_many_runs_does_not_hold_up_another() -> None:
+    runner = Recording()
+    adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), runner), runs_max=2)
+
+    async def run(number: int, tenant: str) -> None:
+        # By a tool of its own each: the limit of one tool does not bound them.
+        tool = replace(make_tool(), name=f"code_{number}")
+        result = await adapter.invoke(make_call(f"{tenant!r}", f"e{number}", tenant), tool)
+        assert output_of(result).content == f"{tenant!r}\n"
+
+    tenants = [*["busy"] * 5, "quiet"]
+    await asyncio.gather(*(run(number, tenant) for number, tenant in enumerate(tenants)))
+    assert runner.given == ["'busy'", "'busy'", "'quiet'", *["'busy'"] * 3]
+
+
+async def test_a_run_that_never_had_a_place_is_free() -> None:
+    adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), LocalRunner()), runs_max=1)
+    running, waiting = make_call("while True: pass"), make_call("1", "e2")
+    tasks = [asyncio.create_task(adapter.invoke(call, make_tool())) for call in (running, waiting)]
+    await asyncio.sleep(0)
+    assert (running.cut.unsent, waiting.cut.unsent) == (False, True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert waiting.cut.usage == NOTHING_USED
