@@ -37,10 +37,14 @@ from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Limits, Rejected
 from podium_training.tasks.task import InvalidTask, Task
 from tool_adapters.adapter import CallFailed
+from tool_adapters.corpus import pdf_reader
+from tool_adapters.corpus.errors import InvalidDocument
+from tool_adapters.corpus.models import Piece
 from tool_adapters.http.client import HttpReply
 from tool_adapters.llm.adapter import _outcome
 from tool_adapters.llm.apis import AnthropicMessages, OpenAiChat
 from tool_adapters.llm.completion import Completion, usage_of_cut
+from tool_adapters.llm.embeddings import embeddings_usage, read_embeddings
 from tool_adapters.llm.stream import read_completion
 from tool_adapters.mcp.convert import discovery_to_proto
 from tool_adapters.mcp.discovery import Discovery, _listed
@@ -121,6 +125,20 @@ def _usage(data: bytes) -> None:
             read(report, report.get("id"))
 
 
+def _embeddings(data: bytes) -> None:
+    _, report = read_embeddings(data, 2)
+    embeddings_usage(report, ("a", "b"), "")
+
+
+def _pdf(data: bytes) -> None:
+    # What its process writes is read as that.
+    answer = json.loads(json.dumps(pdf_reader.read(data)))
+    if "pages" in answer:
+        [Piece(*page) for page in answer["pages"]]
+    else:
+        raise InvalidDocument("fuzz", answer["error"])
+
+
 def _text(data: bytes) -> str:
     """What arrives in a string field of gRPC: UTF-8."""
     return data.decode(errors="replace")
@@ -158,6 +176,8 @@ TARGETS = {
     "engine_reply": Target(_engine_reply, (ValueError,)),
     "provider_reply": Target(_provider("application/json"), ()),
     "provider_stream": Target(_provider("text/event-stream"), ()),
+    "embeddings": Target(_embeddings, (CallFailed,)),
+    "pdf": Target(_pdf, (InvalidDocument,)),
     "usage": Target(_usage, ()),
     "openapi": Target(
         lambda data: read_openapi(registry_pb.ReadOpenApiRequest(document=_text(data))),

@@ -46,7 +46,7 @@ def read_embeddings(reply: bytes, count: int) -> tuple[Output, JsonObject]:
         vectors: list[str | None] = [None] * count
         for item in found["data"]:
             vectors[_place(item["index"], count)] = _packed(item["embedding"])
-        report = found.get("usage") or {}
+        report = found.get("usage")
     except (RecursionError, *NOT_THE_API) as error:
         message = "the model server answered something else than vectors of its API"
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
@@ -54,7 +54,10 @@ def read_embeddings(reply: bytes, count: int) -> tuple[Output, JsonObject]:
         message = f"the model server left out the vector of text {vectors.index(None)}"
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message)
     said = f"{count} vectors" if count > 1 else "1 vector"
-    return Output(said, json.dumps({"embeddings": vectors})), report
+    # A report that is none is no reason to lose vectors that were paid for.
+    return Output(said, json.dumps({"embeddings": vectors})), (
+        report if isinstance(report, dict) else {}
+    )
 
 
 def embeddings_usage(report: JsonObject, texts: Sequence[str], request_id: str) -> Usage:
