@@ -19,7 +19,8 @@ from random import Random
 from kafka.errors import KafkaError
 
 from podium_kit.stream import BrokerUnavailable
-from podium_training.curriculum.steps import Mix, NoCurriculum, steps
+from podium_training.curriculum.errors import NoCurriculum
+from podium_training.curriculum.steps import Mix, steps
 from podium_training.curriculum.topic import demonstrated, write
 from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
 from podium_training.grpo.data.stream import LogCut
@@ -28,7 +29,7 @@ from podium_training.grpo.data.stream import LogCut
 def main() -> int:
     """Exit status 2 for what the caller can correct."""
     arguments = _arguments()
-    mix = Mix(arguments.tasks, arguments.choices, arguments.asked, arguments.own)
+    mix = Mix(arguments.tasks, arguments.choices, arguments.asked, arguments.own, arguments.lists)
     try:
         config = read_config(arguments.config)
         _check(config, mix, arguments.source)
@@ -74,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--choices", type=int, default=default.choices, help="of each of them")
     parser.add_argument("--asked", type=int, default=default.asked, help="whole, with experts")
     parser.add_argument("--own", type=int, default=default.own, help="whole, without experts")
+    parser.add_argument("--lists", type=int, default=default.lists, help="of tools, for those")
     parser.add_argument("--seed", type=int, default=1, help="the same one gives the same order")
     return parser.parse_args()
 

@@ -20,6 +20,8 @@ NAME_ENDS = '","arguments"'
 class Tokenizer(Protocol):
     """What is used of transformers' tokenizers."""
 
+    eos_token_id: int
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens."""
         ...

@@ -1,8 +1,8 @@
 """What every step learns from.
 
 Tasks under several vectors (see contrast.py), whole episodes with experts, and whole episodes
-without, so that doing is not forgotten. Contrasts of a step share their list of tools: its prompt
-is computed once.
+without (see shared_lists.py), so that doing is not forgotten: small steps of contrasts alone teach
+choosing and cost copying. Contrasts of a step share their list of tools, too.
 """
 
 from collections import defaultdict
@@ -14,12 +14,10 @@ from typing import TypeVar
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
 from podium_training.curriculum.contrast import Tokenizer, contrasted, first_turn
+from podium_training.curriculum.errors import NoCurriculum
+from podium_training.curriculum.shared_lists import whole_episodes
 
 Item = TypeVar("Item")
-
-
-class NoCurriculum(ValueError):
-    """The stream lacks episodes of a kind that every step needs; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,10 @@ class Mix:
     """First turns of each of them."""
     asked: int = 1
     """Whole episodes with experts on offer."""
-    own: int = 2
+    own: int = 20
     """Whole episodes without."""
+    lists: int = 2
+    """Lists of tools that those read."""
 
     @property
     def contrasts(self) -> int:
@@ -54,13 +54,13 @@ def steps(
     alone = [each for each in episodes if expert not in each.tool_names]
     if not alone:
         raise NoCurriculum(f"no solved episode without {expert} is on the stream: play some")
-    doing = _by_family(alone, random)
+    doing = whole_episodes(alone, mix.own, mix.lists, tokenizer, random)
     for of_list in cycle(_lists(asked, expert, mix, random)):
         turns = islice(of_list.turns, mix.contrasts)
         yield [
             *(first_turn(each, expert, tokenizer) for each in turns),
             *islice(of_list.episodes, mix.asked),
-            *islice(doing, mix.own),
+            *next(doing),
         ]
 
 
@@ -90,16 +90,6 @@ def _lists(asked: Iterable[Trajectory], expert: str, mix: Mix, random: Random) -
             " policies: play them with --policies-per-task and --tool-subsets"
         )
     return found
-
-
-def _by_family(episodes: Iterable[Trajectory], random: Random) -> Iterator[Trajectory]:
-    """A family of tasks after the other, whatever their numbers."""
-    families: dict[str, list[Trajectory]] = defaultdict(list)
-    for each in episodes:
-        # Ids of tasks begin with it (tasks/taskset.py).
-        families[each.task_id.partition("-")[0]].append(each)
-    for of_family in cycle([cycle(_shuffled(each, random)) for each in families.values()]):
-        yield next(of_family)
 
 
 def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:

@@ -9,7 +9,7 @@ from kafka.errors import TopicAlreadyExistsError
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory, TrajectoryRecord
 from podium_kit.stream import KafkaSettings, Producer, Rejection, StreamRecord
-from podium_training.curriculum.steps import NoCurriculum
+from podium_training.curriculum.errors import NoCurriculum
 from podium_training.grpo.config import StreamConfig
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.envelopes import MEMBER, SCHEMA, open_record

@@ -17,7 +17,7 @@ from unit.podium_training.curriculum.played import asked, own
 
 pytestmark = pytest.mark.training
 
-MIX = ["--tasks", "2", "--choices", "2", "--asked", "1", "--own", "1"]
+MIX = ["--tasks", "2", "--choices", "2", "--asked", "1", "--own", "1", "--lists", "1"]
 GROUPS, STEPS = 6, 3
 
 

@@ -11,6 +11,12 @@ EXPERT = "ask_expert"
 TOKENIZER = make_tokenizer()
 
 
+def prompt(tools: tuple[str, ...], asked: str) -> list[int]:
+    """A system message that lists tools, and one of the user."""
+    messages = (TOKENIZER.encode(",".join(tools)), TOKENIZER.encode(asked))
+    return [token for ids in messages for token in (*ids, TOKENIZER.eos_token_id)]
+
+
 def played(
     name: str, task: str, tool: str, tools: tuple[str, ...], **arguments: str
 ) -> pb.Trajectory:
@@ -18,6 +24,7 @@ def played(
     text = json.dumps({"tool": tool, "arguments": arguments}, separators=(",", ":"))
     call = orchestrator_pb.ToolCall(tool_name=tool, arguments_json=json.dumps(arguments))
     response = make_response(
+        prompt_token_ids=prompt(tools, task),
         completion_text=text,
         completion_token_ids=TOKENIZER.encode(text),
         completion_logprobs=[-1.0] * len(text),
@@ -28,7 +35,10 @@ def played(
     episode = make_trajectory(name, task_id=task, tool_names=tools, response=response)
     del episode.features.tool_call_counts[:]
     episode.features.tool_call_counts.extend([1] * len(tools))
-    answer = pb.ModelCall(response=make_response(constraint_digest="", constraint_json_schema=""))
+    said = make_response(
+        prompt_token_ids=prompt(tools, f"{task}?"), constraint_digest="", constraint_json_schema=""
+    )
+    answer = pb.ModelCall(response=said)
     episode.turns.append(pb.Turn(number=2, model_call=answer))
     return episode
 

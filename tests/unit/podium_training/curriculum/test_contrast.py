@@ -36,6 +36,8 @@ def test_a_token_that_holds_the_end_of_the_name_and_more_is_not_learnt() -> None
     class Merging:
         """A tokenizer with one token for `d",`."""
 
+        eos_token_id = 9
+
         def decode(self, token_ids: Sequence[int]) -> str:
             return "".join(tokens[each] for each in token_ids)
 

@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
-from podium_training.curriculum.steps import Mix, NoCurriculum, steps
+from podium_training.curriculum.errors import NoCurriculum
+from podium_training.curriculum.steps import Mix, steps
 from unit.podium_training.curriculum.played import EXPERT, TOKENIZER, asked, own
 
-MIX = Mix(tasks=2, choices=2, asked=1, own=3)
+MIX = Mix(tasks=2, choices=2, asked=1, own=3, lists=1)
 
 
 def episodes(tasks: int = 4) -> list[Trajectory]:
