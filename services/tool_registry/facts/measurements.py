@@ -1,6 +1,7 @@
 """What adapters measured, merged over their processes.
 
-A report counts for ten minutes: latency of an hour ago says nothing about now. Latencies
+What was measured in the last ten minutes that a tool was called counts: latency of an hour before
+says nothing about then. A tool that nobody calls keeps what is known of it for a week. Latencies
 come as histograms and usage as sums, so merging is addition and loses nothing.
 """
 
@@ -14,9 +15,12 @@ from cachetools import LRUCache
 from podium_kit.metering import LatencyHistogram, Usage, UsageSource
 from tool_registry.errors import InvalidFacts
 from tool_registry.facts.store import FactsStore
-from tool_registry.models import Facts, Source
+from tool_registry.models import Facts, Report, Source
 
+# How much older than a tool's newest report another one may be, and still count.
 REPORT_LIFETIME = timedelta(minutes=10)
+# An expert that is asked no more because nothing is known of it would never be known again.
+LAST_KNOWN = timedelta(days=7)
 TENANTS_KEPT = 1_000
 Clock = Callable[[], datetime]
 Subject = tuple[str, str]
@@ -28,7 +32,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Merged facts by tool and model, until the oldest report behind them is too old."""
+    """Merged facts by tool and model, until one of them is too old."""
 
     facts: Mapping[Subject, Facts]
     version: int
@@ -57,17 +61,30 @@ class MeasurementBook:
         for _, facts in reports:
             check_facts(facts)
         now = self._clock()
-        await self._store.record(source, reports, now, now - REPORT_LIFETIME)
+        # A window that ran empty says nothing new.
+        measured = [(owner, facts) for owner, facts in reports if facts.sample_count]
+        await self._store.record(source, measured, now, now - LAST_KNOWN)
 
     async def _read(
         self, tenant: str, version: int, now: datetime, before: Mapping[Subject, Facts]
     ) -> Measurements:
-        reports = await self._store.reports(tenant, now - REPORT_LIFETIME)
+        reports = latest(await self._store.reports(tenant, now - LAST_KNOWN))
         oldest = min((report.time for report in reports), default=now)
         merged = merge(report.facts for report in reports)
         # The same object means that nothing changed, so that nothing is described again.
         facts = {key: before[key] if before.get(key) == new else new for key, new in merged.items()}
-        return Measurements(facts, version, oldest + REPORT_LIFETIME)
+        return Measurements(facts, version, oldest + LAST_KNOWN)
+
+
+def latest(reports: Sequence[Report]) -> list[Report]:
+    """Those of the last minutes of each tool and model, in their order."""
+    newest: dict[Subject, datetime] = {}
+    for report in reports:
+        key = _key(report.facts)
+        newest[key] = max(report.time, newest.get(key, report.time))
+    return [
+        report for report in reports if report.time >= newest[_key(report.facts)] - REPORT_LIFETIME
+    ]
 
 
 def merge(facts: Iterable[Facts]) -> dict[Subject, Facts]:

@@ -325,13 +325,24 @@ async def test_facts_of_unlike_processes_are_merged_without_loss(
     assert facts.mean_cost == usd("0.01")
 
 
-async def test_a_report_counts_for_ten_minutes(registry: RunningRegistry) -> None:
+async def test_the_ten_minutes_before_the_newest_report_count(registry: RunningRegistry) -> None:
+    ada, adapters = registry.as_(), registry.as_("acme", Scope.LEDGER_WRITE)
+    await ada.register(make_spec())
+    await adapters.record(make_facts("calculator", p50_s=60, p95_s=60), reporter="one")
+    registry.clock.advance(timedelta(minutes=10, seconds=1))
+    await adapters.record(make_facts("calculator", p50_s=1, p95_s=1), reporter="two")
+    assert "[1 s" in f"[{(await ada.resolve()).toolset.tools[0].terms.split(', ')[1]}"
+
+
+async def test_a_tool_that_nobody_calls_is_known_for_a_week(registry: RunningRegistry) -> None:
     ada, adapters = registry.as_(), registry.as_("acme", Scope.LEDGER_WRITE)
     await ada.register(make_spec())
     await adapters.record(make_facts("calculator"))
-    registry.clock.advance(timedelta(minutes=9, seconds=59))
+    # The window of the process ran empty.
+    await adapters.record(make_facts("calculator", count=0))
+    registry.clock.advance(timedelta(days=6, hours=23))
     assert "1-2 s" in (await ada.resolve()).toolset.tools[0].terms
-    registry.clock.advance(timedelta(seconds=2))
+    registry.clock.advance(timedelta(hours=2))
     assert "latency unknown" in (await ada.resolve()).toolset.tools[0].terms
 
 
