@@ -187,8 +187,8 @@ bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.training
 
-bench-orchestrators: setup ## Every expert alone, and the trained orchestrator: reward under seven preference vectors
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators
+bench-orchestrators: setup ## Every expert alone, and the trained orchestrator: reward under seven preference vectors; STUDY=unseen-prices and others
+	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators $(if $(STUDY),--study $(STUDY))
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger $(PARTS)

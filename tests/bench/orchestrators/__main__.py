@@ -3,9 +3,10 @@
 Each orchestrator has a whole platform of its own (vLLM, tools, ledger), and solves the same
 held-out tasks with the same tools and prices under seven preference vectors. The experts among the
 tools are simulated: bundled/experts.yaml says how often they are right, and how long they take.
+A study changes what no training showed: preferences, prices, experts or tools.
 
 Every episode is kept as it ends. Interrupted, it prints the table of what there is, and the same
-command resumes from there.
+command resumes from there. The table of a study that ended is written to docs/studies.
 """
 
 import argparse
@@ -20,9 +21,11 @@ from rich.console import Console
 
 from bench.figures import OUTPUT_FOLDER, Figures
 from bench.orchestrators.arms import Course, arms, run_arm
-from bench.orchestrators.experts import POOL, serving_experts
+from bench.orchestrators.experts import serving_experts
 from bench.orchestrators.journal import Journal
+from bench.orchestrators.page import write_page
 from bench.orchestrators.report import show
+from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names
 from podium_cli.local.engines import TRAINED_NAME, EngineChoice, trained_model
 from podium_cli.local.installation import ensure_engine_installed
 from podium_kit.embedded.vllm.adapted_model import AdaptedModel
@@ -40,18 +43,22 @@ async def run(options: argparse.Namespace) -> None:
     families = options.family or list(FAMILIES)
     tasks = generate(options.count, Split.HELD_OUT, options.seed, families)
     run_id = run_id_from(STARTED, uuid.UUID(int=options.seed))
-    course = Course(run_id, tasks, options.tools, options.withhold, options.price_spread)
+    study = read_study(options.study)
+    course = Course(run_id, study, renamed(tasks, study), options.tools, options.withhold)
     await ensure_engine_installed(EngineChoice(), True, Console(stderr=True))
-    compared = arms(await _merged(options.start) if options.start else None)
-    journal = Journal(OUTPUT_FOLDER / "orchestrators.jsonl", _asked(options, families))
+    compared = arms(study, await _merged(options.start) if options.start else None)
+    asked = _asked(options, families, study)
+    journal = Journal(OUTPUT_FOLDER / f"orchestrators-{options.study}.jsonl", asked)
     figures = Figures("orchestrators")
     try:
         with TemporaryDirectory(prefix="podium-bench-") as folder:
-            async with serving_experts(Path(folder), tasks, options.seed) as tool:
+            experts = serving_experts(Path(folder), study.pool, tasks, options.seed)
+            async with experts as tool:
                 for arm in compared:
                     await run_arm(arm, course, tool, journal)
+        write_page(options.study, study, compared, journal, asked)
     finally:
-        show(compared, journal, figures)
+        show(study, compared, journal, figures)
         figures.note("tasks", len(tasks))
         figures.write()
 
@@ -62,11 +69,11 @@ async def _merged(version: Path) -> Path:
     return model.directory
 
 
-def _asked(options: argparse.Namespace, families: list[str]) -> dict[str, Any]:
-    """What makes two runs one: the options, the experts, and the policy that is measured."""
+def _asked(options: argparse.Namespace, families: list[str], study: Study) -> dict[str, Any]:
+    """What makes two runs one: the options, the study, and the policy that is measured."""
     asked = vars(options) | {"family": families, "start": str(options.start or "")}
-    pool = POOL.read_text(encoding="utf-8")
-    return asked | {"pool": pool, "policy": trained_model().directory.name}
+    conditions = study.model_dump(mode="json")
+    return asked | {"conditions": conditions, "policy": trained_model().directory.name}
 
 
 def main() -> None:
@@ -76,13 +83,15 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--study", choices=study_names(), default=USUAL, help="what differs from training"
+    )
     parser.add_argument("--count", type=int, default=48, help="held-out tasks")
     parser.add_argument("--tools", type=int, default=6, help="most tools beside the experts")
     parser.add_argument("--seed", type=int, default=0, help="of tasks, tools and experts")
     parser.add_argument(
         "--withhold", type=float, default=0.35, help="share of tasks without their own tools"
     )
-    parser.add_argument("--price-spread", type=float, default=3.0, help="of prices, up or down")
     parser.add_argument("--family", action="append", help="like arithmetic; all by default")
     parser.add_argument("--start", type=Path, help="folder of the version that training began at")
     asyncio.run(run(parser.parse_args()))

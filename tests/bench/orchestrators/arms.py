@@ -7,9 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.figures import say
-from bench.orchestrators.experts import ALIASES, TOOL, always_asking
+from bench.orchestrators.experts import always_asking
 from bench.orchestrators.journal import Journal
-from bench.orchestrators.vectors import read_policies
+from bench.orchestrators.measuring import measure_experts
+from bench.orchestrators.study import NewName, Study
 from podium.registry.v1 import policy_service_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
 from podium_cli.local.engines import TRAINED_NAME, EngineChoice
@@ -42,40 +43,54 @@ class Course:
     """What every arm runs: the same tasks with the same tools and prices."""
 
     run_id: str
+    study: Study
     tasks: Sequence[Task]
     tools: int
     withheld: float
-    price_spread: float
     turn_limit: int = 6
     time_limit_s: float = 600.0
     """Against an episode that never ends, on a machine of any speed; latency is measured."""
 
 
-def arms(start: Path | None) -> list[Arm]:
+def arms(study: Study, start: Path | None) -> list[Arm]:
     """Every single expert, the start if its folder is given, and the trained one."""
-    experts = [Arm(f"always {alias}", expert=alias) for alias in ALIASES]
+    experts = [Arm(f"always {each.alias}", expert=each.alias) for each in study.pool.experts]
     starts = [Arm(START, model_dir=start)] if start else []
     return [*experts, *starts, Arm(TRAINED)]
 
 
 async def run_arm(arm: Arm, course: Course, tool: tool_pb2.ToolSpec, journal: Journal) -> None:
     """Adds the arm's episodes to the journal, but for those it has."""
-    policies = read_policies()
+    policies = course.study.specs()
     left = {
         policy: [t for t in course.tasks if not journal.has(arm.name, policy, t.id)]
         for policy in policies
     }
     if not any(left.values()):
         return
-    async with _platform(arm) as gateway:
-        request = registry_pb2.RegisterToolRequest(spec=tool, shared=True)
-        await gateway.post("/v1/tools", request, registry_pb2.RegisterToolResponse)
+    async with _platform(arm, course.study.pool.tool) as gateway:
+        await _register(gateway, tool)
+        for known, new in course.study.tools.items():
+            await _register(gateway, await _renamed(gateway, known, new))
         for spec in policies.values():
             created = policy_service_pb2.CreatePolicyRequest(spec=spec)
             await gateway.post("/v1/policies", created, policy_service_pb2.CreatePolicyResponse)
+        await measure_experts(gateway, course.study.pool, course.tasks, next(iter(policies)))
         for policy, tasks in left.items():
             say(f"  {arm.name}, {policy}: {len(tasks)} tasks")
             await _episodes(gateway, replace(course, tasks=tasks), arm, policy, journal)
+
+
+async def _register(gateway: Gateway, tool: tool_pb2.ToolSpec) -> None:
+    request = registry_pb2.RegisterToolRequest(spec=tool, shared=True)
+    await gateway.post("/v1/tools", request, registry_pb2.RegisterToolResponse)
+
+
+async def _renamed(gateway: Gateway, known: str, new: NewName) -> tool_pb2.ToolSpec:
+    reply = await gateway.get(f"/v1/tools/{known}", registry_pb2.GetToolResponse)
+    spec = reply.tool.spec
+    spec.name, spec.description = new.name, new.description
+    return spec
 
 
 async def _episodes(
@@ -84,10 +99,10 @@ async def _episodes(
     # Greedy, as `podium run` asks a model.
     limits = RolloutLimits("", course.turn_limit, course.time_limit_s, temperature=0.0)
     offer = Offer(
-        await known_tools(gateway),
+        {k: v for k, v in (await known_tools(gateway)).items() if k not in course.study.tools},
         course.tools,
-        course.price_spread,
-        always=(TOOL,),
+        course.study.price_spread,
+        always=(course.study.pool.tool,),
         policies=(policy,),
         withheld=course.withheld,
     )
@@ -110,13 +125,13 @@ def _under(policy: str, group: Group, run_id: str) -> Group:
 
 
 @asynccontextmanager
-async def _platform(arm: Arm) -> AsyncIterator[Gateway]:
+async def _platform(arm: Arm, expert_tool: str) -> AsyncIterator[Gateway]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="podium-bench-")))
         # All are priced as the trained one: who orchestrates is to make the difference.
         engine = EngineChoice(arm.model_dir, model=TRAINED_NAME if arm.model_dir else "")
         if arm.expert:
-            server = stack.enter_context(always_asking(arm.expert, TRAINED_NAME))
+            server = stack.enter_context(always_asking(expert_tool, arm.expert, TRAINED_NAME))
             engine = EngineChoice(openai_base_url=server.base_url, model=TRAINED_NAME)
         say(f"starting the platform: {arm.name}")
         options = PlatformOptions(folder / "state", engine, telemetry=False)

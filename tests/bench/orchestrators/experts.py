@@ -11,25 +11,24 @@ from google.protobuf import json_format
 
 from openai_server import Body, OpenAiServer
 from podium.registry.v1 import tool_pb2
-from podium_kit.bundled_files import bundled_folder
 from podium_kit.embedded.process import ManagedProcess
-from podium_training.experts.pool import read_pool
+from podium_training.experts.pool import Pool
 from podium_training.tasks.task import Task
 
-POOL = bundled_folder() / "experts.yaml"
-TOOL = read_pool(POOL).tool
-ALIASES = tuple(expert.alias for expert in read_pool(POOL).experts)
 READY_TIMEOUT_S = 60.0
 
 
 @asynccontextmanager
 async def serving_experts(
-    folder: Path, tasks: Sequence[Task], seed: int
+    folder: Path, pool: Pool, tasks: Sequence[Task], seed: int
 ) -> AsyncIterator[tool_pb2.ToolSpec]:
     """`python -m podium_training.experts` for those tasks; yields the tool."""
-    task_file, tool_file = folder / "tasks.jsonl", folder / "tool.yaml"
+    pool_file, task_file, tool_file = (
+        folder / name for name in ("experts.yaml", "tasks.jsonl", "tool.yaml")
+    )
+    pool_file.write_text(yaml.safe_dump(pool.model_dump(by_alias=True, mode="json")))
     task_file.write_text("".join(f"{task.to_json()}\n" for task in tasks))
-    argv: list[str | Path] = [sys.executable, "-m", "podium_training.experts", POOL, task_file]
+    argv: list[str | Path] = [sys.executable, "-m", "podium_training.experts", pool_file, task_file]
     argv += ["--port", "0", "--seed", str(seed), "--write-tool", tool_file]
     process = ManagedProcess("experts", argv, log_path=folder / "experts.log")
     process.start()
@@ -44,10 +43,10 @@ async def serving_experts(
         await process.terminate()
 
 
-def always_asking(alias: str, model: str) -> OpenAiServer:
+def always_asking(tool: str, alias: str, model: str) -> OpenAiServer:
     """An orchestrator that asks that expert and passes its reply on."""
-    call = {"tool": TOOL, "arguments": {"model": alias}}
-    relayed = re.compile(rf'{TOOL} {{"model":"{alias}"}}\)?(?: ->|:) (.+)')
+    call = {"tool": tool, "arguments": {"model": alias}}
+    relayed = re.compile(rf'{tool} {{"model":"{alias}"}}\)?(?: ->|:) (.+)')
 
     def relay(body: Body) -> dict[str, str]:
         found = relayed.search(str(body["messages"][-1]["content"]))

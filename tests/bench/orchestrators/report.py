@@ -2,20 +2,19 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from bench.figures import Figures
 from bench.orchestrators.arms import START, TRAINED, Arm
 from bench.orchestrators.comparison import HEADER, Line, Measure, change, cost, gain, lines
 from bench.orchestrators.journal import Journal, Results
-from bench.orchestrators.vectors import read_policies, weights_of
+from bench.orchestrators.study import Study, weights_of
 from podium_training.gate import Evaluated
+from tool_registry.models import Preferences
 
 COST_SHARE_MAX = 0.4
-
-
-def _librarian_calls(episode: Evaluated) -> float:
-    return float(episode.calls.get("ask_expert/librarian", 0))
 
 
 def _latency_s(episode: Evaluated) -> float:
@@ -23,40 +22,71 @@ def _latency_s(episode: Evaluated) -> float:
 
 
 # What a weight moves: a name, where it weighs more, where less, what changes, and which way.
-MOVES: tuple[tuple[str, str, str, Measure, int], ...] = (
+MOVES: tuple[tuple[str, str, str, Measure | None, int], ...] = (
     ("cost", "bench-cost", "bench-accuracy", cost, -1),
     ("latency", "bench-speed", "bench-accuracy", _latency_s, -1),
-    ("librarian", "bench-librarian", "bench-balanced", _librarian_calls, 1),
+    # Calls of what the first of the two policies gives a weight of its own.
+    ("liked", "bench-liked", "bench-balanced", None, 1),
 )
 
 
-def show(arms: Sequence[Arm], journal: Journal, figures: Figures) -> None:
+@dataclass(frozen=True)
+class Report:
+    """What a study found."""
+
+    rows: list[str]
+    """Of a Markdown table, without its header."""
+    findings: dict[str, Any]
+    """Verdicts and differences by name."""
+
+
+def show(study: Study, arms: Sequence[Arm], journal: Journal, figures: Figures) -> None:
     """Prints a row for every arm that has begun, and a verdict under every policy."""
+    found = report(study, arms, journal)
+    sys.stdout.write("".join(f"{row}\n" for row in (HEADER, *found.rows)))
+    for name, finding in found.findings.items():
+        figures.note(name, finding)
+
+
+def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
+    """Of the episodes there are so far."""
     names = [arm.name for arm in arms]
     experts = [arm.name for arm in arms if arm.expert]
-    sys.stdout.write(f"{HEADER}\n")
-    for policy, spec in read_policies().items():
+    found = Report([], {})
+    for policy, spec in study.specs().items():
         results = journal.results(names, policy)
         if not any(results.values()):
             continue
         weights = weights_of(spec)
         rows = lines(policy, weights, results, experts[0])
-        for row in rows:
-            sys.stdout.write(f"{row.row()}\n")
-        figures.note(f"{policy}.tasks", len(next(iter(results.values()))))
+        found.rows.extend(row.row() for row in rows)
+        found.findings[f"{policy}.tasks"] = len(next(iter(results.values())))
         if TRAINED in results:
             best = _best(rows, experts)
             others = [each for each in (START, best) if each in results]
             for other in others:
                 better = gain(weights, results, TRAINED, other)
-                figures.note(f"{policy}.reward_over.{other}", vars(better))
-            figures.note(f"{policy}.verdict", _verdict(results, rows, others, policy, best))
-    for name, more, less, measure, sign in MOVES:
+                found.findings[f"{policy}.reward_over.{other}"] = vars(better)
+            verdict = _verdict(weights, results, rows, others, best)
+            found.findings[f"{policy}.verdict"] = verdict
+    return replace(found, findings=found.findings | _moves(study, journal))
+
+
+def _moves(study: Study, journal: Journal) -> dict[str, Any]:
+    """Whether more weight moved the trained one the right way."""
+    found: dict[str, Any] = {}
+    for name, more, less, known, sign in MOVES:
         with_more, with_less = (journal.results([TRAINED], policy) for policy in (more, less))
         if with_more and with_less:
+            measure = known or _calls_of(next(iter(study.specs()[more].preferences.tools)))
             moved = change(with_more[TRAINED], with_less[TRAINED], measure)
             obeys = moved.lower > 0 if sign > 0 else moved.upper < 0
-            figures.note(f"weight_of.{name}", vars(moved) | {"obeyed": obeys})
+            found[f"weight_of.{name}"] = vars(moved) | {"obeyed": obeys}
+    return found
+
+
+def _calls_of(tool: str) -> Measure:
+    return lambda episode: float(episode.calls.get(tool, 0))
 
 
 def _best(rows: Sequence[Line], experts: Sequence[str]) -> str:
@@ -65,10 +95,13 @@ def _best(rows: Sequence[Line], experts: Sequence[str]) -> str:
 
 
 def _verdict(
-    results: Results, rows: Sequence[Line], others: Sequence[str], policy: str, best: str
+    weights: Preferences,
+    results: Results,
+    rows: Sequence[Line],
+    others: Sequence[str],
+    best: str,
 ) -> str:
     """Whether the trained one surely earns more, at no worse outcome and a fraction of the cost."""
-    weights = weights_of(read_policies()[policy])
     lost = [each for each in others if gain(weights, results, TRAINED, each).lower <= 0]
     by_arm = {row.arm: row for row in rows}
     found = [f"not surely above {each}" for each in lost]

@@ -5,8 +5,11 @@ from decimal import Decimal
 import pytest
 
 from bench.orchestrators.comparison import change, cost, gain, lines
-from bench.orchestrators.vectors import read_policies, weights_of
+from bench.orchestrators.study import USUAL, read_study, renamed, study_names, weights_of
+from podium_kit.bundled_files import bundled_folder
 from podium_training.gate import Evaluated
+from podium_training.tasks.task import Split
+from podium_training.tasks.taskset import generate
 from tool_registry.models import Preferences
 
 
@@ -33,9 +36,12 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("policy", read_policies())
+POLICIES = read_study(USUAL).specs()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_right_and_cheap_wins_under_every_policy(policy: str) -> None:
-    weights = weights_of(read_policies()[policy])
+    weights = weights_of(POLICIES[policy])
     expert, small, lost = lines(policy, weights, RESULTS, "expert")
     assert (expert.outcome.mean, small.outcome.mean, lost.outcome.mean) == (0.875, 1.0, 0.0)
     assert expert.outcome.lower < 0.875 < expert.outcome.upper
@@ -60,3 +66,31 @@ def test_a_change_is_measured_task_by_task() -> None:
     after = [make_episode(task, 1.0, f"0.0{task}", 2.0) for task in reversed(range(8))]
     found = change(after, before, cost)
     assert (found.lower, found.mean, found.upper) == pytest.approx((-0.01, -0.01, -0.01))
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
+    study, usual = read_study(name), read_study(USUAL)
+    changed = {
+        "unseen-prices": study.price_spread > usual.price_spread,
+        "unseen-experts": not {each.alias for each in study.pool.experts}
+        & {each.alias for each in usual.pool.experts},
+        "unseen-tools": bool(study.tools),
+        USUAL: bool(study.policies),
+    }
+    assert changed[name]
+    # A weight of a model is one of a model that is offered.
+    offered = {f"{study.pool.tool}/{each.alias}" for each in study.pool.experts}
+    for spec in study.specs().values():
+        assert set(spec.preferences.tools) <= offered
+
+
+def test_tools_of_a_study_are_bundled_ones_by_other_names() -> None:
+    study = read_study("unseen-tools")
+    bundled = {path.stem for path in (bundled_folder() / "tools").glob("*.yaml")}
+    assert set(study.tools) <= bundled
+    assert not {new.name for new in study.tools.values()} & bundled
+    tasks = generate(48, Split.HELD_OUT)
+    asked = {tool for task in renamed(tasks, study) for tool in task.tools}
+    assert asked
+    assert not asked & set(study.tools)

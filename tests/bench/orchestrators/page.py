@@ -1,0 +1,65 @@
+"""The page of a study in docs/studies: what was unseen, the table, and what follows from it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.orchestrators.arms import Arm
+from bench.orchestrators.comparison import HEADER
+from bench.orchestrators.journal import Journal
+from bench.orchestrators.report import report
+from bench.orchestrators.study import Study
+
+FOLDER = Path("docs/studies")
+PAGE = """\
+# {title}
+
+{unseen}
+
+Measured on {day} by `PYTHONPATH=tests python -m bench.orchestrators --study {name}
+--count {count}`: the bundled policy `{policy}` (trained), and each expert asked about every
+task, on {count} held-out tasks of {families} families, {withheld:.0%} of them without the tools of
+their solution. Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts
+what experts state, for which nobody waits. Adherence and reward are the paper's.
+
+{table}
+
+## What follows
+
+{findings}
+"""
+
+
+def write_page(
+    name: str, study: Study, arms: Sequence[Arm], journal: Journal, asked: Mapping[str, Any]
+) -> None:
+    """Replaces the page of an earlier run."""
+    found = report(study, arms, journal)
+    text = PAGE.format(
+        title=study.title,
+        unseen=study.unseen.strip(),
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        name=name,
+        count=asked["count"],
+        policy=asked["policy"],
+        families=len(asked["family"]),
+        withheld=asked["withhold"],
+        table="\n".join((HEADER, *found.rows)),
+        findings="\n".join(_items(found.findings)),
+    )
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def _items(findings: Mapping[str, Any]) -> list[str]:
+    found = []
+    for name, finding in findings.items():
+        policy, _, what = name.partition(".")
+        if what == "verdict":
+            found.append(f"* Under {policy}: {finding}.")
+        elif policy == "weight_of":
+            obeyed = "obeyed" if finding["obeyed"] else "not surely obeyed"
+            between = f"{finding['mean']:.4g} [{finding['lower']:.4g}, {finding['upper']:.4g}]"
+            found.append(f"* The weight of {what} is {obeyed}: a change of {between}.")
+    return found

@@ -1,0 +1,86 @@
+"""What is compared under which conditions: `studies/NAME.yaml` changes what no training showed.
+
+A study without a field has that of training: its experts, its spread of prices, its tools' names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from google.protobuf import json_format
+from pydantic import BaseModel, ConfigDict, Field
+
+from podium.registry.v1 import policy_pb2
+from podium_kit.bundled_files import bundled_folder
+from podium_training.experts.pool import Pool, read_pool
+from podium_training.tasks.task import Task
+from tool_registry.models import Preferences
+
+FOLDER = Path(__file__).with_name("studies")
+# Of the vectors and instructions alone: what `make bench-orchestrators` runs.
+USUAL = "unseen-preferences"
+
+
+class NewName(BaseModel):
+    """What a bundled tool is called and described by in a study."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str
+
+
+class Study(BaseModel):
+    """Orchestrators are compared under every policy, on the same tasks, tools and prices."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    unseen: str
+    """What no training showed."""
+    policies: tuple[dict[str, Any], ...] = ()
+    pool: Pool = Field(default_factory=lambda: read_pool(bundled_folder() / "experts.yaml"))
+    price_spread: float = 3.0
+    tools: Mapping[str, NewName] = {}
+    """By the name that training knew."""
+
+    def specs(self) -> dict[str, policy_pb2.PolicySpec]:
+        """The policies by name, in the order of the table."""
+        admitted = {"unknownPrice": "UNKNOWN_PRICE_RULE_ADMIT"}
+        specs = [
+            json_format.ParseDict(document | admitted, policy_pb2.PolicySpec())
+            for document in self.policies or read_study(USUAL).policies
+        ]
+        return {spec.name: spec for spec in specs}
+
+
+def read_study(name: str) -> Study:
+    """Raises pydantic's ValidationError and OSError."""
+    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    return Study.model_validate(yaml.safe_load(text))
+
+
+def renamed(tasks: Sequence[Task], study: Study) -> list[Task]:
+    """The tasks, their solutions by the tools' names in the study."""
+    names = {known: new.name for known, new in study.tools.items()}
+
+    def rename(task: Task) -> Task:
+        if task.solution is None:
+            return task
+        calls = (replace(call, tool=names.get(call.tool, call.tool)) for call in task.solution)
+        return replace(task, solution=tuple(calls))
+
+    return [rename(task) for task in tasks]
+
+
+def study_names() -> list[str]:
+    """Of every study there is."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def weights_of(policy: policy_pb2.PolicySpec) -> Preferences:
+    """As the registry takes them."""
+    given = policy.preferences
+    return Preferences(given.outcome, given.compute, given.latency, dict(given.tools))
