@@ -24,7 +24,7 @@ CLOCK_SKEW_S = 5.0
 class TokenSigner:
     """Signs internal JWTs; a token is reused until it is about to expire.
 
-    After a step of the clock back none is reused that comes from the future: nobody takes it.
+    After a step of the clock back, tokens signed in the future would be rejected; none is reused.
     """
 
     def __init__(self, private_key_pem: str, key_id: str) -> None:

@@ -21,6 +21,11 @@ class Places:
     def all_taken(self) -> bool:
         return self._free == 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has a place, so that nobody waits either."""
+        return not self._taken
+
     @asynccontextmanager
     async def place(self, tenant: str) -> AsyncIterator[None]:
         """Waits for a place and holds it."""

@@ -1,7 +1,8 @@
 """How many requests are in flight at each provider of language models."""
 
 from collections import defaultdict
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from tool_adapters.calls.places import Places
 from tool_adapters.http.client import host_of
@@ -14,10 +15,19 @@ class Providers:
     def __init__(self, concurrency_max: int) -> None:
         self._places: defaultdict[str, Places] = defaultdict(lambda: Places(concurrency_max))
 
-    def slot(self, tenant: str, model: LlmModel) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def slot(self, tenant: str, model: LlmModel) -> AsyncIterator[None]:
         """A place at the model's provider, to be held while it answers.
 
         One that becomes free goes to the tenant that has the fewest there.
         """
         # By host, because a provider's name is only what a tenant wrote.
-        return self._places[host_of(model.base_url)].place(tenant)
+        host = host_of(model.base_url)
+        places = self._places[host]
+        try:
+            async with places.place(tenant):
+                yield
+        finally:
+            # Tenants write the hosts: those that nobody asks are not kept.
+            if places.is_empty and self._places.get(host) is places:
+                del self._places[host]

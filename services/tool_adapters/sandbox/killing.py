@@ -15,7 +15,7 @@ DEATH_TIMEOUT_S = 2.0
 
 async def kill_all(launcher: Process) -> None:
     """Everything that the launcher, which leads a session, started; also if it is dead itself."""
-    # While the session has members its number is nobody's: a process of that number is another's.
+    # While the session has members its number is taken: a process of that number is another's.
     if launcher.returncode is None or not psutil.pid_exists(launcher.pid):
         await asyncio.to_thread(kill_tree, launcher.pid)
 

@@ -87,7 +87,7 @@ class Session:
         if self._errors.closed:
             return
         assert self._process.stdin is not None
-        # Whoever is in there ends with it, also where the launcher is dead and nobody finds them.
+        # What runs in there ends with it, also where the launcher is dead and cannot be asked.
         if not self._process.stdin.is_closing():
             self._process.stdin.transport.abort()
         await kill_all(self._process)

@@ -14,8 +14,8 @@ from cachetools import LRUCache
 
 from podium_kit.metering import LatencyHistogram, Usage, UsageSource
 from tool_registry.errors import InvalidFacts
-from tool_registry.facts.store import FactsStore
-from tool_registry.models import Facts, Report, Source
+from tool_registry.facts.store import FactsStore, Kept
+from tool_registry.models import Facts, Source
 
 # How much older than a tool's newest report another one may be, and still count.
 REPORT_LIFETIME = timedelta(minutes=10)
@@ -63,28 +63,17 @@ class MeasurementBook:
         now = self._clock()
         # A window that ran empty says nothing new.
         measured = [(owner, facts) for owner, facts in reports if facts.sample_count]
-        await self._store.record(source, measured, now, now - LAST_KNOWN)
+        await self._store.record(source, measured, now, Kept(REPORT_LIFETIME, LAST_KNOWN))
 
     async def _read(
         self, tenant: str, version: int, now: datetime, before: Mapping[Subject, Facts]
     ) -> Measurements:
-        reports = latest(await self._store.reports(tenant, now - LAST_KNOWN))
+        reports = await self._store.reports(tenant, now - LAST_KNOWN)
         oldest = min((report.time for report in reports), default=now)
         merged = merge(report.facts for report in reports)
         # The same object means that nothing changed, so that nothing is described again.
         facts = {key: before[key] if before.get(key) == new else new for key, new in merged.items()}
         return Measurements(facts, version, oldest + LAST_KNOWN)
-
-
-def latest(reports: Sequence[Report]) -> list[Report]:
-    """Those of the last minutes of each tool and model, in their order."""
-    newest: dict[Subject, datetime] = {}
-    for report in reports:
-        key = _key(report.facts)
-        newest[key] = max(report.time, newest.get(key, report.time))
-    return [
-        report for report in reports if report.time >= newest[_key(report.facts)] - REPORT_LIFETIME
-    ]
 
 
 def merge(facts: Iterable[Facts]) -> dict[Subject, Facts]:

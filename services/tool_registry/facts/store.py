@@ -7,7 +7,7 @@ so what it saw of a shared tool under one tenant must not replace what it saw un
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -25,6 +25,14 @@ RECORD = text(
     """
 )
 FORGET = text("DELETE FROM tool_facts WHERE report_time < :oldest")
+# What a newer report of any process replaces.
+SUPERSEDE = text(
+    """
+    DELETE FROM tool_facts
+    WHERE owner = :owner AND tool_name = :tool_name AND model_alias = :model_alias
+      AND report_time < :superseded
+    """
+)
 REPORTS = text(
     """
     SELECT facts, report_time FROM tool_facts
@@ -42,6 +50,16 @@ class FactsFormat:
     read: Callable[[bytes], Facts]
 
 
+@dataclass(frozen=True)
+class Kept:
+    """For how long reports are."""
+
+    beside_newer: timedelta
+    """While other processes report of the same tool."""
+    unless_called: timedelta
+    """While nobody does."""
+
+
 class FactsStore:
     """Reports by process, tool and model."""
 
@@ -50,16 +68,19 @@ class FactsStore:
         self._stored_as = stored_as
 
     async def record(
-        self, source: Source, reports: Sequence[tuple[str, Facts]], now: datetime, oldest: datetime
+        self, source: Source, reports: Sequence[tuple[str, Facts]], now: datetime, kept: Kept
     ) -> None:
         """Replaces what the source reported of the same tools; `reports` name the owners."""
         values = [self._values(source, owner, entry, now) for owner, entry in reports]
         async with transaction(self._engine) as connection:
             # First, so that two reports never wait for each other's rows.
             await bump_facts(connection)
-            await connection.execute(FORGET, {"oldest": oldest})
+            await connection.execute(FORGET, {"oldest": now - kept.unless_called})
             if values:
                 await connection.execute(RECORD, values)
+                superseded = now - kept.beside_newer
+                subjects = [_subject(owner, each, superseded) for owner, each in reports]
+                await connection.execute(SUPERSEDE, subjects)
 
     async def reports(self, tenant: str, oldest: datetime) -> list[Report]:
         """What processes said of the tenant's and the shared tools since `oldest`."""
@@ -77,3 +98,12 @@ class FactsStore:
             "facts": self._stored_as.write(facts),
             "report_time": now,
         }
+
+
+def _subject(owner: str, facts: Facts, superseded: datetime) -> dict[str, object]:
+    return {
+        "owner": owner,
+        "tool_name": facts.tool_name,
+        "model_alias": facts.model_alias,
+        "superseded": superseded,
+    }

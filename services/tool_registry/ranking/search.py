@@ -82,9 +82,9 @@ class ToolSearch:
             log.warning("tools are ranked without past tasks: %r", error)
             return {}
         found: dict[str, float] = {}
-        for answered, task in zip(used, vectors, strict=True):
-            like = float(task @ vector)
-            found |= {tool: max(like, found.get(tool, 0.0)) for tool in answered.tools}
+        for answered, like in zip(used, np.stack(vectors) @ vector, strict=True):
+            for tool in answered.tools:
+                found[tool] = max(float(like), found.get(tool, 0.0))
         return found
 
     async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:

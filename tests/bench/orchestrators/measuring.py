@@ -7,12 +7,11 @@ Prompts state what a call of a model costs and takes as it was measured. Where n
 import asyncio
 from collections.abc import Sequence
 
-import uuid_utils
-
 from bench.figures import say
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
+from podium_cli.commands.tools.trying import called
 from podium_kit.client.gateway import Gateway
 from podium_training.experts.pool import Pool
 from podium_training.tasks.task import Task
@@ -32,20 +31,10 @@ async def measure_experts(gateway: Gateway, pool: Pool, tasks: Sequence[Task], p
             spec = calls_pb.DirectCallSpec(
                 tool_name=tool, model_alias=alias, policy=policy, messages=[asked]
             )
-            await _call(gateway, spec)
+            await called(gateway, spec)
     async with asyncio.timeout(60):
         while not {*aliases} <= await _known(gateway, tool):
             await asyncio.sleep(1)
-
-
-async def _call(gateway: Gateway, spec: calls_pb.DirectCallSpec) -> None:
-    request = calls_pb.StartDirectCallRequest(call_id=str(uuid_utils.uuid7()), spec=spec)
-    call = (await gateway.post("/v1/direct-calls", request, calls_pb.StartDirectCallResponse)).call
-    while not call.ended:
-        reply = await gateway.get(
-            f"/v1/direct-calls/{call.id}", calls_pb.GetDirectCallResponse, wait="true"
-        )
-        call = reply.call
 
 
 async def _known(gateway: Gateway, tool: str) -> set[str]:

@@ -42,7 +42,7 @@ async def try_tool(
     if budget:
         spec.budget.CopyFrom(money_to_proto(parse_money(budget)))
     async with session.gateway() as gateway:
-        call = await _called(gateway, spec)
+        call = await called(gateway, spec)
     cost = format_money(optional_money_from_proto(call.cost))
     if call.HasField("failure"):
         kind = enum_word(failure_pb2.FailureKind.Name(call.failure.kind), "FAILURE_KIND_")
@@ -51,7 +51,7 @@ async def try_tool(
     session.output.note(f"[dim]v{call.tool_version}, {cost}, by {call.policy_name}[/]")
 
 
-async def _called(gateway: Gateway, spec: pb.DirectCallSpec) -> pb.DirectCall:
+async def called(gateway: Gateway, spec: pb.DirectCallSpec) -> pb.DirectCall:
     """The call once it has ended."""
     request = pb.StartDirectCallRequest(call_id=str(uuid_utils.uuid7()), spec=spec)
     call = (await gateway.post(PATH, request, pb.StartDirectCallResponse)).call

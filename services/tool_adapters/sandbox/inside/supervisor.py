@@ -42,7 +42,7 @@ def main() -> None:
     if header:
         job = json.loads(header)
         code, state = (sys.stdin.buffer.read(job[part]) for part in ("code_bytes", "state_bytes"))
-        # Less is half a job, of somebody who is gone.
+        # Less is half a job: whoever sent it has died.
         if len(code) == job["code_bytes"] and len(state) == job["state_bytes"]:
             with suppress(watching.NobodyWaits):
                 _do(job, code.decode(), state, folder, settings["mounts"])
