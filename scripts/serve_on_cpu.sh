@@ -13,6 +13,6 @@ grep -qwE 'avx512_bf16|amx_bf16|bf16' /proc/cpuinfo && dtype=bfloat16
 : "${TORCH_COMPILE_DISABLE:=1}" "${HF_HUB_OFFLINE:=1}" "${VLLM_LOGGING_LEVEL:=WARNING}"
 export OMP_NUM_THREADS OMP_WAIT_POLICY VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND \
   VLLM_ENABLE_V1_MULTIPROCESSING TORCH_COMPILE_DISABLE HF_HUB_OFFLINE VLLM_LOGGING_LEVEL
-exec python -m vllm.entrypoints.openai.api_server --model "$model" --dtype "$dtype" \
+exec python -m serve --model "$model" --dtype "$dtype" \
   --enforce-eager --enable-prefix-caching --distributed-executor-backend uni \
   --max-num-batched-tokens 2048 --disable-uvicorn-access-log "$@"

