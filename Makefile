@@ -124,10 +124,10 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an order
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training"
 
-test-all: setup lint ## Besides: lint, killed servers, vLLM, training, and with root the images
+test-all: setup lint ## Besides: lint, killed servers, vLLM, training, the supply chain, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
 	$(PYTEST) -m "chaos or vllm"
-	$(MAKE) --no-print-directory rest-search
+	$(MAKE) --no-print-directory rest-search supply-chain
 	@$(MAKE) --no-print-directory examples
 	@if command -v promtool >/dev/null; then $(MAKE) --no-print-directory prometheus; \
 	  else echo "not run: tests/prometheus fires every alert: apt-get install prometheus, make prometheus"; fi

@@ -6,6 +6,8 @@ vulnerability or a credential; packages that the index tells nothing of are coun
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,16 +24,29 @@ GUESSES = (
     "KeywordDetector",
     "BasicAuthDetector",
 )
+# The longest that one tool may take: most of it is what it asks the package index.
+PATIENCE_S = 1800
 
 
 def tool(package: str, *command: str | Path) -> str:
     """What a tool of that package prints. Raises CalledProcessError for one that crashed."""
     uv = Path(sys.executable).with_name("uv")
     argv = [uv, "tool", "run", "--quiet", "--from", package, *command]
-    ended = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
-    if ended.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(ended.returncode, argv)
-    return ended.stdout
+    # In a group of its own: uv starts the tool, which starts others.
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, process_group=0) as running:
+        try:
+            said, _ = running.communicate(timeout=PATIENCE_S)
+        except BaseException as error:
+            os.killpg(running.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise SystemExit(
+                f"{command[0]} gave no answer within {PATIENCE_S} s;"
+                " check that the package index of PIP_INDEX_URL can be reached, and try again"
+            ) from None
+    if running.returncode not in (0, 1):
+        raise subprocess.CalledProcessError(running.returncode, argv)
+    return said
 
 
 def write_sboms() -> None:
@@ -71,9 +86,13 @@ def vulnerabilities() -> int:
 
 
 def secrets() -> int:
-    """How many credentials committed files hold, each printed."""
+    """How many credentials committed files hold, each printed.
+
+    None is tried out: that would send it to whoever it looks like one of, and would wait for ever
+    where the network drops what it does not let through.
+    """
     disabled = [part for guess in GUESSES for part in ("--disable-plugin", guess)]
-    report = json.loads(tool(SECRETS, "detect-secrets", "scan", *disabled))
+    report = json.loads(tool(SECRETS, "detect-secrets", "scan", "--no-verify", *disabled))
     found = [(path, each) for path, many in report["results"].items() for each in many]
     for path, each in found:
         print(f"{path}, line {each['line_number']}: {each['type']}")
@@ -86,4 +105,6 @@ def requirements(image: str) -> Path:
 
 if __name__ == "__main__":
     write_sboms()
-    sys.exit(1 if vulnerabilities() + secrets() else 0)
+    found = vulnerabilities()
+    print("looking for credentials in committed files, a minute or two", flush=True)
+    sys.exit(1 if found + secrets() else 0)

@@ -623,7 +623,7 @@ class Usage(Model):
     """
     unusable_reason: str = ""
     """
-    Why the provider's figures cannot be used, for example a count of 10^17 tokens. The call is then recorded without a price. Unset: they can be.
+    Why the figures cannot be used, for example a count of 10^17 tokens, or why there are none: nobody knows whether the call was made. The call is then recorded without a price. Unset: they can be.
     """
 
 

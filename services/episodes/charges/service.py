@@ -19,7 +19,7 @@ from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import policy_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import (
@@ -81,13 +81,14 @@ class Charges:
         One reply per purchase: what is granted, or why nothing is.
         """
         captures = [step for step in log.unsettled() if log.charged_usage(step) is not None]
-        releases = [step for step in log.unsettled() if _never_began(episode, log, step)]
+        releases = [
+            _release(step.key, call)
+            for step in log.unsettled()
+            if (call := _tool_call(log, step)) is not None and call.unsent
+        ]
         results = await self._apply(
             [_capture(log, step) for step in captures],
-            [
-                *(_release(log, step) for step in releases),
-                *(_reserve(episode, purchase) for purchase in purchases),
-            ],
+            [*releases, *(_reserve(episode, purchase) for purchase in purchases)],
         )
         for step, result in zip(captures, results, strict=False):
             cost = optional_money_from_proto(result.capture.entry.amount)
@@ -134,30 +135,17 @@ async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.Opera
     return result
 
 
-def _never_began(episode: RunningEpisode, log: StepLog, step: Step) -> bool:
-    """Whether money is held for a tool call that never left the platform."""
+def _tool_call(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None:
+    """The tool call of a step, an orchestrator's or a verifier's; None for another step."""
     if step.kind is StepKind.VERIFIER:
-        return bool(log.verifier_calls[step.call_index].unsent)
-    if step.kind is not StepKind.TOOL:
-        return False
-    call: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
-    if call.unsent:
-        return True
-    tool = episode.tool(call.observation.call.tool_name)
-    # A call that was granted has a tool version; children hold money under keys of their own.
-    granted = call.tool_version and tool is not None and tool.kind != tool_pb2.TOOL_KIND_PODIUM
-    rejected = call.observation.failure.kind == failure_pb2.FAILURE_KIND_INTERNAL
-    return bool(granted and rejected and not call.HasField("usage"))
+        return log.verifier_calls[step.call_index]
+    return log.tool_calls[step.turn][step.call_index] if step.kind is StepKind.TOOL else None
 
 
-def _release(log: StepLog, step: Step) -> pb.Operation:
+def _release(key: str, call: trajectory_pb2.ToolInvocation) -> pb.Operation:
     """With the kind of failure as the reason: its message may quote what a user wrote."""
-    if step.kind is StepKind.VERIFIER:
-        call = log.verifier_calls[step.call_index]
-    else:
-        call = log.tool_calls[step.turn][step.call_index]
     kind = enum_word(failure_pb2.FailureKind.Name(call.observation.failure.kind), "FAILURE_KIND_")
-    return pb.Operation(release=pb.ReleaseRequest(key=step.key, reason=f"not sent: {kind}"))
+    return pb.Operation(release=pb.ReleaseRequest(key=key, reason=f"not sent: {kind}"))
 
 
 def _capture(log: StepLog, step: Step) -> pb.Operation:

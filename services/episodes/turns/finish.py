@@ -25,6 +25,7 @@ from episodes.temporal.heartbeats import heartbeats
 from episodes.turns.root_span import ended_episode
 from episodes.workflows.episode import FINISH_EPISODE
 from episodes.workflows.payloads import EpisodeResult, FinishInput
+from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import check_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
@@ -32,7 +33,7 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import failure_to_proto
 
-# Only an episode that ended by itself is known to have captured every hold it made.
+# An episode that ended by itself has settled the holds of all that it logged.
 SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.OUTPUT_LIMIT)
 STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 FAILURE_KINDS = {
@@ -79,7 +80,7 @@ class FinishActivity:
         episode = episode.with_found_tools(log)
         await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
         await self.charges.settle_and_reserve(episode, log, [])
-        if finish.stop_reason not in SETTLED_ENDINGS:
+        if _may_hold_money(finish, log):
             await self.charges.release(episode)
         await self._close_tools(episode, log)
         # The costs must be there before watchers can see that the episode has ended.
@@ -115,6 +116,18 @@ class FinishActivity:
             await self.outbox.owe(closing_record(record, pairs))
         self.settlements.notify(episode.id)
         return progress
+
+
+def _may_hold_money(finish: FinishInput, log: StepLog) -> bool:
+    """Whether a hold may be open for a call that is not in the log, or is there as never made."""
+    # An attempt may have held money before the policy changed and a later one was denied.
+    denied = any(
+        call.observation.failure.kind == failure_pb2.FAILURE_KIND_DENIED_BY_POLICY
+        for turn in log.tool_calls.values()
+        for call in turn.values()
+    )
+    cut_off = finish.stop_reason not in SETTLED_ENDINGS or bool(finish.unjudged_reason)
+    return cut_off or denied
 
 
 def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:

@@ -1,9 +1,7 @@
 """The tool calls of one turn: held together, made in parallel, logged together."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from episodes.attachments.for_experts import read_by, task_for
@@ -17,16 +15,11 @@ from episodes.models import PolicyDecision
 from episodes.running_episode import RunningEpisode
 from episodes.steps.expert_context import expert_context
 from episodes.steps.log import Body, StepLog, StepLogs
-from episodes.temporal.activity_errors import TRANSIENT, faults_of
 from episodes.turns.client_calls import ClientResult, is_client_tool, note_result
 from episodes.turns.find_tools import ToolFinder
+from episodes.turns.platform_faults import ask_adapters, failure_of
 from episodes.turns.token_limit import left_for_tool_call
-from episodes.turns.tool_records import (
-    answer_timeout_s,
-    note_answer,
-    rejected,
-    span_content,
-)
+from episodes.turns.tool_records import rejected, span_content
 from episodes.workflows.payloads import ChildCall, EpisodeResult
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
@@ -35,14 +28,10 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
 from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.rpc.errors import DomainError, InternalError
+from podium_kit.rpc.errors import DomainError
 from podium_kit.wire import failure_to_proto
 from podium_kit.wire.attachment import file_to_proto
 
-log = logging.getLogger(__name__)
-
-# After so many faults of the adapters at one call it becomes a failure the model sees.
-FAULTS_MAX = 8
 Verdict = Grant | ToolFailure
 
 
@@ -186,8 +175,7 @@ class Invoker:
         elif plan.child is not None and plan.ended is not None:
             await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
         elif plan.finds_tools:
-            with _visible_faults(record):
-                await self.finder.fill(record, episode, plan.tool)
+            await self._find(record, episode, plan.tool)
         else:
             request = _invoke_request(episode, steps, turn, plan.tool, record)
             sent = read_by(episode.spec, plan.tool, record.model)
@@ -197,22 +185,25 @@ class Invoker:
                 for alias in verdict.fallbacks
                 if alias in plan.fallbacks and sent == read_by(episode.spec, plan.tool, alias)
             )
-            await self._ask_adapters(request, plan.tool, record)
+            await ask_adapters(self.adapters, request, plan.tool, record)
         return record
+
+    async def _find(
+        self,
+        record: trajectory_pb2.ToolInvocation,
+        episode: RunningEpisode,
+        finder: toolset_pb2.ResolvedTool,
+    ) -> None:
+        try:
+            await self.finder.fill(record, episode, finder)
+        except DomainError as error:
+            failure = failure_of(error, record.key)
+            record.observation.failure.CopyFrom(failure_to_proto(failure))
 
     async def _files(
         self, episode: RunningEpisode, attachments: list[Attachment]
     ) -> list[AttachedFile]:
         return await self.attachments.load(episode.stored.new.tenant, episode.id, attachments)
-
-    async def _ask_adapters(
-        self,
-        request: adapters_pb.InvokeRequest,
-        tool: toolset_pb2.ResolvedTool,
-        record: trajectory_pb2.ToolInvocation,
-    ) -> None:
-        with _visible_faults(record):
-            note_answer(record, await self.adapters.invoke(request, answer_timeout_s(tool)))
 
 
 async def _traced(
@@ -248,26 +239,6 @@ def _denial(plan: ToolCallPlan, tokens_left: int | None = None) -> ToolFailure |
             f"the request's output tokens leave {tokens_left} for {name}; answer without it",
         )
     return plan.problem
-
-
-@contextmanager
-def _visible_faults(record: trajectory_pb2.ToolInvocation) -> Iterator[None]:
-    """Records an error that trying again would not end as the call's failure."""
-    try:
-        yield
-    except DomainError as error:
-        failure = _platform_failure(error, record.key)
-        record.observation.failure.CopyFrom(failure_to_proto(failure))
-
-
-def _platform_failure(error: DomainError, key: str) -> ToolFailure:
-    """A fault the model can see. A part of the platform that is away is none: the call waits."""
-    if not isinstance(error, TRANSIENT):
-        return ToolFailure(FailureKind.INTERNAL, error.message)
-    if isinstance(error, InternalError) and faults_of(key) >= FAULTS_MAX:
-        message = "the call met a fault of the platform; whether it was made is not known"
-        return ToolFailure(FailureKind.UNAVAILABLE, message)
-    raise error
 
 
 def _model_alias(plan: ToolCallPlan) -> str:

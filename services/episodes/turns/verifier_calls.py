@@ -18,7 +18,8 @@ from episodes.keys import StepKind, effect_key, verifier_session
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
 from episodes.temporal.activity_errors import TRANSIENT
-from episodes.turns.tool_records import answer_timeout_s, note_answer, rejected
+from episodes.turns.platform_faults import ask_adapters
+from episodes.turns.tool_records import rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -99,9 +100,8 @@ class VerifierCalls:
             task=call.task,
             max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
         )
-        response = await self.adapters.invoke(request, answer_timeout_s(tool))
-        note_answer(record, response)
-        if response.output.content_json:
+        response = await ask_adapters(self.adapters, request, tool, record)
+        if response is not None and response.output.content_json:
             record.observation.content = response.output.content_json
 
 

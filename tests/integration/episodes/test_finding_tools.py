@@ -20,7 +20,7 @@ from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium_kit.rpc.errors import Unavailable
+from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 from podium_kit.wire import digest_of
 from tool_registry.toolsets.convert import FIND_TOOLS_DEFINITION
 
@@ -139,3 +139,24 @@ async def test_a_registry_that_is_away_is_waited_for(platform: EpisodesPlatform)
     found = running.result()
     assert found.answer == "42"
     assert names(found.turns[0].tool_invocations[0].found_tools) == ["search"]
+
+
+async def test_a_registry_that_rejects_the_search_is_a_failure_that_the_model_sees(
+    platform: EpisodesPlatform,
+) -> None:
+    outages: list[Outage] = []
+
+    def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+        if request.turns:
+            return answer("42")
+        error = FailedPrecondition("the list of tools is being moved")
+        outages.append(platform.tenants.fail(platform.tenant, RESOLVE, error=error))
+        return calls(FIND)
+
+    platform.neighbours.orchestrator.decide = decide
+    found = await trajectory(platform)
+    [looked] = found.turns[0].tool_invocations
+    assert (found.answer, found.unpriced_call_count) == ("42", 0)
+    assert "being moved" in looked.observation.failure.message
+    # Looking is free: no money was held for it that could be given back.
+    assert not platform.neighbours.ledger.released

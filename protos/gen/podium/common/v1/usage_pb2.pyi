@@ -164,8 +164,9 @@ class Usage(_message.Message):
     an identity; unset when there is none.
     """
     unusable_reason: _builtins.str
-    """Why the provider's figures cannot be used, for example a count of 10^17
-    tokens. The call is then recorded without a price. Unset: they can be.
+    """Why the figures cannot be used, for example a count of 10^17 tokens, or why there
+    are none: nobody knows whether the call was made. The call is then recorded
+    without a price. Unset: they can be.
     """
     @_builtins.property
     def quantities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Quantity]:
