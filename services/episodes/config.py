@@ -85,7 +85,7 @@ class WorkerConfig(BaseSettings):
     )
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
     max_concurrent_turns: int = Field(
-        400, description="episodes that take turns in this process at once"
+        400, description="episodes that take turns in this process at once, and direct calls"
     )
     # Temporal's worker controller sets these two by their own names, without our prefix.
     deployment_name: str = Field(

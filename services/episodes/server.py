@@ -9,21 +9,22 @@ from episodes.clients import Ledger, Orchestrator, Registry, RegistryPolicies, T
 from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
 from episodes.dead_letters.store import DeadLetterStore
+from episodes.direct_calls.ends import CallEnds
 from episodes.direct_calls.service import DirectCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
-from episodes.direct_calls.starter import DirectCallStarter
 from episodes.direct_calls.store import DirectCallStore
+from episodes.direct_calls.store_queue import CallQueue
 from episodes.feedback.service import FeedbackGiving
 from episodes.feedback.store import FeedbackStore
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
 from episodes.standing import INTERVAL_S as STANDING_INTERVAL_S
-from episodes.standing import Standing
+from episodes.standing import Standing, oldest
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.store_news import NewsStore
-from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
+from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications, told
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
@@ -60,7 +61,10 @@ async def serve(config: ServerConfig) -> None:
     store = EpisodeStore(engine, quota)
     steps, outbox = StepStore(engine), OutboxStore(engine)
     watcher = Watcher(store, NewsStore(engine))
-    notifications = Notifications(engine, watcher.notify, watcher.notify_all)
+    ends = CallEnds()
+    notifications = Notifications(
+        engine, told(watcher.notify, ends.notify), told(watcher.notify_all, ends.notify_all)
+    )
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     registry = Registry(channel_to(config.tool_registry_target))
     episodes = Episodes(
@@ -79,7 +83,7 @@ async def serve(config: ServerConfig) -> None:
     )
     direct_calls = DirectCalls(
         store=DirectCallStore(engine, quota),
-        starter=DirectCallStarter(temporal, config.task_queue, config.temporal_timeout_s),
+        ends=ends,
         registry=registry,
         policies=RegistryPolicies(channel_to(config.tool_registry_target)),
         ledger=episodes.ledger,
@@ -106,7 +110,10 @@ async def serve(config: ServerConfig) -> None:
             "podium.episodes.v1.WebhookService",
         ),
     ]
-    standing = Standing(outbox.oldest_owed_s, partial(backlog_age_s, temporal, config.task_queue))
+    standing = Standing(
+        outbox.oldest_owed_s,
+        oldest(partial(backlog_age_s, temporal, config.task_queue), CallQueue(engine).waiting_s),
+    )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),

@@ -1,4 +1,4 @@
-"""Gauges of what waits: records for the topic, and tasks for a worker.
+"""Gauges of what waits: records for the topic, tasks and direct calls for a worker.
 
 The server reports them, because it is there when every worker is gone.
 """
@@ -11,6 +11,15 @@ from podium_kit import telemetry
 
 INTERVAL_S = 15.0
 Ask = Callable[[], Awaitable[float]]
+
+
+def oldest(*asks: Ask) -> Ask:
+    """The largest of their answers."""
+
+    async def ask() -> float:
+        return max([await each() for each in asks])
+
+    return ask
 
 
 class Standing:
@@ -30,7 +39,7 @@ class Standing:
             "podium.episodes.backlog.age",
             [self._reported("backlog")],
             unit="s",
-            description="of the oldest task of an episode that no worker has taken",
+            description="of the oldest task or direct call that no worker has taken",
         )
 
     async def look(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,8 +19,13 @@ from episodes.children.answers import ChildAnswers
 from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import WorkerConfig
-from episodes.direct_calls.making import DirectCallActivities
+from episodes.direct_calls.activities import DirectCallActivities
+from episodes.direct_calls.making import DirectCallMaker
+from episodes.direct_calls.runner import KEEP_INTERVAL_S as CALLS_KEEP_INTERVAL_S
+from episodes.direct_calls.runner import DirectCallRunner
 from episodes.direct_calls.store import DirectCallStore
+from episodes.direct_calls.store_queue import CHANNEL as DIRECT_CALLS_CHANNEL
+from episodes.direct_calls.store_queue import CallQueue
 from episodes.direct_calls.workflow import DirectCallWorkflow
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisodes
@@ -27,6 +33,7 @@ from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
+from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.store import EpisodeStore
 from episodes.store_retention import INTERVAL_S as RETENTION_INTERVAL_S
 from episodes.store_retention import RetentionStore
@@ -102,13 +109,17 @@ async def work(config: WorkerConfig) -> None:
             config.temporal_target, config.temporal_namespace, config.temporal
         )
         settlements = Settlements(StepStore(engine))
+        maker = _direct_call_maker(config, engine)
+        queue = CallQueue(engine, holder=uuid.uuid4().hex)
+        calls = DirectCallRunner(queue, maker, config.max_concurrent_turns)
         async with (
-            _tasks(config, engine, temporal, settlements) as tasks,
-            _worker(config, engine, temporal, settlements) as worker,
+            _tasks(config, engine, temporal, settlements, calls) as tasks,
+            _worker(config, engine, temporal, settlements, maker) as worker,
             _probes(config, engine, temporal, tasks),
         ):
             temporal.follow(partial(setattr, worker, "client"))
             await stopped.wait()
+            calls.drain(config.graceful_shutdown_s)
     finally:
         await engine.dispose()
         stop_telemetry()
@@ -136,11 +147,27 @@ async def _probes(
         await broker.close()
 
 
+def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallMaker:
+    channel_to = partial(
+        open_channel,
+        signer=config.signing_key.signer(),
+        tls=config.tls,
+        deadline_s=config.answer_timeout_s,
+    )
+    return DirectCallMaker(
+        DirectCallStore(engine),
+        Adapters(channel_to(config.tool_adapters_target)),
+        Ledger(channel_to(config.cost_ledger_target)),
+        AttachmentStore(engine),
+    )
+
+
 def _worker(
     config: WorkerConfig,
     engine: AsyncEngine,
     temporal: TemporalConnection,
     settlements: Settlements,
+    maker: DirectCallMaker,
 ) -> Worker:
     channel_to = partial(
         open_channel,
@@ -178,7 +205,7 @@ def _worker(
     admission = AdmitChildActivity(
         episodes, logs, store, ToolOffers(registry, config.tools_offered_max), models
     )
-    direct_calls = DirectCallActivities(DirectCallStore(engine), adapters, ledger, files)
+    direct_calls = DirectCallActivities(maker)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,
@@ -210,6 +237,7 @@ async def _tasks(
     engine: AsyncEngine,
     temporal: TemporalConnection,
     settlements: Settlements,
+    calls: DirectCallRunner,
 ) -> AsyncIterator[list[BackgroundTask]]:
     outbox, producer = OutboxStore(engine), Producer(config.kafka)
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
@@ -241,7 +269,11 @@ async def _tasks(
     promotions = Promotions(PromotionStore(engine), webhooks, Orchestrator(to_orchestrator))
     promoted = partial(telling.lead, promotions.owe)
     trimming = partial(telling.lead, webhooks.forget)
+    called = Notifications(engine, lambda _: calls.look(), calls.look, DIRECT_CALLS_CHANNEL)
     tasks = [
+        BackgroundTask("direct-call-news", called.keep_listening, CHECK_INTERVAL_S),
+        BackgroundTask("direct-calls", calls.take, interval_s=0),
+        BackgroundTask("direct-call-leases", calls.keep, CALLS_KEEP_INTERVAL_S),
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
@@ -258,7 +290,9 @@ async def _tasks(
     try:
         async with background(tasks):
             yield tasks
+            await calls.close()
     finally:
+        await called.close()
         await producer.close()
         await adapters.close(None)
         await to_ledger.close(None)

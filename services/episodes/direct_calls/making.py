@@ -7,8 +7,6 @@ answered is stored before it is charged, so a repeated attempt charges what is s
 import json
 from dataclasses import dataclass
 
-from temporalio import activity
-
 from episodes.attachments.store import AttachmentStore
 from episodes.charges.purchases import (
     call_worst_case,
@@ -27,11 +25,8 @@ from episodes.charges.service import (
 )
 from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall
-from episodes.direct_calls.payloads import CallFailed, CallInput
+from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store import DirectCallStore
-from episodes.direct_calls.workflow import FAIL_CALL, MAKE_CALL
-from episodes.temporal.activity_errors import activity_errors
-from episodes.temporal.heartbeats import heartbeats
 from episodes.turns.tool_records import answer_timeout_s, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import failure_pb2
@@ -59,7 +54,7 @@ STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 
 
 @dataclass(frozen=True)
-class DirectCallActivities:
+class DirectCallMaker:
     """Makes calls, and ends those that cannot be made."""
 
     store: DirectCallStore
@@ -67,28 +62,23 @@ class DirectCallActivities:
     ledger: Ledger
     attachments: AttachmentStore
 
-    @activity.defn(name=MAKE_CALL)
-    async def make(self, call: CallInput) -> None:
+    async def make(self, stored: StoredCall) -> None:
         """Makes the call, continuing where an earlier attempt stopped."""
-        with activity_errors():
-            async with heartbeats():
-                found = DirectCall.of(await self.store.load(call.call_id))
-                with (
-                    acting_as(_identity(found)),
-                    telemetry.episode_context(call.call_id),
-                    telemetry.span("direct_call"),
-                ):
-                    await self._make(found)
+        call = DirectCall.of(stored)
+        with (
+            acting_as(_identity(call)),
+            telemetry.episode_context(stored.id),
+            telemetry.span("direct_call"),
+        ):
+            await self._make(call)
 
-    @activity.defn(name=FAIL_CALL)
-    async def fail(self, failed: CallFailed) -> None:
+    async def fail(self, call_id: str, message: str) -> None:
         """Ends the call with a failure. What it may have cost stays unknown here; its hold
         becomes a provisional cost in the ledger."""
-        async with heartbeats():
-            failure = ToolFailure(FailureKind.UNAVAILABLE, failed.message)
-            answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
-            await self.store.answered(failed.call_id, answer.SerializeToString())
-            await self.store.ended(failed.call_id, None)
+        failure = ToolFailure(FailureKind.UNAVAILABLE, message)
+        answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
+        await self.store.answered(call_id, answer.SerializeToString())
+        await self.store.ended(call_id, None)
 
     async def _make(self, call: DirectCall) -> None:
         stored = call.stored

@@ -1,8 +1,10 @@
 """Starting and finding calls without an episode."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +18,7 @@ from episodes.attachments.checks import (
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, Registry
 from episodes.direct_calls.call import DirectCall
+from episodes.direct_calls.ends import CallEnds
 from episodes.direct_calls.errors import (
     ApprovalRequired,
     DirectCallConflict,
@@ -24,7 +27,6 @@ from episodes.direct_calls.errors import (
     ToolDenied,
 )
 from episodes.direct_calls.models import StoredCall
-from episodes.direct_calls.starter import DirectCallStarter
 from episodes.direct_calls.store import DirectCallStore
 from episodes.models import PlannedCall
 from episodes.turns.policy_checks import Policies
@@ -39,6 +41,8 @@ from podium_kit.wire import money_from_proto
 # The registry's reason for a tool that the policy does not let in.
 TOOL_REJECTED = "TOOL_REJECTED"
 WAIT_S = 30.0
+# A notification that is lost costs no more than this.
+LOOK_INTERVAL_S = 5.0
 TEXTS_MAX = 2_048
 
 
@@ -47,7 +51,7 @@ class DirectCalls:
     """What can be done without an episode."""
 
     store: DirectCallStore
-    starter: DirectCallStarter
+    ends: CallEnds
     registry: Registry
     policies: Policies
     ledger: Ledger
@@ -64,10 +68,11 @@ class DirectCalls:
                 stored = await self.get(call_id)
             except DirectCallNotFound:
                 stored = await self._admitted(call_id, spec, files)
+            else:
+                # A server of the version before may have stored it, and died.
+                await self.store.queue(call_id)
             if stored.spec != spec.SerializeToString(deterministic=True):
                 raise DirectCallConflict(call_id)
-            if not stored.ended:
-                await self.starter.start(DirectCall.of(stored))
             return stored
 
     async def get(self, call_id: str) -> StoredCall:
@@ -81,11 +86,18 @@ class DirectCalls:
 
     async def wait(self, call_id: str) -> StoredCall:
         """The call once it has ended, or as it is after half a minute."""
-        stored = await self.get(call_id)
-        if stored.ended:
-            return stored
-        await self.starter.ended(call_id, WAIT_S)
-        return await self.get(call_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_S
+        with self.ends.of(call_id) as news:
+            while True:
+                news.clear()
+                stored = await self.get(call_id)
+                left_s = deadline - loop.time()
+                if stored.ended or left_s <= 0:
+                    return stored
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left_s, LOOK_INTERVAL_S)):
+                        await news.wait()
 
     async def _admitted(self, call_id: str, spec: pb.DirectCallSpec, files: Files) -> StoredCall:
         toolset = await self._toolset(spec)

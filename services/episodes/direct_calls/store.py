@@ -10,13 +10,26 @@ from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
 from episodes.direct_calls.errors import DirectCallNotFound
 from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.store_rows import call_of
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
 
+# A call is in the queue from the moment on that it is stored.
 INSERT = text(
     """
-    INSERT INTO direct_calls (id, tenant, subject, spec, toolset, create_time)
-    VALUES (CAST(:id AS uuid), :tenant, :subject, :spec, :toolset, :create_time)
+    WITH stored AS (
+        INSERT INTO direct_calls (id, tenant, subject, spec, toolset, create_time)
+        VALUES (CAST(:id AS uuid), :tenant, :subject, :spec, :toolset, :create_time)
+        ON CONFLICT DO NOTHING RETURNING id
+    ),
+    queued AS (INSERT INTO direct_call_queue (call_id) SELECT id FROM stored)
+    SELECT pg_notify('direct_calls', CAST(id AS text)) FROM stored
+    """
+)
+QUEUE = text(
+    """
+    INSERT INTO direct_call_queue (call_id)
+    SELECT id FROM direct_calls WHERE id = CAST(:id AS uuid) AND end_time IS NULL
     ON CONFLICT DO NOTHING
     """
 )
@@ -25,12 +38,19 @@ ANSWERED = text(
     """
     UPDATE direct_calls SET answer = :answer
     WHERE id = CAST(:id AS uuid) AND answer IS NULL AND end_time IS NULL
+    RETURNING *
     """
 )
+# Needs no disk flush: a worker that does not find it charges the same key again, for nothing.
 ENDED = text(
     """
-    UPDATE direct_calls SET cost = :cost, currency = :currency, end_time = clock_timestamp()
-    WHERE id = CAST(:id AS uuid) AND end_time IS NULL
+    WITH ended AS (
+        UPDATE direct_calls SET cost = :cost, currency = :currency, end_time = clock_timestamp()
+        WHERE id = CAST(:id AS uuid) AND end_time IS NULL
+    ),
+    gone AS (DELETE FROM direct_call_queue WHERE call_id = CAST(:id AS uuid))
+    SELECT set_config('synchronous_commit', 'off', true),
+           pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
     """
 )
 FORGET = text(
@@ -67,7 +87,13 @@ class DirectCallStore:
         async with transaction(self._engine) as connection:
             if (await connection.execute(INSERT, values)).rowcount:
                 await keep(connection, call.tenant, call.id, files, self._quota)
+                return call
         return await self.load(call.id)
+
+    async def queue(self, call_id: str) -> None:
+        """Has a worker make a call that has not ended, unless one will anyway."""
+        async with autocommit(self._engine) as connection:
+            await connection.execute(QUEUE, {"id": call_id})
 
     async def load(self, call_id: str) -> StoredCall:
         """The call, of whichever tenant. Raises DirectCallNotFound."""
@@ -75,13 +101,14 @@ class DirectCallStore:
             row = (await connection.execute(FIND, {"id": call_id})).one_or_none()
         if row is None:
             raise DirectCallNotFound(call_id)
-        return _call(row)
+        return call_of(row)
 
     async def answered(self, call_id: str, answer: bytes) -> StoredCall:
         """Stores what the adapters answered, unless there is an answer; the call as it is then."""
         async with autocommit(self._engine) as connection:
-            await connection.execute(ANSWERED, {"id": call_id, "answer": answer})
-        return await self.load(call_id)
+            stored = await connection.execute(ANSWERED, {"id": call_id, "answer": answer})
+            row = stored.one_or_none()
+        return await self.load(call_id) if row is None else call_of(row)
 
     async def ended(self, call_id: str, cost: Money | None) -> None:
         """Stores that its cost, None for an unknown one, is in the ledger."""
@@ -94,17 +121,3 @@ class DirectCallStore:
     async def forget(self, age: timedelta) -> None:
         async with autocommit(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})
-
-
-def _call(row: Any) -> StoredCall:
-    return StoredCall(
-        id=str(row.id),
-        tenant=row.tenant,
-        subject=row.subject,
-        spec=bytes(row.spec),
-        toolset=bytes(row.toolset),
-        create_time=row.create_time,
-        answer=None if row.answer is None else bytes(row.answer),
-        cost=None if row.cost is None else Money(row.cost, row.currency),
-        ended=row.end_time is not None,
-    )

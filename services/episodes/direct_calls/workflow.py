@@ -1,4 +1,7 @@
-"""The workflow of a call without an episode: one activity, tried again until it stands."""
+"""The workflow that servers of version 0.1 started for each direct call; none is started since.
+
+Workers take calls from the queue. What is still open ends here as it would have then.
+"""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""PostgreSQL notifications of new steps."""
+"""PostgreSQL notifications: of new steps, of direct calls that are new or have ended."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+# Steps of episodes, and ends of direct calls.
 CHANNEL = "episode_steps"
 CHECK_INTERVAL_S = 1.0
 ALIVE = text("SELECT 1")
@@ -14,15 +15,20 @@ ALIVE = text("SELECT 1")
 class Notifications:
     """One listening connection for the whole process.
 
-    `hear` gets ids of episodes with news, `missed` is called where some may have been lost.
+    `hear` gets ids of what has news, `missed` is called where some may have been lost.
     """
 
     def __init__(
-        self, engine: AsyncEngine, hear: Callable[[str], None], missed: Callable[[], None]
+        self,
+        engine: AsyncEngine,
+        hear: Callable[[str], None],
+        missed: Callable[[], None],
+        channel: str = CHANNEL,
     ) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._hear = hear
         self._missed = missed
+        self._channel = channel
         self._connection: AsyncConnection | None = None
 
     async def keep_listening(self) -> None:
@@ -47,9 +53,19 @@ class Notifications:
         connection = await self._engine.connect()
         self._connection = connection
         driver: Any = (await connection.get_raw_connection()).driver_connection
-        await driver.add_listener(CHANNEL, self._receive)
+        await driver.add_listener(self._channel, self._receive)
         self._missed()
 
     def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
-        for episode_id in payload.split(","):
-            self._hear(episode_id)
+        for each in payload.split(","):
+            self._hear(each)
+
+
+def told(*those: Callable[..., None]) -> Callable[..., None]:
+    """Passes on to all of them."""
+
+    def tell(*news: str) -> None:
+        for each in those:
+            each(*news)
+
+    return tell

@@ -5,10 +5,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import grpc
 import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
+from episodes.direct_calls.payloads import CallInput
+from episodes.direct_calls.store_queue import CallQueue
+from episodes.direct_calls.workflow import DirectCallWorkflow
+from episodes.temporal.connection import TemporalConnection
+from episodes.temporal.settings import TemporalSettings
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, new_id
 from podium.common.v1 import failure_pb2, usage_pb2
@@ -135,6 +142,53 @@ async def test_a_worker_that_dies_during_a_call_charges_it_once(
     # The model may be asked again, as in an episode; the ledger hears of one call.
     assert neighbours.adapters.invoked.keys() == {call.ledger_key}
     assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {call.ledger_key}
+
+
+async def test_a_worker_that_stops_leaves_its_calls_to_the_next(
+    own_platform: EpisodesPlatform,
+) -> None:
+    neighbours = own_platform.neighbours
+    neighbours.adapters.delay_s = 600.0
+    async with calls_of(own_platform) as stub:
+        call = await start(stub)
+        while not neighbours.adapters.invoked:
+            await asyncio.sleep(0.05)
+        await own_platform.worker.terminate(grace_s=60.0)
+        engine = create_async_engine(own_platform.database_url)
+        assert await CallQueue(engine).waiting_s() > 0
+        await engine.dispose()
+        neighbours.adapters.delay_s = 0.0
+        own_platform.worker.start()
+        found = await ended(stub, call.id)
+    assert found.content == 'expert says {"model": "small"}'
+    assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {call.ledger_key}
+
+
+async def test_a_workflow_that_an_older_server_started_makes_its_call(
+    platform: EpisodesPlatform,
+) -> None:
+    call_id, settings = new_id(), platform.settings["episodes"]
+    spec = pb.DirectCallSpec(tool_name="expert", messages=ASK)
+    database = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
+    await database.execute(
+        "INSERT INTO direct_calls (id, tenant, subject, spec, toolset) VALUES ($1, $2, $3, $4, $5)",
+        *(call_id, platform.tenant, "ada"),
+        *(spec.SerializeToString(), expert().SerializeToString()),
+    )
+    await database.close()
+    connection = await TemporalConnection.open(
+        settings["temporal_target"], "default", TemporalSettings()
+    )
+    await connection.client.execute_workflow(
+        DirectCallWorkflow.run,
+        CallInput(call_id, 30.0),
+        id=call_id,
+        task_queue=settings["task_queue"],
+    )
+    async with calls_of(platform) as stub:
+        call = (await stub.GetDirectCall(pb.GetDirectCallRequest(call_id=call_id))).call
+    assert call.ended
+    assert call.content == 'expert says {"model": "small"}'
 
 
 async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatform) -> None:

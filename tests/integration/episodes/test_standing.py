@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from embedded_servers import Database
 from episodes.models import OutboxRecord
 from episodes.server import MIGRATIONS
+from episodes.standing import oldest
 from episodes.stream.store_outbox import OutboxStore
 from episodes.temporal.backlog import backlog_age_s
 from episodes.temporal.connection import TemporalConnection
@@ -34,6 +35,16 @@ async def older_than(connection: TemporalConnection, queue: str, age_s: float) -
         while (found := await backlog_age_s(connection, queue)) <= age_s:
             await asyncio.sleep(0.2)
     return found
+
+
+async def test_the_oldest_of_what_waits_is_shown() -> None:
+    async def tasks_s() -> float:
+        return 2.0
+
+    async def calls_s() -> float:
+        return 3.0
+
+    assert await oldest(tasks_s, calls_s)() == 3.0
 
 
 async def test_a_record_that_is_on_no_topic_grows_old(database: Database) -> None:
