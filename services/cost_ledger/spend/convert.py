@@ -3,15 +3,21 @@
 from cost_ledger.errors import InvalidReport
 from cost_ledger.models import Entry, EntryKind
 from cost_ledger.spend.models import EntryFilter, Report, SpendDimension, SpendRow
+from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
+from podium_kit.metering import Dimension
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
-from podium_kit.wire import money_to_proto, optional_time, quantities_to_proto
+from podium_kit.wire import optional_time
 
 KIND_FROM_WIRE = {hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}"): kind for kind in EntryKind}
 DIMENSION_FROM_WIRE = {
     pb.SpendDimension.Value(f"SPEND_DIMENSION_{dimension.name}"): dimension
     for dimension in SpendDimension
+}
+QUANTITY_TO_WIRE = {
+    dimension: usage_pb2.UsageDimension.Value(f"USAGE_DIMENSION_{dimension.name}")
+    for dimension in Dimension
 }
 
 
@@ -61,8 +67,14 @@ def next_report_page(report: Report, rows: list[SpendRow]) -> str:
 def spend_row_to_proto(row: SpendRow) -> pb.SpendRow:
     return pb.SpendRow(
         values=row.values,
-        amounts=[money_to_proto(amount) for amount in row.amounts],
+        amounts=[
+            money_pb2.Money(currency_code=currency, amount=amount)
+            for currency, amount in row.amounts.items()
+        ],
         call_count=row.call_count,
         unpriced_call_count=row.unpriced_call_count,
-        quantities=quantities_to_proto(row.quantities),
+        quantities=[
+            usage_pb2.Quantity(dimension=QUANTITY_TO_WIRE[dimension], amount=amount)
+            for dimension, amount in row.quantities.items()
+        ],
     )

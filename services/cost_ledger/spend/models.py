@@ -1,13 +1,13 @@
 """What a spend report asks for and answers."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 
 from cost_ledger.errors import InvalidReport
 from cost_ledger.models import EntryKind
-from podium_kit.metering import Quantity
-from podium_kit.money import Money
+from podium_kit.metering import Dimension
 
 DAY = timedelta(days=1)
 # Calls that an entry of a kind adds to a sum: a correction is the opposite of a whole line,
@@ -108,13 +108,19 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class SpendRow:
-    """Sums of known costs, one per currency, and the calls behind them."""
+    """Sums of known costs, one per currency, and the calls behind them.
 
-    values: tuple[str, ...]
-    amounts: tuple[Money, ...]
+    Amounts are decimals as the database wrote them: nothing is computed with them, and a page has
+    thousands.
+    """
+
+    values: Sequence[str]
+    amounts: Mapping[str, str]
+    """By currency, without trailing zeros."""
     call_count: int
     unpriced_call_count: int
-    quantities: tuple[Quantity, ...]
+    quantities: Mapping[Dimension, str]
+    """Without those that are zero."""
 
 
 def _midnight(moment: datetime) -> datetime:

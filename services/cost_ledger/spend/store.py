@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.spend.models import Report, SpendDimension, SpendRow
 from cost_ledger.store_engine import tenant_transaction
-from podium_kit.metering import Dimension, Quantity
-from podium_kit.money import Money
+from podium_kit.metering import Dimension
 
 JOURNAL_COLUMNS = {
     SpendDimension.DAY: "to_char(occur_time AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
@@ -85,7 +84,9 @@ PAGE = f"""
         SELECT *, dense_rank() OVER (ORDER BY largest DESC NULLS LAST, names) AS place
         FROM compared
     )
-    SELECT names, {AMOUNTS}, {SUMMED} FROM placed
+    SELECT names, currency, trim_scale(amount)::text AS amount, calls, unpriced_calls,
+           {", ".join(f"nullif({name}, 0)::text AS {name}" for name in DIMENSIONS)}
+    FROM placed
     WHERE place > :offset AND place <= :offset + :limit ORDER BY place, currency
 """  # noqa: S608
 
@@ -181,20 +182,26 @@ def _spend_row(rows: list[Any]) -> SpendRow:
     """The row of a group, from its rows per currency."""
     names, _, _, calls, unpriced_calls, *used = rows[0] if len(rows) == 1 else _in_all(rows)
     return SpendRow(
-        values=tuple(names),
-        amounts=tuple(Money(row[2], row[1]) for row in rows if row[1]),
+        values=names,
+        amounts={row[1]: row[2] for row in rows if row[1]},
         call_count=calls,
         unpriced_call_count=unpriced_calls,
-        quantities=tuple(
-            Quantity(dimension, amount)
+        quantities={
+            # What corrections took away is told as a quantity, too.
+            dimension: amount.removeprefix("-")
             for dimension, amount in zip(DIMENSIONS, used, strict=True)
             if amount
-        ),
+        },
     )
 
 
 def _in_all(rows: list[Any]) -> list[Any]:
     """The same columns, with what can be added whatever the currency."""
     names, _, _, calls, unpriced_calls, *used = zip(*rows, strict=True)
-    sums = (reduce(WIDE.add, filter(None, amounts), Decimal(0)) for amounts in used)
-    return [names[0], "", None, sum(calls), sum(unpriced_calls), *sums]
+    return [names[0], "", None, sum(calls), sum(unpriced_calls), *map(_sum, used)]
+
+
+def _sum(amounts: tuple[str | None, ...]) -> str:
+    """Of decimals; "" is zero."""
+    total = reduce(WIDE.add, map(Decimal, filter(None, amounts)), Decimal(0))
+    return f"{total:f}" if total else ""

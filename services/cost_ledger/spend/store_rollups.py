@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY, TEXT
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.store_engine import tenant_transaction
+from cost_ledger.store_engine import journal_errors
 from podium_kit.postgres.engine import autocommit
 
 # Enough that a step costs little beyond its rows, few enough that a report, which waits for
@@ -19,9 +19,15 @@ ENTRIES_PER_STEP = 5_000
 TENANTS_PER_STEP = 200
 
 BEHIND = text("SELECT tenants_behind() AS tenant")
-ROLL_UP = text("SELECT roll_up(CAST(:tenants AS text[]), :count_max)").bindparams(
-    bindparam("tenants", type_=ARRAY(TEXT))
-)
+# A transaction of one statement, whose scope is there before the function looks at a row.
+ROLL_UP = text(
+    """
+    WITH scope AS MATERIALIZED (
+        SELECT set_config('ledger.tenants', CAST(CAST(:tenants AS text[]) AS text), true) AS tenants
+    )
+    SELECT roll_up(CAST(scope.tenants AS text[]), :count_max) FROM scope
+    """
+).bindparams(bindparam("tenants", type_=ARRAY(TEXT)))
 
 
 class RollupStore:
@@ -47,6 +53,7 @@ class RollupStore:
         return total
 
     async def _step(self, tenants: Sequence[str]) -> int:
-        async with tenant_transaction(self._engine, *tenants) as connection:
-            asked = {"tenants": list(tenants), "count_max": ENTRIES_PER_STEP}
-            return int((await connection.execute(ROLL_UP, asked)).scalar_one())
+        asked = {"tenants": sorted(set(tenants)), "count_max": ENTRIES_PER_STEP}
+        with journal_errors():
+            async with autocommit(self._engine) as connection:
+                return int((await connection.execute(ROLL_UP, asked)).scalar_one())
