@@ -69,17 +69,24 @@ class OpenAiEmbeddings:
         try:
             async with self._client.stream("POST", "/embeddings", json=body) as reply:
                 reply.raise_for_status()
-                items = _Reply.model_validate_json(await _content(reply)).data
+                content = await _content(reply)
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             raise EmbeddingsUnavailable(f"answered with status {status}") from error
         except httpx.RequestError as error:
             raise EmbeddingsUnavailable("cannot be reached or breaks off") from error
-        except ValidationError as error:
-            raise EmbeddingsUnavailable("answered with something else than vectors") from error
-        if sorted(item.index for item in items) != list(range(len(texts))):
-            raise EmbeddingsUnavailable("answered with too few or too many vectors")
-        return [_unit(item.embedding) for item in sorted(items, key=lambda item: item.index)]
+        return read_vectors(content, len(texts))
+
+
+def read_vectors(reply: bytes, count: int) -> list[Vector]:
+    """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable."""
+    try:
+        items = _Reply.model_validate_json(reply).data
+    except ValidationError as error:
+        raise EmbeddingsUnavailable("answered with something else than vectors") from error
+    if sorted(item.index for item in items) != list(range(count)):
+        raise EmbeddingsUnavailable("answered with too few or too many vectors")
+    return [_unit(item.embedding) for item in sorted(items, key=lambda item: item.index)]
 
 
 async def _content(reply: httpx.Response) -> bytes:

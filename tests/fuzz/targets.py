@@ -26,6 +26,7 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium_cli.prices.lists import read_price_list
 from podium_kit.client.errors import UserError
+from podium_kit.embeddings import EmbeddingsUnavailable, read_vectors
 from podium_kit.metering.usage_reports import (
     anthropic_usage,
     estimated_usage,
@@ -39,7 +40,8 @@ from podium_training.tasks.task import InvalidTask, Task
 from tool_adapters.adapter import CallFailed
 from tool_adapters.corpus import pdf_reader
 from tool_adapters.corpus.errors import InvalidDocument
-from tool_adapters.corpus.models import Piece
+from tool_adapters.corpus.models import Document, MediaType, Piece
+from tool_adapters.corpus.passages import pieces_of
 from tool_adapters.http.client import HttpReply
 from tool_adapters.llm.adapter import _outcome
 from tool_adapters.llm.apis import AnthropicMessages, OpenAiChat
@@ -139,6 +141,18 @@ def _pdf(data: bytes) -> None:
         raise InvalidDocument("fuzz", answer["error"])
 
 
+def _document(media_type: MediaType) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        document = Document("fuzz", "Title", _text(data), media_type, "")
+        for piece in asyncio.run(pieces_of(document)):
+            assert piece.content.strip(), "a piece of nothing"
+            # Neighbours are joined, but the first is where the piece says.
+            word = piece.content.split()[0]
+            assert not piece.end or document.content.startswith(word, piece.start), "misplaced"
+
+    return read
+
+
 def _text(data: bytes) -> str:
     """What arrives in a string field of gRPC: UTF-8."""
     return data.decode(errors="replace")
@@ -178,6 +192,9 @@ TARGETS = {
     "provider_stream": Target(_provider("text/event-stream"), ()),
     "embeddings": Target(_embeddings, (CallFailed,)),
     "pdf": Target(_pdf, (InvalidDocument,)),
+    "markdown": Target(_document(MediaType.MARKDOWN), (InvalidArgument,)),
+    "html": Target(_document(MediaType.HTML), (InvalidArgument,)),
+    "corpus_embeddings": Target(lambda data: read_vectors(data, 2), (EmbeddingsUnavailable,)),
     "usage": Target(_usage, ()),
     "openapi": Target(
         lambda data: read_openapi(registry_pb.ReadOpenApiRequest(document=_text(data))),

@@ -11,12 +11,16 @@ LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".svc", ".clust
 _TARGET = re.compile(r"(?:dns:(?:///)?)?(\[[^\]]+\]|[^/:]+):\d+")
 
 
-def rejected_hosts(spec: tool_pb2.ToolSpec, allowed: Iterable[str] = ()) -> list[str]:
-    """Hosts that are not public, and that the operator of this machine did not allow.
+def rejected_hosts(
+    spec: tool_pb2.ToolSpec, allowed: Iterable[str] = (), tenant: str = ""
+) -> list[str]:
+    """Hosts that are not public, and that the operator of this machine did not allow the tenant.
 
-    By their spelling: what a public name resolves to is known where it is connected to.
+    By their spelling: what a public name resolves to is known where it is connected to. An
+    allowed host is "tenant/host" for one tenant, or "host" for all of them.
     """
-    trusted = {host.lower() for host in allowed}
+    entries = (entry.rpartition("/") for entry in allowed)
+    trusted = {host.lower() for owner, _, host in entries if owner in ("", tenant)}
     found = dict.fromkeys(host for host in _hosts(spec.connection) if not _is_public(host))
     return [host for host in found if host not in trusted]
 

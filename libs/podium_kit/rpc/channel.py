@@ -1,4 +1,4 @@
-"""Client channels between services: balanced, retried, kept alive, identified."""
+"""Client channels between services: balanced, retried within a budget, kept alive, identified."""
 
 import json
 from collections.abc import Callable
@@ -17,6 +17,10 @@ from podium_kit.rpc.tokens import TokenSigner
 DEFAULT_DEADLINE_S = 30.0
 SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
+    # The retry budget of a server (gRFC A6): a failure takes a token, a success gives a tenth of
+    # one back, and nothing is retried while half of the tokens are gone. A pod that restarts costs
+    # 500 retries at most, and one that fails for longer no more than a tenth of what succeeds.
+    "retryThrottling": {"maxTokens": 1000, "tokenRatio": 0.1},
     "methodConfig": [
         {
             "name": [{}],

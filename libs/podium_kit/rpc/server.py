@@ -18,6 +18,7 @@ from podium_kit.rpc.health import Check, HealthMonitor
 from podium_kit.rpc.interceptors import GuardInterceptor
 from podium_kit.rpc.probes import answered_probes
 from podium_kit.rpc.settings import ServerSettings, TlsFiles
+from podium_kit.rpc.shedding import SheddingInterceptor
 from podium_kit.rpc.streams import ClosingInterceptor
 from podium_kit.rpc.tls import server_credentials
 
@@ -72,8 +73,9 @@ async def running_server(
 ) -> AsyncIterator[int]:
     """A started server and the background tasks beside it; yields its port. Leaving drains it."""
     guard = GuardInterceptor(settings.token_verifier(), settings.allowed_clients)
+    shedding = SheddingInterceptor(settings.open_calls_max)
     server = grpc.aio.server(
-        interceptors=[ClosingInterceptor(), *telemetry.server_interceptors(), guard],
+        interceptors=[ClosingInterceptor(), *telemetry.server_interceptors(), shedding, guard],
         options=SERVER_OPTIONS,
     )
     monitor = HealthMonitor([service.name for service in services], checks, tasks)

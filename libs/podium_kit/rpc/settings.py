@@ -34,6 +34,12 @@ class ServerSettings(BaseSettings):
     )
     drain_wait_s: float = Field(0.0, description="seconds between NOT_SERVING and the drain")
     drain_grace_s: float = Field(10.0, description="seconds running calls get to finish")
+    open_calls_max: int = Field(
+        2000,
+        ge=1,
+        description="calls that may be open at once, and as many streams; others are answered "
+        "UNAVAILABLE at once, and when to come again",
+    )
     tls: TlsFiles | None = Field(None, description="mutual TLS; plaintext when unset")
     allowed_clients: frozenset[str] | None = Field(
         None,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bs4 import BeautifulSoup
-from bs4.element import NavigableString
+from bs4.element import NavigableString, Tag
 from markdown_it import MarkdownIt
 
 from tool_adapters.corpus.models import Document, MediaType, Piece
@@ -15,8 +15,10 @@ HTML_BLOCKS = (
     *("p", "li", "pre", "tr", "dt", "dd", "blockquote", "figcaption", "caption"),
     *("div", "section", "article", "main", "body"),
 )
+OWNERS = {*HEADINGS, *HTML_BLOCKS}
 APART = ("td", "th", "br")
 NOT_TEXT = ("head", "script", "style", "noscript", "template", "nav", "svg")
+COMMENT_END = re.compile(r"--\s*>")
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
@@ -50,7 +52,8 @@ def _plain(text: str) -> Iterator[Piece]:
 
 def _markdown(text: str) -> Iterator[Piece]:
     """Top-level blocks as they are written (CommonMark with tables)."""
-    starts = [0, *(found.end() for found in re.finditer(r"\n", text)), len(text)]
+    # CommonMark's ends of lines; its parser counts lines by them.
+    starts = [0, *(found.end() for found in re.finditer(r"\r\n?|\n", text)), len(text)]
     headings = _Headings()
     tokens = MARKDOWN.parse(text)
     for number, token in enumerate(tokens):
@@ -64,25 +67,54 @@ def _markdown(text: str) -> Iterator[Piece]:
 
 
 def _html(text: str) -> Iterator[Piece]:
-    soup = BeautifulSoup(text, "html.parser")
-    for element in soup(NOT_TEXT):
-        element.decompose()
-    for element in soup(APART):
-        element.insert_after(" ")
     headings = _Headings()
     block: object = None
     words: list[str] = []
-    for string in soup.find_all(string=True):
-        # Comments and the like are strings of other types.
-        if type(string) is not NavigableString:
-            continue
-        owner = string.find_parent([*HEADINGS, *HTML_BLOCKS]) or soup
+    for owner, string in _strings(BeautifulSoup(_parsable(text), "html.parser")):
         if owner is not block and words:
             yield from _finish(block, words, headings)
             words = []
         block = owner
         words.append(string)
     yield from _finish(block, words, headings)
+
+
+def _parsable(text: str) -> str:
+    """HTML that Python's parser reads in one pass, to the same text.
+
+    It looks for the end of each tag, comment and section, and where there is none, from the
+    next one to the end of the text again; sections it does not know it rejects.
+    """
+    # Sections of SGML are comments in HTML.
+    text = text.replace("<![", "<!x[")
+    ends = [found.end() for found in COMMENT_END.finditer(text)]
+    # A comment without an end takes the rest.
+    unclosed = text.find("<!--", ends[-1] if ends else 0)
+    text = text if unclosed < 0 else text[:unclosed]
+    whole = text.rfind(">") + 1
+    return text[:whole] + text[whole:].replace("<", "&lt;")
+
+
+def _strings(page: Tag) -> Iterator[tuple[Tag, str]]:
+    """Every text of a page with the block that it belongs to.
+
+    Each element is met once, and none by recursion: a page may be as deep or as wide as it is long.
+    """
+    open_elements = [(page, iter(page.contents), page)]
+    while open_elements:
+        element, children, owner = open_elements[-1]
+        child = next(children, None)
+        if child is None:
+            open_elements.pop()
+            if element.name in APART:
+                yield open_elements[-1][-1], " "
+        elif isinstance(child, Tag):
+            if child.name not in NOT_TEXT:
+                inner = child if child.name in OWNERS else owner
+                open_elements.append((child, iter(child.contents), inner))
+        # Comments and the like are strings of other types.
+        elif type(child) is NavigableString:
+            yield owner, child
 
 
 def _finish(block: object, words: list[str], headings: _Headings) -> Iterator[Piece]:

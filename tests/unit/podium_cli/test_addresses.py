@@ -28,6 +28,13 @@ def test_a_private_host_is_named(url: str, host: str) -> None:
     assert rejected_hosts(http(url), allowed=[host]) == []
 
 
+def test_a_host_that_is_allowed_to_one_tenant_is_named_to_others() -> None:
+    private, allowed = http("http://erp.internal/"), ["acme/ERP.internal", "zeta/10.0.0.1"]
+    assert rejected_hosts(private, allowed, "acme") == []
+    assert rejected_hosts(private, allowed, "zeta") == ["erp.internal"]
+    assert rejected_hosts(private, allowed) == ["erp.internal"]
+
+
 @pytest.mark.parametrize(
     "url", ["https://api.example.com/v1", "http://1.1.1.1/", "http://[bad/", ""]
 )

@@ -16,6 +16,7 @@ from podium_cli.documents.mcp_import import discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
 from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway
 
 McpServer = Annotated[
     str, typer.Argument(help="URL, or the name of a server that the operator defined.")
@@ -50,8 +51,8 @@ async def apply(
             gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=skip_wrong
         )
         await tools.run([spec for _, spec in good], wrong, files=[path for path, _ in good])
-    if not shared:
-        _warn_of_addresses(session, [spec for _, spec in good])
+        if not shared:
+            await _warn_of_addresses(session, gateway, [spec for _, spec in good])
 
 
 @command(app, "import-mcp")
@@ -129,16 +130,20 @@ async def import_openapi(
         _complete(specs, sku, tag)
         tools = ApplyTools(gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=True)
         await tools.run(specs, left_out=left_out)
-    if not shared:
-        _warn_of_addresses(session, specs)
+        if not shared:
+            await _warn_of_addresses(session, gateway, specs)
 
 
-def _warn_of_addresses(session: Session, specs: Sequence[tool_pb2.ToolSpec]) -> None:
+async def _warn_of_addresses(
+    session: Session, gateway: Gateway, specs: Sequence[tool_pb2.ToolSpec]
+) -> None:
     """Says now what every call would say later; once for each host."""
-    allowed = session.target.allowed_hosts
+    allowed, tenant = session.target.allowed_hosts, ""
+    if any("/" in entry for entry in allowed):
+        tenant = (await gateway.call("GET", "/v1/limits"))["tenant"]
     tools: dict[str, list[str]] = {}
     for spec in specs:
-        for host in rejected_hosts(spec, allowed):
+        for host in rejected_hosts(spec, allowed, tenant):
             tools.setdefault(host, []).append(spec.name)
     for host, names in tools.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -6,7 +6,7 @@ import pytest
 
 from corpus_documents import make_document, make_pdf
 from tool_adapters.corpus.errors import InvalidDocument
-from tool_adapters.corpus.models import MediaType, Piece
+from tool_adapters.corpus.models import CONTENT_CHARACTERS_MAX, MediaType, Piece
 from tool_adapters.corpus.passages import PASSAGE_CHARACTERS_MAX, pieces_of
 
 MARKDOWN = """# Handbook
@@ -80,6 +80,28 @@ async def test_a_document_without_paragraphs_is_still_found(
     content: str, media_type: MediaType
 ) -> None:
     assert len(await pieces_of(make_document(content, media_type))) == 1
+
+
+async def test_markdown_with_any_ends_of_lines_knows_its_characters() -> None:
+    text = "one\r\rtwo\r\n\r\n# Title\r\rthree\n"
+    first, second = await pieces_of(make_document(text, MediaType.MARKDOWN))
+    assert (first.content, second.content, second.section) == ("one\n\ntwo", "three", "Title")
+    assert text[first.start : first.end] == "one\r\rtwo"
+    assert text[second.start : second.end] == "three"
+
+
+async def test_html_that_no_standard_knows_is_read_all_the_same() -> None:
+    html = "<p>one<![CDATA[x]]><![if !IE]>two<![endif]><!--[if mso]>y<![endif]--><![]doc>three"
+    (piece,) = await pieces_of(make_document(html + "<!-- no end", MediaType.HTML))
+    assert piece.content == "onetwothree"
+
+
+@pytest.mark.parametrize("part", ["<i>x", "x<br>", "<td>x", "<a", "</", "<!-- >", "<![CDATA[ >"])
+async def test_html_is_read_once_however_deep_wide_or_broken_it_is(part: str) -> None:
+    # Read again for each part, it would take hours.
+    count = CONTENT_CHARACTERS_MAX // 20
+    pieces = await pieces_of(make_document("<p>first</p>" + part * count, MediaType.HTML))
+    assert pieces[0].content.startswith("first")
 
 
 async def test_long_paragraphs_are_cut_between_words() -> None:
