@@ -1,6 +1,9 @@
 """Whose ledger a caller may name, beyond the scope that the contract states."""
 
+from cost_ledger.errors import InvalidOperation
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
+
+EMBEDDINGS = "embeddings/"
 
 
 def tenant_named(tenant: str) -> str:
@@ -9,3 +12,10 @@ def tenant_named(tenant: str) -> str:
     if tenant and tenant != own:
         require_scope(Scope.PLATFORM_ADMIN)
     return tenant or own
+
+
+def require_of_embeddings(key: str, sku: str) -> None:
+    """Raises InvalidOperation for a cost of something else: the scope is good for vectors alone."""
+    for name, value in (("key", key), ("sku", sku)):
+        if not value.startswith(EMBEDDINGS):
+            raise InvalidOperation(f"{name} {value[:200]!r} does not begin with {EMBEDDINGS}")

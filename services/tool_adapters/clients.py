@@ -1,17 +1,22 @@
 """What the adapters ask of tool-registry."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import grpc
 
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.rpc.status import answered
-from podium_kit.wire import quantities_to_proto
+from podium_kit.wire import quantities_to_proto, usage_to_proto
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
+from tool_adapters.corpus.charging import EmbeddingCost
 from tool_adapters.models import ToolDefinition
 
 TOOLS_KEPT = 10_000
@@ -57,6 +62,29 @@ class FactsReports:
         )
         with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
             await answered(self._stub.RecordToolFacts(request))
+
+
+class LedgerCosts:
+    """What vectors of corpora cost, posted in the adapters' own name for each tenant."""
+
+    def __init__(self, signed_channel: grpc.aio.Channel) -> None:
+        self._stub = CostLedgerServiceStub(signed_channel)
+
+    async def record(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
+        """Posts each once. Raises Unavailable and its like."""
+        request = ledger_pb.RecordEmbeddingsRequest(records=map(_cost_to_proto, costs))
+        with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.EMBEDDINGS_RECORD}))):
+            await answered(self._stub.RecordEmbeddings(request))
+
+
+def _cost_to_proto(cost: EmbeddingCost) -> ledger_pb.RecordRequest:
+    assert cost.usage is not None
+    return ledger_pb.RecordRequest(
+        key=cost.key,
+        subject=hold_pb2.Subject(tool=f"corpus {cost.corpus}", user=cost.subject),
+        sku=cost.sku,
+        usage=usage_to_proto(cost.usage),
+    )
 
 
 def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:

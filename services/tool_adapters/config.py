@@ -1,9 +1,9 @@
 """Settings of the tool adapters."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from podium_kit.rpc.settings import ServerSettings, SigningKey
@@ -34,6 +34,9 @@ class Settings(ServerSettings):
 
     database_url: str = Field(description="SQLAlchemy URL of its own database")
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
+    cost_ledger_target: str = Field(
+        "", description="gRPC target of cost-ledger, which vectors of corpora are charged in"
+    )
     signing_key: SigningKey = Field(description="key that signs reports of measured behaviour")
     facts_interval_s: float = Field(5.0, gt=0, description="seconds between those reports")
     secrets_folder: Path | None = Field(None, description="folder of mounted secrets")
@@ -95,3 +98,9 @@ class Settings(ServerSettings):
     warm_sandboxes: int = Field(
         2, ge=0, description="sandboxes started ahead, so that code need not wait for one"
     )
+
+    @model_validator(mode="after")
+    def _vectors_are_charged(self) -> Self:
+        if self.embeddings is not None and not self.cost_ledger_target:
+            raise ValueError("vectors of the embedding model are charged: set cost_ledger_target")
+        return self

@@ -29,13 +29,16 @@ from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook
 from tool_adapters.calls.store_effects import PostgresEffectStore
-from tool_adapters.clients import FactsReports, RegistryTools
+from tool_adapters.clients import FactsReports, LedgerCosts, RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
+from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCosts, OwedCosts
+from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore
+from tool_adapters.corpus.store_costs import PostgresOwedCosts
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
@@ -80,6 +83,7 @@ from tool_adapters.workspaces.store import PostgresWorkspaces
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
 FORGET_INTERVAL_S = 3600.0
+COSTS_INTERVAL_S = 1.0
 # Rounds of the follower that may fail before another process takes over.
 LEASE_ROUNDS = 3
 
@@ -116,7 +120,8 @@ async def assembled(
             sessions_max=settings.mcp_sessions_max,
             idle_timeout_s=settings.mcp_idle_timeout_s,
         )
-        embeddings = await _embeddings(settings, secrets, stack)
+        owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
+        embeddings = await _embeddings(settings, secrets, owed, stack)
         corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
         authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
@@ -150,7 +155,7 @@ async def assembled(
             effects=EffectLog(effects),
             facts=FactsBook(),
         )
-        signed = await _signed_registry(settings, stack)
+        signed = await _signed_channel(settings, settings.tool_registry_target, stack)
         followed = PostgresFollowingStore(engine, server_from_row)
         follower = Follower(
             store=followed,
@@ -176,6 +181,10 @@ async def assembled(
                 "old-workspaces", partial(workspaces.forget_older_than, kept), FORGET_INTERVAL_S
             ),
         ]
+        if embeddings is not None:
+            costs = LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack))
+            send = EmbeddingCosts(owed, costs).send
+            tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(
             ToolAdapterServicer(
@@ -196,8 +205,8 @@ async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
 
 
 async def _embeddings(
-    settings: Settings, secrets: SecretStore, stack: AsyncExitStack
-) -> OpenAiEmbeddings | None:
+    settings: Settings, secrets: SecretStore, owed: OwedCosts, stack: AsyncExitStack
+) -> ChargedEmbeddings | None:
     """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
     if settings.embeddings is None:
         return None
@@ -205,7 +214,7 @@ async def _embeddings(
     api_key = await secrets.value(PLATFORM, name) if name else ""
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
-    return embeddings
+    return ChargedEmbeddings(embeddings, owed)
 
 
 async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:
@@ -214,10 +223,11 @@ async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grp
     return await stack.enter_async_context(channel)
 
 
-async def _signed_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:
-    """The registry as the adapters themselves call it."""
-    signer = settings.signing_key.signer()
-    channel = open_channel(settings.tool_registry_target, signer, tls=settings.tls)
+async def _signed_channel(
+    settings: Settings, target: str, stack: AsyncExitStack
+) -> grpc.aio.Channel:
+    """A service as the adapters themselves call it."""
+    channel = open_channel(target, settings.signing_key.signer(), tls=settings.tls)
     return await stack.enter_async_context(channel)
 
 

@@ -26,7 +26,8 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium_cli.prices.lists import read_price_list
 from podium_kit.client.errors import UserError
-from podium_kit.embeddings import EmbeddingsUnavailable, read_vectors
+from podium_kit.embeddings import EmbeddingsUnavailable
+from podium_kit.embeddings import read_embeddings as embeddings_of
 from podium_kit.metering.usage_reports import (
     anthropic_usage,
     estimated_usage,
@@ -132,6 +133,10 @@ def _embeddings(data: bytes) -> None:
     embeddings_usage(report, ("a", "b"), "")
 
 
+def _corpus_embeddings(data: bytes) -> None:
+    embeddings_of(data, ("a", "b"))
+
+
 def _pdf(data: bytes) -> None:
     # What its process writes is read as that.
     answer = json.loads(json.dumps(pdf_reader.read(data)))
@@ -194,7 +199,7 @@ TARGETS = {
     "pdf": Target(_pdf, (InvalidDocument,)),
     "markdown": Target(_document(MediaType.MARKDOWN), (InvalidArgument,)),
     "html": Target(_document(MediaType.HTML), (InvalidArgument,)),
-    "corpus_embeddings": Target(lambda data: read_vectors(data, 2), (EmbeddingsUnavailable,)),
+    "corpus_embeddings": Target(_corpus_embeddings, (EmbeddingsUnavailable,)),
     "usage": Target(_usage, ()),
     "openapi": Target(
         lambda data: read_openapi(registry_pb.ReadOpenApiRequest(document=_text(data))),

@@ -16,8 +16,13 @@ from podium_kit.rpc.identity import Scope
 SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
     "gateway": None,
     "episode-worker": (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value),
-    # Reports what it measured, and keeps tools of followed MCP servers up to date.
-    "tool-adapters": (Scope.FACTS_WRITE.value, Scope.TOOLS_FOLLOW.value),
+    # Reports what it measured and what vectors of corpora cost, and keeps tools of followed MCP
+    # servers up to date.
+    "tool-adapters": (
+        Scope.FACTS_WRITE.value,
+        Scope.TOOLS_FOLLOW.value,
+        Scope.EMBEDDINGS_RECORD.value,
+    ),
 }
 MASTER_KEYS, PAYLOAD_KEYS = "master-keys", "payload-keys"
 

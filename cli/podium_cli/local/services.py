@@ -145,6 +145,7 @@ def _registry(around: Surroundings) -> dict[str, str]:
 def _adapters(around: Surroundings) -> dict[str, str]:
     settings = _database(around, "tool_adapters") | {
         "tool_registry_target": around.target("tool_registry"),
+        "cost_ledger_target": around.target("cost_ledger"),
         "mcp_servers_folder": str(around.mcp_servers_folder),
         "master_keys_file": str(around.keys.master_keys_file),
         **_signing(around, "tool-adapters"),

@@ -27,10 +27,13 @@ class Scope(StrEnum):
     LEDGER_WRITE = "ledger:write"
     FACTS_WRITE = "facts:write"
     TOOLS_FOLLOW = "tools:follow"
+    EMBEDDINGS_RECORD = "embeddings:record"
 
 
 # Services sign these for work of their own; no key of a person carries one.
-SERVICE_SCOPES = frozenset({Scope.LEDGER_WRITE, Scope.FACTS_WRITE, Scope.TOOLS_FOLLOW})
+SERVICE_SCOPES = frozenset(
+    {Scope.LEDGER_WRITE, Scope.FACTS_WRITE, Scope.TOOLS_FOLLOW, Scope.EMBEDDINGS_RECORD}
+)
 
 
 class Role(StrEnum):

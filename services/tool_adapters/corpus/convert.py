@@ -1,6 +1,9 @@
 """podium.adapters.v1 messages about corpora, and back."""
 
 from podium.adapters.v1 import corpus_service_pb2 as pb
+from podium.common.v1 import usage_pb2
+from podium_kit.metering import Usage
+from podium_kit.wire import usage_from_proto, usage_to_proto
 from tool_adapters.corpus.errors import InvalidDocument
 from tool_adapters.corpus.models import CorpusSummary, Document, DocumentSummary, Hit, MediaType
 
@@ -50,3 +53,12 @@ def hit_to_proto(hit: Hit) -> pb.Hit:
         start=piece.start,
         end=piece.end,
     )
+
+
+def stored_usage(usage: Usage) -> bytes:
+    """As the store keeps it."""
+    return usage_to_proto(usage).SerializeToString()
+
+
+def usage_from_store(stored: bytes) -> Usage:
+    return usage_from_proto(usage_pb2.Usage.FromString(stored))

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from podium_kit.embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
+from podium_kit.embeddings import EmbeddingsUnavailable
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
 from tool_adapters.corpus.index import PassageIndex
 from tool_adapters.corpus.models import (
@@ -56,7 +57,7 @@ class CorpusStore(Protocol):
 class Corpora:
     """The corpora of the caller's tenant and of the platform."""
 
-    def __init__(self, store: CorpusStore, embeddings: OpenAiEmbeddings | None = None) -> None:
+    def __init__(self, store: CorpusStore, embeddings: ChargedEmbeddings | None = None) -> None:
         self._store = store
         self._embeddings = embeddings
         self._indexes: OrderedDict[CorpusKey, tuple[int, PassageIndex]] = OrderedDict()
@@ -73,7 +74,8 @@ class Corpora:
         model = self._embeddings.model if self._embeddings else ""
         changed = await self._store.changed(key, documents, model)
         # Read and embedded before anything is stored: all of the request, or nothing.
-        cut = await self._with_vectors({each: await _cut(each) for each in changed})
+        pieces = {each: await _cut(each) for each in changed}
+        cut = await self._with_vectors(identity.tenant, name, pieces)
         return len(changed), await self._store.put(key, cut, model)
 
     async def delete(self, name: str, ids: Sequence[str]) -> int:
@@ -100,16 +102,18 @@ class Corpora:
         if not 0 <= top_k <= TOP_K_MAX:
             raise InvalidSearch(f"top_k is {top_k}; give 0 (for {TOP_K_DEFAULT}) to {TOP_K_MAX}")
         index = await self._index(await self._find(tenant, name))
-        vector = await self._query_vector(query, index)
+        vector = await self._query_vector(tenant, name, query, index)
         return await asyncio.to_thread(index.search, query, top_k or TOP_K_DEFAULT, vector)
 
-    async def _query_vector(self, query: str, index: PassageIndex) -> bytes:
+    async def _query_vector(
+        self, tenant: str, corpus: str, query: str, index: PassageIndex
+    ) -> bytes:
         """Empty where the corpus has to be searched by words alone."""
         if not self._embeddings or not index.dimensions:
             return b""
         try:
             async with asyncio.timeout(QUERY_VECTOR_TIMEOUT_S):
-                (vector,) = await self._embeddings.of([query])
+                (vector,) = await self._embeddings.of([query], tenant, corpus)
         except (EmbeddingsUnavailable, TimeoutError) as error:
             log.warning("searching by words alone: %s", str(error) or "no vector in time")
             return b""
@@ -117,12 +121,12 @@ class Corpora:
         return vector.tobytes() if len(vector) == index.dimensions else b""
 
     async def _with_vectors(
-        self, cut: dict[Document, list[Passage]]
+        self, tenant: str, corpus: str, cut: dict[Document, list[Passage]]
     ) -> dict[Document, list[Passage]]:
         if not self._embeddings:
             return cut
         texts = [passage.searched for passages in cut.values() for passage in passages]
-        vectors = iter(await self._embeddings.of(texts))
+        vectors = iter(await self._embeddings.of(texts, tenant, corpus))
         return {
             document: [replace(passage, vector=next(vectors).tobytes()) for passage in passages]
             for document, passages in cut.items()

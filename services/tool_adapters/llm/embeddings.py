@@ -84,6 +84,8 @@ def _packed(vector: object) -> str:
             raw = base64.b64decode(vector, validate=True)
         except binascii.Error as error:
             raise ValueError("no base64") from error
+        if len(raw) % FLOAT_BYTES:
+            raise ValueError("a float is cut off")
         numbers = struct.unpack(f"<{len(raw) // FLOAT_BYTES}f", raw)
     else:
         numbers = tuple(map(float, vector if isinstance(vector, list) else ()))

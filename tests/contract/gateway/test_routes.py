@@ -23,6 +23,7 @@ INTERNAL = {
     "Invoke",
     "MarkDispatched",
     "Record",
+    "RecordEmbeddings",
     "RecordToolFacts",
     "Release",
     "ReleaseEpisode",

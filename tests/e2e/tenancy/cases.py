@@ -224,6 +224,19 @@ RPCS: dict[str, Case] = {
         OWN,
         {"key": "$unknown/record", "subject": SUBJECT, "sku": "$sku", "usage": USAGE},
     ),
+    "CostLedgerService/RecordEmbeddings": (
+        OWN,
+        {
+            "records": [
+                {
+                    "key": "embeddings/$unknown",
+                    "subject": SUBJECT,
+                    "sku": "embeddings/$sku",
+                    "usage": USAGE,
+                }
+            ]
+        },
+    ),
     "CostLedgerService/Apply": (OWN, {"operations": [{"release": {"key": "$hold"}}]}),
     "CostLedgerService/ClosePeriod": (
         OWN,

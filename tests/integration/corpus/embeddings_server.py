@@ -21,16 +21,21 @@ class EmbeddingsServer:
     base_url: str = ""
     status: int = 200
     reply: object = None
+    usage: object = None
+    breaks_off: bool = False
     requests: list[tuple[str, int]] = field(default_factory=list)
 
     async def embeddings(self, request: web.Request) -> web.Response:
         body = await request.json()
         self.requests.append((request.headers.get("authorization", ""), len(body["input"])))
+        if self.breaks_off:
+            assert request.transport is not None
+            request.transport.close()
         if self.status != 200 or self.reply is not None:
             return web.json_response(self.reply or {}, status=self.status)
         items = [{"index": n, "embedding": _vector(text)} for n, text in enumerate(body["input"])]
         # In any order: the index says which is which.
-        return web.json_response({"model": body["model"], "data": items[::-1]})
+        return web.json_response({"model": body["model"], "data": items[::-1], "usage": self.usage})
 
 
 def _vector(text: str) -> list[float]:

@@ -11,9 +11,12 @@ from corpus_documents import make_document
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
 from podium_kit.embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
 from podium_kit.rpc.identity import acting_as
+from tool_adapters.corpus.charging import ChargedEmbeddings
+from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
+from tool_adapters.corpus.store_costs import PostgresOwedCosts
 
 DOCUMENTS = [
     make_document("Everyone has 27 days of holiday.", id="leave"),
@@ -31,7 +34,8 @@ async def server() -> AsyncIterator[EmbeddingsServer]:
 @pytest_asyncio.fixture
 async def corpora(engine: AsyncEngine, server: EmbeddingsServer) -> AsyncIterator[Corpora]:
     embeddings = OpenAiEmbeddings(server.base_url, "tiny", "key-1")
-    yield Corpora(PostgresCorpusStore(engine), embeddings)
+    owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
+    yield Corpora(PostgresCorpusStore(engine), ChargedEmbeddings(embeddings, owed))
     await embeddings.close()
 
 
@@ -41,7 +45,9 @@ async def put(corpora: Corpora, documents: list[Document]) -> tuple[int, int]:
 
 
 async def found(corpora: Corpora, query: str) -> list[str]:
-    return [hit.passage.document_id for hit in await corpora.search("acme", "handbook", query, 3)]
+    with acting_as(make_identity("acme")):
+        hits = await corpora.search("acme", "handbook", query, 3)
+    return [hit.passage.document_id for hit in hits]
 
 
 async def test_a_passage_without_a_word_of_the_query_is_found_by_its_meaning(

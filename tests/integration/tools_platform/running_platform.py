@@ -141,6 +141,7 @@ async def running_platform(
         adapters = AdaptersSettings(
             **{"database_url": await database("tool_adapters")} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",
+            cost_ledger_target=f"127.0.0.1:{ledger_port}",
             signing_key=SigningKey(key_id=adapters_key.key_id, private_key_file=signing),
             mcp_servers_folder=folder / "mcp-servers",
             mcp_follow_interval_s=0.2,

@@ -789,6 +789,54 @@ class ReverseResponse(_message.Message):
 Global___ReverseResponse: _TypeAlias = ReverseResponse  # noqa: Y015
 
 @_typing.final
+class RecordEmbeddingsRequest(_message.Message):
+    """Posts costs of vectors."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordRequest]:
+        """At most 1000. Keys and SKUs begin with "embeddings/"."""
+
+    def __init__(
+        self,
+        *,
+        records: _abc.Iterable[Global___RecordRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordEmbeddingsRequest: _TypeAlias = RecordEmbeddingsRequest  # noqa: Y015
+
+@_typing.final
+class RecordEmbeddingsResponse(_message.Message):
+    """The posted costs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_hold_pb2.Entry]:
+        """In the order of the request."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_hold_pb2.Entry] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordEmbeddingsResponse: _TypeAlias = RecordEmbeddingsResponse  # noqa: Y015
+
+@_typing.final
 class Operation(_message.Message):
     """One operation of a batch."""
 

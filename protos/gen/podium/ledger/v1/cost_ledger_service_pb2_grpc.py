@@ -58,6 +58,11 @@ class CostLedgerServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.FromString,
                 _registered_method=True)
+        self.RecordEmbeddings = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/RecordEmbeddings',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsResponse.FromString,
+                _registered_method=True)
         self.Extend = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/Extend',
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.SerializeToString,
@@ -140,6 +145,14 @@ class CostLedgerServiceServicer(object):
 
     def Record(self, request, context):
         """Posts a cost that had no hold.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordEmbeddings(self, request, context):
+        """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
+        all that their key permits in the ledger.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,6 +251,11 @@ def add_CostLedgerServiceServicer_to_server(servicer, server):
                     servicer.Record,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.SerializeToString,
+            ),
+            'RecordEmbeddings': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordEmbeddings,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsResponse.SerializeToString,
             ),
             'Extend': grpc.unary_unary_rpc_method_handler(
                     servicer.Extend,
@@ -402,6 +420,33 @@ class CostLedgerService(object):
             '/podium.ledger.v1.CostLedgerService/Record',
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordEmbeddings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/RecordEmbeddings',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,10 @@ class CostLedgerServiceStub:
     """Gives a hold back: the call was not made."""
     Record: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]
     """Posts a cost that had no hold."""
+    RecordEmbeddings: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordEmbeddingsRequest, _cost_ledger_service_pb2.RecordEmbeddingsResponse]
+    """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
+    all that their key permits in the ledger.
+    """
     Extend: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]
     """Holds more for a call, or less, or longer, or says what would fit."""
     MarkDispatched: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.MarkDispatchedRequest, _cost_ledger_service_pb2.MarkDispatchedResponse]
@@ -85,6 +89,10 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     """Gives a hold back: the call was not made."""
     Record: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]  # type: ignore[assignment]
     """Posts a cost that had no hold."""
+    RecordEmbeddings: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordEmbeddingsRequest, _cost_ledger_service_pb2.RecordEmbeddingsResponse]  # type: ignore[assignment]
+    """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
+    all that their key permits in the ledger.
+    """
     Extend: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]  # type: ignore[assignment]
     """Holds more for a call, or less, or longer, or says what would fit."""
     MarkDispatched: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.MarkDispatchedRequest, _cost_ledger_service_pb2.MarkDispatchedResponse]  # type: ignore[assignment]
@@ -146,6 +154,16 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cost_ledger_service_pb2.RecordResponse, _abc.Awaitable[_cost_ledger_service_pb2.RecordResponse]]:
         """Posts a cost that had no hold."""
+
+    @_abc_1.abstractmethod
+    def RecordEmbeddings(
+        self,
+        request: _cost_ledger_service_pb2.RecordEmbeddingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.RecordEmbeddingsResponse, _abc.Awaitable[_cost_ledger_service_pb2.RecordEmbeddingsResponse]]:
+        """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
+        all that their key permits in the ledger.
+        """
 
     @_abc_1.abstractmethod
     def Extend(

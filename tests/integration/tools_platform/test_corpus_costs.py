@@ -1,0 +1,141 @@
+"""Vectors of corpora are charged to the tenant that indexes or searches, once, at known prices."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from pathlib import Path
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from callers import client_channel, make_identity
+from embedded_servers import Database
+from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
+from integration.tools_platform.running_platform import ToolsPlatform, running_platform
+from podium.adapters.v1 import corpus_service_pb2 as corpus_pb
+from podium.adapters.v1.corpus_service_pb2_grpc import CorpusServiceStub
+from podium.common.v1 import usage_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium_kit.rpc.identity import Scope
+from tool_adapters.config import EmbeddingsSettings
+
+SKU = "embeddings/tiny"
+USED = {"prompt_tokens": 9, "total_tokens": 9}
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[EmbeddingsServer]:
+    async with running_embeddings() as server:
+        server.usage = USED
+        yield server
+
+
+@pytest_asyncio.fixture
+async def platform(
+    database: Database, tmp_path: Path, server: EmbeddingsServer
+) -> AsyncIterator[ToolsPlatform]:
+    embeddings = EmbeddingsSettings(base_url=server.base_url, model="tiny")
+    async with running_platform(database, tmp_path, embeddings=embeddings) as running:
+        yield running
+
+
+async def test_indexing_and_searching_are_charged_at_the_list_price(
+    platform: ToolsPlatform,
+) -> None:
+    await _set_price(platform)
+    await _put(platform)
+    await _search(platform)
+    indexing, searching = await _entries(platform, 2)
+    for entry in (indexing, searching):
+        assert (entry.sku, Decimal(entry.amount.amount)) == (SKU, Decimal("0.009"))
+        assert (entry.subject.tool, entry.subject.user) == ("corpus handbook", "ada")
+    # What is indexed already is not embedded, nor charged, again.
+    await _put(platform)
+    await _search(platform)
+    assert len(await _entries(platform, 3)) == 3
+
+
+async def test_an_unknown_price_is_unknown_and_not_nothing(platform: ToolsPlatform) -> None:
+    await _put(platform)
+    [entry] = await _entries(platform, 1)
+    assert entry.sku == SKU and not entry.HasField("amount")
+    assert [quantity.amount for quantity in entry.usage.quantities] == ["9"]
+
+
+async def test_what_an_endpoint_that_breaks_off_used_is_unknown(
+    platform: ToolsPlatform, server: EmbeddingsServer
+) -> None:
+    await _set_price(platform)
+    server.breaks_off = True
+    with pytest.raises(grpc.aio.AioRpcError):
+        await _put(platform)
+    # The channel tries again by itself, and so the endpoint is asked again.
+    for entry in await _entries(platform, 1):
+        assert not entry.HasField("amount") and not entry.usage.quantities
+
+
+async def test_an_endpoint_that_rejects_costs_nothing(
+    platform: ToolsPlatform, server: EmbeddingsServer
+) -> None:
+    await _set_price(platform)
+    server.status = 401
+    with pytest.raises(grpc.aio.AioRpcError):
+        await _put(platform)
+    server.status = 200
+    await _put(platform)
+    assert len(await _entries(platform, 1)) == 1
+
+
+async def test_the_adapters_key_records_costs_of_vectors_and_of_nothing_else(
+    platform: ToolsPlatform,
+) -> None:
+    thief = await platform.as_adapters("acme", *Scope)
+    usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_MEASURED)
+    subject = hold_pb2.Subject(tool="x")
+    for key, sku in (("k", SKU), ("embeddings/k", "gpt"), ("", "")):
+        record = ledger_pb.RecordRequest(key=key, sku=sku, usage=usage, subject=subject)
+        request = ledger_pb.RecordEmbeddingsRequest(records=[record])
+        with pytest.raises(grpc.aio.AioRpcError, match="does not begin with embeddings/"):
+            await thief.ledger.RecordEmbeddings(request)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await thief.ledger.Record(record)
+    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def _set_price(platform: ToolsPlatform) -> None:
+    admin = await platform.admin()
+    component = prices_pb.PriceComponent(
+        dimension=usage_pb2.USAGE_DIMENSION_INPUT_FRESH, unit_price="1", per="1000"
+    )
+    price = prices_pb.PriceSpec(sku=SKU, currency_code="USD", components=[component])
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
+
+
+async def _put(platform: ToolsPlatform) -> None:
+    document = corpus_pb.Document(id="leave", content="Everyone has 27 days of holiday.")
+    identity = make_identity("acme", scopes=[Scope.TOOLS_WRITE])
+    async with client_channel(platform.ports.adapters, identity, platform.keys) as channel:
+        request = corpus_pb.PutDocumentsRequest(corpus="handbook", documents=[document])
+        await CorpusServiceStub(channel).PutDocuments(request)
+
+
+async def _search(platform: ToolsPlatform) -> None:
+    identity = make_identity("acme", scopes=[Scope.EPISODES_RUN])
+    async with client_channel(platform.ports.adapters, identity, platform.keys) as channel:
+        request = corpus_pb.SearchRequest(corpus="handbook", query="vacation")
+        [hit] = (await CorpusServiceStub(channel).Search(request)).hits
+    assert hit.document_id == "leave"
+
+
+async def _entries(platform: ToolsPlatform, count: int) -> list[hold_pb2.Entry]:
+    """The tenant's journal, once it has so many entries."""
+    tenant = await platform.as_("acme", Scope.SPEND_READ)
+    async with asyncio.timeout(60):
+        while True:
+            reply = await tenant.ledger.ListEntries(ledger_pb.ListEntriesRequest())
+            if len(reply.entries) >= count:
+                return list(reply.entries)
+            await asyncio.sleep(0.05)
