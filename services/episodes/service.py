@@ -10,6 +10,7 @@ from episodes.admission import admit, check_request, check_spec
 from episodes.approvals.models import Place, WaitingCall
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.checks import checked_attachments, checked_contents
+from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.checks import tools_of_check
@@ -74,6 +75,8 @@ class Episodes:
         running_limit: int,
         time_left_s: float | None,
         attachment_data: Sequence[bytes] = (),
+        *,
+        own_quota: OwnQuota = AS_ALL_OTHERS,
     ) -> StoredEpisode:
         """Starts an episode, or returns the one the same request started before.
 
@@ -87,7 +90,8 @@ class Episodes:
         answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
         check_request(episode_id, spec)
         attachments = checked_attachments(spec.attachments)
-        files = Files(tuple(attachments), checked_contents(attachments, attachment_data))
+        contents = checked_contents(attachments, attachment_data)
+        files = Files(tuple(attachments), contents, own_quota)
         with telemetry.episode_context(episode_id):
             stored = await self._started_before(episode_id, spec)
             if stored is None:

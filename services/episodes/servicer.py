@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 
 from episodes.approvals.convert import place_from_token, token_of, waiting_to_proto
+from episodes.attachments.convert import own_quota_from_proto
 from episodes.convert import episode_to_proto, event_to_proto, filter_from_proto
 from episodes.feedback.convert import feedback_from_proto, feedback_to_proto
 from episodes.feedback.service import FeedbackGiving
@@ -35,6 +36,7 @@ class EpisodesServicer(EpisodeServiceServicer):
             request.running_limit,
             context.time_remaining(),
             request.attachment_data,
+            own_quota=own_quota_from_proto(request.file_quota),
         )
         return pb.StartEpisodeResponse(episode=episode_to_proto(stored))
 

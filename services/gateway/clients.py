@@ -17,6 +17,7 @@ from gateway.convert import (
     attachment_data,
     client_calls_from_proto,
     event_from_proto,
+    file_quota,
     made_call_from_proto,
     model_from_proto,
     order_to_proto,
@@ -209,6 +210,7 @@ class EpisodesClient:
             episode_id=episode_id,
             spec=order_to_proto(order),
             running_limit=current_limits().running_episodes,
+            file_quota=file_quota(current_limits()),
             attachment_data=attachment_data(order),
         )
         with file_named(order):

@@ -9,8 +9,10 @@ from gateway.convert import (
     direct_order_to_proto,
     direct_outcome_from_proto,
     embedding_order_to_proto,
+    file_quota,
     vectors_from_proto,
 )
+from gateway.limits.service import current_limits
 from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Vectors
 from podium.episodes.v1 import direct_call_service_pb2, direct_call_service_pb2_grpc
 
@@ -27,7 +29,10 @@ class DirectCallsClient:
         """Starts it, or finds it started: the id makes a retry safe."""
         spec = direct_order_to_proto(order, tool, alias)
         request = direct_call_service_pb2.StartDirectCallRequest(
-            call_id=call_id, spec=spec, attachment_data=attachment_data(order)
+            call_id=call_id,
+            spec=spec,
+            attachment_data=attachment_data(order),
+            file_quota=file_quota(current_limits()),
         )
         with file_named(order):
             await answer(self._stub.StartDirectCall(request))

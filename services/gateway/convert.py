@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 
+from gateway.limits.models import TenantLimits
 from gateway.models import (
     ClientCall,
     EmbeddingOrder,
@@ -114,6 +115,11 @@ def _attachments(order: EpisodeOrder) -> list[attachment_pb2.Attachment]:
 def attachment_data(order: EpisodeOrder) -> list[bytes]:
     """The bytes that came with the request."""
     return [each.file.data for each in order.files if each.file.data]
+
+
+def file_quota(limits: TenantLimits) -> attachment_pb2.FileQuota:
+    """What the tenant may keep of its own; empty where it has no such limit."""
+    return attachment_pb2.FileQuota(files=limits.files, size_bytes=limits.file_bytes)
 
 
 def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.DirectCallSpec:

@@ -135,12 +135,12 @@ class IdentityProviderUnavailable(Unavailable):
 
 
 class InvalidLimits(InvalidArgument):
-    """A limit is zero or negative."""
+    """A limit is negative, or zero where that would allow nothing."""
 
     def __init__(self) -> None:
         super().__init__(
             "limits must be positive: requests_per_s above 0, burst, concurrency and "
-            "running_episodes at least 1"
+            "running_episodes at least 1, files and file_bytes at least 0"
         )
 
 

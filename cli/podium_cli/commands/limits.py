@@ -8,7 +8,15 @@ from podium_cli.command import Session, command
 from podium_cli.listing import listing
 from podium_kit.client.gateway import segment
 
-COLUMNS = ("tenant", "requests per second", "burst", "open requests", "running episodes")
+COLUMNS = (
+    "tenant",
+    "requests per second",
+    "burst",
+    "open requests",
+    "running episodes",
+    "files",
+    "file bytes",
+)
 
 app = typer.Typer(
     name="limits",
@@ -37,6 +45,8 @@ async def change(
     burst: Annotated[int | None, typer.Option(help="Requests that may come at once.")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Open requests.")] = None,
     running_episodes: Annotated[int | None, typer.Option(help="Episodes at once.")] = None,
+    files: Annotated[int | None, typer.Option(help="Files of requests that are kept.")] = None,
+    file_bytes: Annotated[int | None, typer.Option(help="Bytes of those files.")] = None,
 ) -> None:
     """Change a tenant's limits; what is left out stays. Platform admins only."""
     given = {
@@ -44,6 +54,8 @@ async def change(
         "burst": burst,
         "concurrency": concurrency,
         "running_episodes": running_episodes,
+        "files": files,
+        "file_bytes": file_bytes,
     }
     body = {name: value for name, value in given.items() if value is not None}
     async with session.gateway(admin=True) as gateway:
@@ -64,5 +76,6 @@ def _path(tenant: str) -> str:
 def _print(session: Session, limits: dict[str, Any]) -> None:
     rate = f"{limits['requests_per_s']:g}"
     counts = (limits[name] for name in ("burst", "concurrency", "running_episodes"))
-    row = (limits["tenant"], rate, *counts)
+    kept = ("default" if limits[name] is None else limits[name] for name in ("files", "file_bytes"))
+    row = (limits["tenant"], rate, *counts, *kept)
     session.output.result(limits, listing(COLUMNS, [row]))

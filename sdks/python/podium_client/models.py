@@ -73,6 +73,14 @@ class RunningEpisodes(RootModel[int]):
     root: Annotated[int, Field(ge=1, le=1000000, title="Running Episodes")]
 
 
+class Files(RootModel[int]):
+    root: Annotated[int, Field(ge=0, le=1000000000, title="Files")]
+
+
+class FileBytes(RootModel[int]):
+    root: Annotated[int, Field(ge=0, le=1000000000000000, title="File Bytes")]
+
+
 class ChangeLimitsRequest(Model):
     """
     New limits; what is left out stays as it is.
@@ -87,6 +95,8 @@ class ChangeLimitsRequest(Model):
     running_episodes: Annotated[
         RunningEpisodes | None, Field(title="Running Episodes")
     ] = None
+    files: Annotated[Files | None, Field(title="Files")] = None
+    file_bytes: Annotated[FileBytes | None, Field(title="File Bytes")] = None
 
 
 class Error1(Model):
@@ -134,6 +144,14 @@ class Limits(Model):
     running_episodes: Annotated[int, Field(title="Running Episodes")]
     """
     episodes that may run at once
+    """
+    files: Annotated[int | None, Field(title="Files")]
+    """
+    images and PDF files of requests that are kept; null: the platform's default
+    """
+    file_bytes: Annotated[int | None, Field(title="File Bytes")]
+    """
+    bytes of those files; null: the platform's default
     """
 
 
@@ -561,6 +579,21 @@ class Failure(Model):
     retry_after: Duration | None = None
     """
     How long to wait before a retry; unset when the provider did not say.
+    """
+
+
+class FileQuota(Model):
+    """
+    How many files of requests a tenant may keep, in place of the service's own quota.
+    """
+
+    files: int | None = None
+    """
+    Files at most; unset leaves the service's own.
+    """
+    size_bytes: int | None = None
+    """
+    Bytes of them at most; unset leaves the service's own.
     """
 
 
@@ -3417,6 +3450,10 @@ class StartDirectCallRequest(Model):
     """
     As in StartEpisodeRequest.
     """
+    file_quota: FileQuota | None = None
+    """
+    As in StartEpisodeRequest.
+    """
 
 
 class StartEpisodeRequest(Model):
@@ -3442,6 +3479,10 @@ class StartEpisodeRequest(Model):
     attachment_data: list[Base64Bytes] = []
     """
     The bytes of the spec's attachments, in any order. Those that the tenant sent with another episode or direct call, which is still kept, may be left out.
+    """
+    file_quota: FileQuota | None = None
+    """
+    The tenant's own quota of files. The gateway sets it from the tenant's limits and ignores its own caller's value; unset means the service's own.
     """
 
 

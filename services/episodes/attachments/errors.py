@@ -30,8 +30,8 @@ class FilesFull(ResourceExhausted):
             f"with these attachments your tenant would keep {files:,} files of at most"
             f" {files_max:,}, and {size_bytes:,} bytes of at most {size_bytes_max:,}; send fewer or"
             " smaller ones, or ask the platform's admin to forget old episodes"
-            " (EPISODES_WORKER_KEEP_EPISODES_DAYS) or to allow more (EPISODES_FILES_PER_TENANT,"
-            " EPISODES_FILE_BYTES_PER_TENANT)",
+            " (EPISODES_WORKER_KEEP_EPISODES_DAYS) or to allow more (`podium limits set`,"
+            " or for all tenants EPISODES_FILES_PER_TENANT and EPISODES_FILE_BYTES_PER_TENANT)",
             files=files,
             files_max=files_max,
             size_bytes=size_bytes,

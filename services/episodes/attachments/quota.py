@@ -13,11 +13,27 @@ class FileQuota:
     files: int
     size_bytes: int
 
+    def of_tenant(self, own: "OwnQuota") -> "FileQuota":
+        """The quota of a tenant that has one of its own, or a part of it."""
+        return FileQuota(
+            self.files if own.files is None else own.files,
+            self.size_bytes if own.size_bytes is None else own.size_bytes,
+        )
+
     def require_room(self, files: int, size_bytes: int) -> None:
         """Raises FilesFull when a tenant would keep so many."""
         if files > self.files or size_bytes > self.size_bytes:
             raise FilesFull(files, self.files, size_bytes, self.size_bytes)
 
 
+@dataclass(frozen=True)
+class OwnQuota:
+    """What a platform admin allowed one tenant; None: what all others may."""
+
+    files: int | None = None
+    size_bytes: int | None = None
+
+
+AS_ALL_OTHERS = OwnQuota()
 # The worker's: what it starts itself brings no files.
 UNLIMITED = FileQuota(sys.maxsize, sys.maxsize)

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.attachments.errors import InvalidAttachments
-from episodes.attachments.quota import FileQuota
+from episodes.attachments.quota import AS_ALL_OTHERS, FileQuota, OwnQuota
 from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.postgres.engine import autocommit
 
@@ -38,10 +38,12 @@ FIND = text(
 
 @dataclass(frozen=True)
 class Files:
-    """Of a new episode or call: what they are, and the bytes that came, by digest."""
+    """Of a new episode or call: what they are, the bytes that came, by digest, and how much the
+    tenant may keep."""
 
     attachments: tuple[Attachment, ...] = ()
     contents: Mapping[str, bytes] = field(default_factory=dict)
+    own_quota: OwnQuota = AS_ALL_OTHERS
 
     @property
     def distinct(self) -> list[Attachment]:
@@ -58,6 +60,7 @@ async def require_room(
     """Before anything is made for them. Raises FilesFull; only `keep` is exact about several
     requests at the same time."""
     if new := files.distinct:
+        quota = quota.of_tenant(files.own_quota)
         kept = (await connection.execute(USE, {"tenant": tenant})).one_or_none() or (0, 0)
         quota.require_room(kept[0] + len(new), kept[1] + sum(one.size_bytes for one in new))
 
@@ -78,6 +81,7 @@ async def keep(
             )
     if files.attachments:
         # The row is ours until the end of the transaction.
+        quota = quota.of_tenant(files.own_quota)
         quota.require_room(*(await connection.execute(USE, {"tenant": tenant})).one())
 
 

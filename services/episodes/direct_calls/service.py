@@ -15,6 +15,7 @@ from episodes.attachments.checks import (
     checked_contents,
     require_read_by,
 )
+from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, Registry
 from episodes.direct_calls.call import DirectCall
@@ -57,12 +58,18 @@ class DirectCalls:
     ledger: Ledger
 
     async def start(
-        self, call_id: str, spec: pb.DirectCallSpec, attachment_data: Sequence[bytes] = ()
+        self,
+        call_id: str,
+        spec: pb.DirectCallSpec,
+        attachment_data: Sequence[bytes] = (),
+        *,
+        own_quota: OwnQuota = AS_ALL_OTHERS,
     ) -> StoredCall:
         """Starts a call, or returns the one that the same request started before."""
         _check(spec)
         attachments = checked_attachments(spec.attachments)
-        files = Files(tuple(attachments), checked_contents(attachments, attachment_data))
+        contents = checked_contents(attachments, attachment_data)
+        files = Files(tuple(attachments), contents, own_quota)
         with telemetry.episode_context(call_id):
             try:
                 stored = await self.get(call_id)

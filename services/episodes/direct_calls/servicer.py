@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 
+from episodes.attachments.convert import own_quota_from_proto
 from episodes.direct_calls.convert import call_to_proto
 from episodes.direct_calls.service import DirectCalls
 from podium.episodes.v1 import direct_call_service_pb2 as pb
@@ -21,7 +22,12 @@ class DirectCallsServicer(DirectCallServiceServicer):
     async def StartDirectCall(
         self, request: pb.StartDirectCallRequest, context: Context
     ) -> pb.StartDirectCallResponse:
-        stored = await self._calls.start(request.call_id, request.spec, request.attachment_data)
+        stored = await self._calls.start(
+            request.call_id,
+            request.spec,
+            request.attachment_data,
+            own_quota=own_quota_from_proto(request.file_quota),
+        )
         return pb.StartDirectCallResponse(call=call_to_proto(stored))
 
     async def GetDirectCall(

@@ -25,6 +25,8 @@ class ChangeLimitsRequest(BaseModel):
     burst: int | None = Field(None, ge=1, le=1_000_000)
     concurrency: int | None = Field(None, ge=1, le=1_000_000)
     running_episodes: int | None = Field(None, ge=1, le=1_000_000)
+    files: int | None = Field(None, ge=0, le=10**9)
+    file_bytes: int | None = Field(None, ge=0, le=10**15)
 
     def applied(self, limits: TenantLimits) -> TenantLimits:
         """The limits with the changes."""
@@ -39,6 +41,10 @@ class LimitsResource(BaseModel):
     burst: int = Field(description="requests that may come at once")
     concurrency: int = Field(description="open requests, streams included")
     running_episodes: int = Field(description="episodes that may run at once")
+    files: int | None = Field(
+        description="images and PDF files of requests that are kept; null: the platform's default"
+    )
+    file_bytes: int | None = Field(description="bytes of those files; null: the platform's default")
 
     @classmethod
     def of(cls, tenant: str, limits: TenantLimits) -> "LimitsResource":

@@ -14,15 +14,20 @@ from gateway.limits.rate_limiter import Grant
 from podium_kit.postgres.engine import autocommit
 
 GET = """
-    SELECT requests_per_s, burst, concurrency, running_episodes
+    SELECT requests_per_s, burst, concurrency, running_episodes, files, file_bytes
     FROM tenant_limits WHERE tenant = :tenant
 """
 PUT = """
-    INSERT INTO tenant_limits (tenant, requests_per_s, burst, concurrency, running_episodes)
-    VALUES (:tenant, :requests_per_s, :burst, :concurrency, :running_episodes)
+    INSERT INTO tenant_limits (
+        tenant, requests_per_s, burst, concurrency, running_episodes, files, file_bytes
+    )
+    VALUES (
+        :tenant, :requests_per_s, :burst, :concurrency, :running_episodes, :files, :file_bytes
+    )
     ON CONFLICT (tenant) DO UPDATE SET requests_per_s = excluded.requests_per_s,
         burst = excluded.burst, concurrency = excluded.concurrency,
-        running_episodes = excluded.running_episodes
+        running_episodes = excluded.running_episodes,
+        files = excluded.files, file_bytes = excluded.file_bytes
 """
 DELETE = "DELETE FROM tenant_limits WHERE tenant = :tenant"
 # The database's clock is one for all replicas.

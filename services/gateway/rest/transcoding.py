@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
 from gateway.clients import EpisodesClient, UnaryCall
-from gateway.convert import event_json, event_kind
+from gateway.convert import event_json, event_kind, file_quota
 from gateway.episode_ids import EpisodeIds
 from gateway.error_responses import error_body
 from gateway.errors import MalformedRequest
@@ -60,9 +60,14 @@ class Transcoder:
     def _unary(self, route: Route) -> Endpoint:
         method = method_of(route)
         call = self.calls.of(route)
+        brings_files = "file_quota" in method.input_type.fields_by_name
 
         async def endpoint(request: Request) -> Response:
             message = await _read(request, new_request(method), route)
+            if brings_files:
+                # The tenant's limit, and never what a body says.
+                quota = file_quota(current_limits())
+                message.file_quota.CopyFrom(quota)  # type: ignore[attr-defined]
             if route.new_episode_id:
                 return await self._start(route.new_episode_id, call, message, request)
             return _json(to_json(await call(message)))

@@ -136,6 +136,23 @@ async def test_a_rejection_names_quota_use_and_fix_before_anything_is_made(
     assert await use(limited.database_url, "acme") == (2, 6_100)
 
 
+async def test_a_tenants_own_quota_stands_in_place_of_the_one_for_all(
+    limited: EpisodesPlatform,
+) -> None:
+    async with limited.client() as client:
+        request = starting(pdf(1))
+        request.file_quota.files = 0
+        error = await rejection(client.StartEpisode(request))
+        request.file_quota.files = 1
+        assert await rejection(client.StartEpisode(request)) is None
+        # More than others may, too; what is left out is as for all.
+        larger = starting(pdf(2, BYTES_MAX))
+        larger.file_quota.size_bytes = 2 * BYTES_MAX
+        assert await rejection(client.StartEpisode(larger)) is None
+        assert await rejection(client.StartEpisode(starting(pdf(3)))) is not None
+    assert error and "1 files of at most 0" in error.message and "podium limits" in error.message
+
+
 async def test_a_direct_call_is_no_way_around(limited: EpisodesPlatform) -> None:
     def asking(file: attachment_pb2.AttachedFile) -> direct_pb.StartDirectCallRequest:
         spec = direct_pb.DirectCallSpec(

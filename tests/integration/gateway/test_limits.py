@@ -17,6 +17,7 @@ from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
 from gateway.limits.store import PostgresBucketStore, PostgresSlotStore
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
+from podium.common.v1 import attachment_pb2
 from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Scope
 
@@ -177,3 +178,24 @@ async def test_every_start_carries_the_tenants_limit_and_never_the_callers(
         assert (await tenant.post("/v1/episodes", json=body)).is_success
         assert (await tenant.post("/v1/chat/completions", json=chat)).is_success
     assert [one.request.running_limit for one in gateway.episodes.episodes.values()] == [3, 3]
+
+
+async def test_every_start_carries_the_tenants_file_quota_and_never_the_callers(
+    gateway: GatewayUnderTest,
+) -> None:
+    platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
+    gateway.episodes.script = lambda request: [make_finish(answer="42")]
+    chat = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
+    body = {"spec": {"task": "mine"}, "file_quota": {"files": "9", "size_bytes": "9"}}
+    async with gateway.http() as tenant, gateway.http(platform) as admin:
+        assert (await tenant.post("/v1/episodes", json=body)).is_success
+        changed = await admin.put("/v1/tenants/acme/limits", json={"files": 0, "file_bytes": 7})
+        assert (await tenant.post("/v1/episodes", json=body)).is_success
+        assert (await tenant.post("/v1/chat/completions", json=chat)).is_success
+        shown = (await tenant.get("/v1/limits")).json()
+        reset = (await admin.delete("/v1/tenants/acme/limits")).json()
+    quotas = [one.request.file_quota for one in gateway.episodes.episodes.values()]
+    own = attachment_pb2.FileQuota(files=0, size_bytes=7)
+    assert quotas == [attachment_pb2.FileQuota(), own, own]
+    assert (changed.json(), shown["files"], shown["file_bytes"]) == (shown, 0, 7)
+    assert reset["files"] is None is reset["file_bytes"]

@@ -108,3 +108,36 @@ class AttachedFile(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AttachedFile: _TypeAlias = AttachedFile  # noqa: Y015
+
+@_typing.final
+class FileQuota(_message.Message):
+    """How many files of requests a tenant may keep, in place of the service's own quota."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    files: _builtins.int
+    """Files at most; unset leaves the service's own."""
+    size_bytes: _builtins.int
+    """Bytes of them at most; unset leaves the service's own."""
+    def __init__(
+        self,
+        *,
+        files: _builtins.int | None = ...,
+        size_bytes: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_files", b"_files", "_size_bytes", b"_size_bytes", "files", b"files", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_files", b"_files", "_size_bytes", b"_size_bytes", "files", b"files", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__files: _TypeAlias = _typing.Literal["files"]  # noqa: Y015
+    _WhichOneofArgType__files: _TypeAlias = _typing.Literal["_files", b"_files"]  # noqa: Y015
+    _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
+    _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__files) -> _WhichOneofReturnType__files | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__size_bytes) -> _WhichOneofReturnType__size_bytes | None: ...
+
+Global___FileQuota: _TypeAlias = FileQuota  # noqa: Y015

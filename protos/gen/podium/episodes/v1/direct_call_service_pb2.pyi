@@ -221,6 +221,7 @@ class StartDirectCallRequest(_message.Message):
     CALL_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     ATTACHMENT_DATA_FIELD_NUMBER: _builtins.int
+    FILE_QUOTA_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """UUIDv7 made by the caller."""
     @_builtins.property
@@ -231,16 +232,21 @@ class StartDirectCallRequest(_message.Message):
     def attachment_data(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """As in StartEpisodeRequest."""
 
+    @_builtins.property
+    def file_quota(self) -> _attachment_pb2.FileQuota:
+        """As in StartEpisodeRequest."""
+
     def __init__(
         self,
         *,
         call_id: _builtins.str = ...,
         spec: Global___DirectCallSpec | None = ...,
         attachment_data: _abc.Iterable[_builtins.bytes] | None = ...,
+        file_quota: _attachment_pb2.FileQuota | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file_quota", b"file_quota", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "call_id", b"call_id", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "call_id", b"call_id", "file_quota", b"file_quota", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

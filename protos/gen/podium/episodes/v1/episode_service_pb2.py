@@ -24,6 +24,7 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
+from podium.common.v1 import attachment_pb2 as podium_dot_common_dot_v1_dot_attachment__pb2
 from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 from podium.episodes.v1 import episode_pb2 as podium_dot_episodes_dot_v1_dot_episode__pb2
 from podium.episodes.v1 import feedback_pb2 as podium_dot_episodes_dot_v1_dot_feedback__pb2
@@ -31,7 +32,7 @@ from podium.episodes.v1 import trajectory_pb2 as podium_dot_episodes_dot_v1_dot_
 from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"\x92\x02\n\x13StartEpisodeRequest\x12}\n\nepisode_id\x18\x01 \x01(\tBi\xfa\xbb\x18\x65\x32\x43[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\x1e\x61 lower-case UUIDv7 (RFC 9562)\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\x12$\n\rrunning_limit\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1f\n\x0f\x61ttachment_data\x18\x04 \x03(\x0c\x42\x06\xfa\xbb\x18\x02@\x14\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"Q\n\x18\x43ountPromptTokensRequest\x12\x35\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xf1\x01\n\x13ListEpisodesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"P\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12%\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xa4\x01\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\x02id\x18\x02 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12*\n\x05score\x18\x03 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12\x15\n\x05label\x18\x04 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12\x18\n\x07\x63omment\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xd0\x0f\x42\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\"L\n\x14ListApprovalsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xed\x01\n\x0fWaitingApproval\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\nstarted_by\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12.\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\napprovable\x18\x07 \x01(\x08\"h\n\x15ListApprovalsResponse\x12\x36\n\tapprovals\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WaitingApproval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xaa\n\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12w\n\rListApprovals\x12(.podium.episodes.v1.ListApprovalsRequest\x1a).podium.episodes.v1.ListApprovalsResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"\xc3\x02\n\x13StartEpisodeRequest\x12}\n\nepisode_id\x18\x01 \x01(\tBi\xfa\xbb\x18\x65\x32\x43[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\x1e\x61 lower-case UUIDv7 (RFC 9562)\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\x12$\n\rrunning_limit\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1f\n\x0f\x61ttachment_data\x18\x04 \x03(\x0c\x42\x06\xfa\xbb\x18\x02@\x14\x12/\n\nfile_quota\x18\x05 \x01(\x0b\x32\x1b.podium.common.v1.FileQuota\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"Q\n\x18\x43ountPromptTokensRequest\x12\x35\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xf1\x01\n\x13ListEpisodesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"P\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12%\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xa4\x01\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\x02id\x18\x02 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12*\n\x05score\x18\x03 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12\x15\n\x05label\x18\x04 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12\x18\n\x07\x63omment\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xd0\x0f\x42\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\"L\n\x14ListApprovalsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xed\x01\n\x0fWaitingApproval\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\nstarted_by\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12.\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\napprovable\x18\x07 \x01(\x08\"h\n\x15ListApprovalsResponse\x12\x36\n\tapprovals\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WaitingApproval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xaa\n\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12w\n\rListApprovals\x12(.podium.episodes.v1.ListApprovalsRequest\x1a).podium.episodes.v1.ListApprovalsResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -86,56 +87,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EPISODESERVICE'].methods_by_name['GiveFeedback']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._serialized_options = b'\252\273\030\021trajectories:read'
-  _globals['_STARTEPISODEREQUEST']._serialized_start=317
-  _globals['_STARTEPISODEREQUEST']._serialized_end=591
-  _globals['_STARTEPISODERESPONSE']._serialized_start=593
-  _globals['_STARTEPISODERESPONSE']._serialized_end=661
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=663
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=744
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=746
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=794
-  _globals['_GETEPISODEREQUEST']._serialized_start=796
-  _globals['_GETEPISODEREQUEST']._serialized_end=835
-  _globals['_GETEPISODERESPONSE']._serialized_start=837
-  _globals['_GETEPISODERESPONSE']._serialized_end=903
-  _globals['_LISTEPISODESREQUEST']._serialized_start=906
-  _globals['_LISTEPISODESREQUEST']._serialized_end=1147
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=1102
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=1147
-  _globals['_LISTEPISODESRESPONSE']._serialized_start=1149
-  _globals['_LISTEPISODESRESPONSE']._serialized_end=1243
-  _globals['_WATCHEPISODEREQUEST']._serialized_start=1245
-  _globals['_WATCHEPISODEREQUEST']._serialized_end=1325
-  _globals['_WATCHEPISODERESPONSE']._serialized_start=1327
-  _globals['_WATCHEPISODERESPONSE']._serialized_end=1398
-  _globals['_CANCELEPISODEREQUEST']._serialized_start=1400
-  _globals['_CANCELEPISODEREQUEST']._serialized_end=1458
-  _globals['_CANCELEPISODERESPONSE']._serialized_start=1460
-  _globals['_CANCELEPISODERESPONSE']._serialized_end=1529
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1531
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1643
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1645
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1716
-  _globals['_CLIENTRESULT']._serialized_start=1718
-  _globals['_CLIENTRESULT']._serialized_end=1784
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1786
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=1895
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=1897
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=1968
-  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=1971
-  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=2135
-  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=2137
-  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=2207
-  _globals['_GETTRAJECTORYREQUEST']._serialized_start=2209
-  _globals['_GETTRAJECTORYREQUEST']._serialized_end=2251
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=2253
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=2376
-  _globals['_LISTAPPROVALSREQUEST']._serialized_start=2378
-  _globals['_LISTAPPROVALSREQUEST']._serialized_end=2454
-  _globals['_WAITINGAPPROVAL']._serialized_start=2457
-  _globals['_WAITINGAPPROVAL']._serialized_end=2694
-  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=2696
-  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=2800
-  _globals['_EPISODESERVICE']._serialized_start=2803
-  _globals['_EPISODESERVICE']._serialized_end=4125
+  _globals['_STARTEPISODEREQUEST']._serialized_start=352
+  _globals['_STARTEPISODEREQUEST']._serialized_end=675
+  _globals['_STARTEPISODERESPONSE']._serialized_start=677
+  _globals['_STARTEPISODERESPONSE']._serialized_end=745
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=747
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=828
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=830
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=878
+  _globals['_GETEPISODEREQUEST']._serialized_start=880
+  _globals['_GETEPISODEREQUEST']._serialized_end=919
+  _globals['_GETEPISODERESPONSE']._serialized_start=921
+  _globals['_GETEPISODERESPONSE']._serialized_end=987
+  _globals['_LISTEPISODESREQUEST']._serialized_start=990
+  _globals['_LISTEPISODESREQUEST']._serialized_end=1231
+  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=1186
+  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=1231
+  _globals['_LISTEPISODESRESPONSE']._serialized_start=1233
+  _globals['_LISTEPISODESRESPONSE']._serialized_end=1327
+  _globals['_WATCHEPISODEREQUEST']._serialized_start=1329
+  _globals['_WATCHEPISODEREQUEST']._serialized_end=1409
+  _globals['_WATCHEPISODERESPONSE']._serialized_start=1411
+  _globals['_WATCHEPISODERESPONSE']._serialized_end=1482
+  _globals['_CANCELEPISODEREQUEST']._serialized_start=1484
+  _globals['_CANCELEPISODEREQUEST']._serialized_end=1542
+  _globals['_CANCELEPISODERESPONSE']._serialized_start=1544
+  _globals['_CANCELEPISODERESPONSE']._serialized_end=1613
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1615
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1727
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1729
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1800
+  _globals['_CLIENTRESULT']._serialized_start=1802
+  _globals['_CLIENTRESULT']._serialized_end=1868
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1870
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=1979
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=1981
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=2052
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=2055
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=2219
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=2221
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=2291
+  _globals['_GETTRAJECTORYREQUEST']._serialized_start=2293
+  _globals['_GETTRAJECTORYREQUEST']._serialized_end=2335
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=2337
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=2460
+  _globals['_LISTAPPROVALSREQUEST']._serialized_start=2462
+  _globals['_LISTAPPROVALSREQUEST']._serialized_end=2538
+  _globals['_WAITINGAPPROVAL']._serialized_start=2541
+  _globals['_WAITINGAPPROVAL']._serialized_end=2778
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=2780
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=2884
+  _globals['_EPISODESERVICE']._serialized_start=2887
+  _globals['_EPISODESERVICE']._serialized_end=4209
 # @@protoc_insertion_point(module_scope)

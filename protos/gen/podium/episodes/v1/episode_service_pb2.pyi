@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.episodes.v1 import episode_pb2 as _episode_pb2
 from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as _trajectory_pb2
@@ -33,6 +34,7 @@ class StartEpisodeRequest(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     RUNNING_LIMIT_FIELD_NUMBER: _builtins.int
     ATTACHMENT_DATA_FIELD_NUMBER: _builtins.int
+    FILE_QUOTA_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """UUIDv7 made by the caller."""
     running_limit: _builtins.int
@@ -51,6 +53,12 @@ class StartEpisodeRequest(_message.Message):
         another episode or direct call, which is still kept, may be left out.
         """
 
+    @_builtins.property
+    def file_quota(self) -> _attachment_pb2.FileQuota:
+        """The tenant's own quota of files. The gateway sets it from the tenant's limits and
+        ignores its own caller's value; unset means the service's own.
+        """
+
     def __init__(
         self,
         *,
@@ -58,10 +66,11 @@ class StartEpisodeRequest(_message.Message):
         spec: _episode_pb2.EpisodeSpec | None = ...,
         running_limit: _builtins.int = ...,
         attachment_data: _abc.Iterable[_builtins.bytes] | None = ...,
+        file_quota: _attachment_pb2.FileQuota | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file_quota", b"file_quota", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "episode_id", b"episode_id", "running_limit", b"running_limit", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "episode_id", b"episode_id", "file_quota", b"file_quota", "running_limit", b"running_limit", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
