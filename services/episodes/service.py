@@ -96,8 +96,10 @@ class Episodes:
             stored = await self._started_before(episode_id, spec)
             if stored is None:
                 new = await self._admitted(episode_id, spec)
-                await self.store.require_room(new, running_limit, files)
-                await self._limit_cost(new, spec)
+                if spec.HasField("budget"):
+                    # What is rejected has no budget either; without one, storing it says so.
+                    await self.store.require_room(new, running_limit, files)
+                    await self.ledger.create_budget(episode_budget(new, spec))
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)
                 stored = await self.store.insert(new, running_limit, files)
@@ -218,7 +220,3 @@ class Episodes:
                 f"check: of {', '.join(names)} one is of kind podium, and checks start no"
                 " episodes; name a tool of another kind"
             )
-
-    async def _limit_cost(self, new: NewEpisode, spec: episode_pb2.EpisodeSpec) -> None:
-        if spec.HasField("budget"):
-            await self.ledger.create_budget(episode_budget(new, spec))

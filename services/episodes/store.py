@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
-from episodes.models import EpisodeState, NewEpisode, StoredEpisode
+from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.store_rows import episode_of
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
@@ -32,6 +32,7 @@ INSERT = text(
         :turn_limit, :time_limit_s
     )
     ON CONFLICT (id) DO NOTHING
+    RETURNING create_time
     """
 )
 
@@ -114,11 +115,14 @@ class EpisodeStore:
         time. Raises EpisodeConflict, GroupConflict, TooManyRunning, FilesFull,
         TransactionConflict, and InvalidAttachments for a file without bytes.
         """
+        # Without anything that must be stored with it, or counted, it is one statement.
+        alone = not running_limit and not files.attachments
         try:
-            async with transaction(self._engine) as connection:
+            async with (autocommit if alone else transaction)(self._engine) as connection:
                 if running_limit:
                     await _require_room(connection, new, running_limit)
-                if (await connection.execute(INSERT, _insert_values(new))).rowcount:
+                created = (await connection.execute(INSERT, _insert_values(new))).scalar()
+                if created is not None:
                     await keep(connection, new.tenant, new.episode_id, files, self._quota)
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) == FOREIGN_KEY_VIOLATION:
@@ -126,6 +130,8 @@ class EpisodeStore:
                 raise TransactionConflict from error
             place = new.membership
             raise GroupConflict(place.group_id, place.sample_index) from error
+        if created is not None:
+            return StoredEpisode(new, created, EpisodeState.PENDING, Progress())
         try:
             stored = await self.get(new.tenant, new.episode_id)
         except EpisodeNotFound as error:

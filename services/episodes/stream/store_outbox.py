@@ -10,18 +10,42 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.models import Ending, Membership, OutboxRecord, Progress
 from episodes.webhooks.events import episode_ended, record_dead_lettered
-from episodes.webhooks.store import owe_event
+from episodes.webhooks.store import OWE_EVENT, event_values, owe_event
 from podium_kit.characters import storable
 from podium_kit.postgres.engine import autocommit, transaction
 
-FINISH = text(
-    """
+_FINISH = """
     UPDATE episodes SET stop_reason = :stop_reason, answer = :answer, failure = :failure,
         turn_count = :turn_count, tool_call_count = :tool_call_count, cost = :cost,
         currency = :currency, unpriced_call_count = :unpriced, usage = :usage,
         end_time = clock_timestamp()
     WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
-    """
+"""
+FINISH = text(_FINISH)
+# Of an episode that is a group by itself, at once: the rows are those of FINISH, OWE and the
+# webhooks' OWE, and the same again for a repetition.
+FINISH_ALONE = text(
+    f"""
+    WITH ended AS ({_FINISH} RETURNING id),
+    record AS (
+        SELECT * FROM unnest(
+            CAST(:record_ids AS text[]), CAST(:kinds AS text[]), CAST(:group_ids AS text[]),
+            CAST(:digests AS bytea[]), CAST(:bodies AS bytea[]), CAST(:headers AS text[])
+        ) WITH ORDINALITY AS new (record_id, kind, group_id, digest, body, headers, place)
+    ),
+    segment AS (
+        INSERT INTO segments (digest, body) SELECT digest, body FROM record ON CONFLICT DO NOTHING
+    ),
+    owed AS (
+        INSERT INTO outbox (record_id, kind, tenant, group_id, episode_id, digest, headers)
+        SELECT record_id, kind, :tenant, group_id, CAST(:id AS uuid), digest,
+               CAST(headers AS jsonb)
+        FROM record ORDER BY place
+        ON CONFLICT (record_id) DO NOTHING
+    ),
+    told AS ({OWE_EVENT.format(only_if="EXISTS (SELECT FROM ended)")})
+    SELECT pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
+    """  # noqa: S608 all of it is constant
 )
 OWE = text(
     """
@@ -34,6 +58,7 @@ OWE = text(
     ON CONFLICT (record_id) DO NOTHING
     """
 )
+NOTIFY = text("SELECT pg_notify('episode_steps', :id)")
 LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant || '/' || :group_id, 0))")
 MEMBERS = text(
     """
@@ -138,23 +163,44 @@ class OutboxStore:
         progress: Progress,
         records: Sequence[OutboxRecord],
     ) -> list[GroupMember]:
-        """Ends an episode and owes its records; repeating it changes nothing.
+        """Ends an episode, owes its records, and tells watchers; repeating it changes nothing.
 
         Returns the finished members of a group of several, in sample order.
         """
+        if place.size == 1:
+            await self._finish_alone(episode_id, ending, progress, records)
+            return []
         async with transaction(self._engine) as connection:
             ended = await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
             if ended.rowcount:
                 await owe_event(connection, episode_ended(records[0], episode_id, ending, progress))
-            if place.size > 1:
-                # Two last members at once must not both miss the other.
-                await connection.execute(LOCK_GROUP, _group_values(records[0]))
+            # Two last members at once must not both miss the other.
+            await connection.execute(LOCK_GROUP, _group_values(records[0]))
             for record in records:
                 await owe_record(connection, record, episode_id)
-            if place.size == 1:
-                return []
             rows = (await connection.execute(MEMBERS, _group_values(records[0]))).all()
+            await connection.execute(NOTIFY, {"id": episode_id})
         return [GroupMember(str(row.id), row.digest.hex()) for row in rows]
+
+    async def _finish_alone(
+        self,
+        episode_id: str,
+        ending: Ending,
+        progress: Progress,
+        records: Sequence[OutboxRecord],
+    ) -> None:
+        values = {
+            **_finish_values(episode_id, ending, progress),
+            **event_values(episode_ended(records[0], episode_id, ending, progress)),
+            "record_ids": [record.record_id for record in records],
+            "kinds": [record.kind for record in records],
+            "group_ids": [record.group_id for record in records],
+            "digests": [hashlib.sha256(record.body).digest() for record in records],
+            "bodies": [record.body for record in records],
+            "headers": [json.dumps(record.headers) for record in records],
+        }
+        async with autocommit(self._engine) as connection:
+            await connection.execute(FINISH_ALONE, values)
 
     async def owe(self, record: OutboxRecord) -> None:
         """Owes a record that no single episode made. Repeating it changes nothing."""

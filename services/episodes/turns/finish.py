@@ -87,7 +87,6 @@ class FinishActivity:
         await self.settlements.flush()
         ending = _ending(finish, log)
         progress = await self._end(episode, log, ending, _judgement(episode, log, finish))
-        await self.settlements.flush()
         telemetry.record_episode(ended_episode(episode, ending, progress))
 
     async def _close_tools(self, episode: RunningEpisode, log: StepLog) -> None:
@@ -114,7 +113,6 @@ class FinishActivity:
         if len(members) == place.size:
             pairs = [(member.episode_id, member.digest) for member in members]
             await self.outbox.owe(closing_record(record, pairs))
-        self.settlements.notify(episode.id)
         return progress
 
 

@@ -19,15 +19,16 @@ from episodes.webhooks.models import (
 from podium_kit.postgres.engine import autocommit, transaction
 
 # A webhook is told nothing that was before it.
-OWE = text(
-    """
+# `only_if` is a condition of a statement that this is a part of.
+OWE_EVENT = """
     INSERT INTO webhook_deliveries (tenant, webhook_id, message_id, event_type, body)
-    SELECT tenant, id, :message_id, :event_type, :body FROM webhooks
-    WHERE tenant = :tenant AND (event_types = '{}' OR :event_type = ANY(event_types))
+    SELECT tenant, id, :message_id, :event_type, :event_body FROM webhooks
+    WHERE tenant = :tenant AND (event_types = '{{}}' OR :event_type = ANY(event_types))
         AND (CAST(:time AS timestamptz) IS NULL OR create_time <= CAST(:time AS timestamptz))
+        AND {only_if}
     ON CONFLICT (tenant, webhook_id, message_id) DO NOTHING
-    """
-)
+"""
+OWE = text(OWE_EVENT.format(only_if="true"))
 TENANTS = text(
     """
     SELECT tenant, min(create_time) AS since FROM webhooks
@@ -93,7 +94,7 @@ FORGET = text(
 
 async def owe_event(connection: AsyncConnection, event: Event) -> None:
     """Owes an event to the tenant's webhooks, in the transaction that it is about."""
-    await connection.execute(OWE, _event_values(event))
+    await connection.execute(OWE, event_values(event))
 
 
 class WebhookStore:
@@ -111,7 +112,7 @@ class WebhookStore:
     async def owe_past(self, event: Event, time: datetime) -> None:
         """Owes what happened elsewhere at a time. Repeating it changes nothing."""
         async with transaction(self._engine) as connection:
-            await connection.execute(OWE, _event_values(event, time))
+            await connection.execute(OWE, event_values(event, time))
 
     async def put(self, tenant: str, webhook: Webhook, maximum: int) -> Webhook | None:
         """The stored webhook; None when the tenant has that many others."""
@@ -204,12 +205,13 @@ class WebhookStore:
             await connection.execute(FORGET)
 
 
-def _event_values(event: Event, time: datetime | None = None) -> dict[str, object]:
+def event_values(event: Event, time: datetime | None = None) -> dict[str, object]:
+    """What OWE_EVENT asks for."""
     return {
         "tenant": event.tenant,
         "event_type": event.type.value,
         "message_id": event.message_id,
-        "body": event.body,
+        "event_body": event.body,
         "time": time,
     }
 
