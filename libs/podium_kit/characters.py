@@ -7,6 +7,8 @@ def whole_characters(text: str) -> str:
     JSON writes characters beyond U+FFFF as two escapes, and a server that cuts text between
     them leaves halves (RFC 8259, section 8.2).
     """
+    if text.isascii():
+        return text  # most is, and a string knows it without being read
     try:
         text.encode()
     except UnicodeEncodeError:

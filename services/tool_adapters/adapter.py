@@ -93,7 +93,9 @@ class Output:
     @property
     def size_bytes(self) -> int:
         """Bytes of everything in it; the JSON form repeats the text and is not counted."""
-        return len(self.content.encode()) + sum(len(file.data) for file in self.files)
+        text = self.content
+        size = len(text) if text.isascii() else len(text.encode())
+        return size + sum(len(file.data) for file in self.files)
 
 
 ONE_CALL = Usage.of(UsageSource.MEASURED, call=1)

@@ -154,7 +154,9 @@ def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
         return ToolFailure(FailureKind.INVALID_ARGUMENTS, f"the arguments are not JSON: {error}")
     if not isinstance(arguments, dict):
         return ToolFailure(FailureKind.INVALID_ARGUMENTS, "the arguments are not a JSON object")
-    if whole_characters(plain := json.dumps(arguments, ensure_ascii=False)) != plain:
+    # Text of a message holds whole characters; only an escape stands for half of one.
+    escaped = "\\u" in arguments_json
+    if escaped and whole_characters(plain := json.dumps(arguments, ensure_ascii=False)) != plain:
         message = "the arguments hold half a character (a lone surrogate); write it whole"
         return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
     return arguments

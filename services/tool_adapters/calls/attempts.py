@@ -78,17 +78,30 @@ class Attempts:
     async def make(self, progress: Progress) -> Answer:
         """The answer of the last attempt. Retries wait at least as long as the tool asks."""
         progress.started = time.monotonic()
-        limits = progress.tool.limits
         effectful = progress.tool.side_effect is SideEffect.EFFECTFUL
+        outcome = await self._attempt(progress)
+        if _may_be_tried_again(outcome) and not effectful:
+            outcome = await self._again(progress, outcome)
+        return progress.answer(outcome)
+
+    async def _again(self, progress: Progress, first: Output | ToolFailure) -> Output | ToolFailure:
+        """The outcome of the last attempt, after one that may be tried again."""
+        limits = progress.tool.limits
+        left_s = limits.timeout_s - (time.monotonic() - progress.started)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_result(_may_be_tried_again),
-            stop=tenacity.stop_after_attempt(1 if effectful else limits.max_attempts)
+            stop=tenacity.stop_after_attempt(limits.max_attempts)
             # No use in waiting for an attempt that would come too late.
-            | tenacity.stop_before_delay(limits.timeout_s),
+            | tenacity.stop_before_delay(left_s),
             wait=_pause_s,
             retry_error_callback=_last_outcome,
         )
-        return progress.answer(await retrying(self._attempt, progress))
+        made = iter([first])
+
+        async def attempt() -> Output | ToolFailure:
+            return next(made, None) or await self._attempt(progress)
+
+        return await retrying(attempt)
 
     async def _attempt(self, progress: Progress) -> Output | ToolFailure:
         progress.running = True
@@ -120,9 +133,11 @@ class Attempts:
 
         if isinstance(outcome, ToolFailure):
             return replace(outcome, message=clean(outcome.message))
-        return replace(
-            outcome, content=clean(outcome.content), content_json=clean(outcome.content_json)
-        )
+        content, same = clean(outcome.content), outcome.content_json is outcome.content
+        content_json = content if same else clean(outcome.content_json)
+        if content is outcome.content and content_json is outcome.content_json:
+            return outcome
+        return replace(outcome, content=content, content_json=content_json)
 
 
 def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | ToolFailure:

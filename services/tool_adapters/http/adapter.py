@@ -68,11 +68,12 @@ def _output(reply: HttpReply) -> Output | ToolFailure:
     if not _TEXT.fullmatch(reply.media_type):
         file = OutputFile("response", reply.media_type, reply.body)
         return Output(f"{len(reply.body)} bytes of {reply.media_type}", files=(file,))
-    if not _JSON.fullmatch(reply.media_type) or not reply.body:
-        return Output(reply.text)
+    text = reply.text
+    if not _JSON.fullmatch(reply.media_type) or not text:
+        return Output(text)
     try:
         json.loads(reply.body)
     except (ValueError, RecursionError):
         message = f"the tool answered with {reply.media_type} that is not JSON"
         return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
-    return Output(reply.text, reply.text)
+    return Output(text, text)

@@ -136,14 +136,17 @@ class ArrivingReply:
 
     async def whole(self, bytes_max: int) -> HttpReply:
         """The reply with its body. Raises CallFailed when it is larger."""
-        body = bytearray()
+        chunks: list[bytes] = []
+        size = 0
         async for chunk in self.chunks():
-            body += chunk
-            if len(body) > bytes_max:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > bytes_max:
                 # What is left would otherwise be read to keep the connection.
                 self._response.close()
                 raise too_many_bytes(bytes_max)
-        return HttpReply(self.status, self.headers, bytes(body))
+        # One chunk, as most replies are, is not copied.
+        return HttpReply(self.status, self.headers, b"".join(chunks))
 
 
 def too_many_bytes(bytes_max: int) -> CallFailed:
