@@ -56,8 +56,11 @@ class GuardInterceptor(AroundCalls):
                 if not takes_any_characters(method):
                     require_no_nul(request)
                 require_bounds(request)
-                async with _deadline(context):
-                    yield
+                if context.time_remaining() is not None:
+                    yield  # gRPC itself ends the call
+                else:
+                    async with _deadline():
+                        yield
         except DomainError as error:
             await context.abort(*status_of(error))
         except (asyncio.CancelledError, grpc.aio.AbortError):
@@ -74,11 +77,8 @@ class GuardInterceptor(AroundCalls):
 
 
 @asynccontextmanager
-async def _deadline(context: Context) -> AsyncIterator[None]:
-    """Ends calls whose client set no deadline; gRPC itself ends the others."""
-    if context.time_remaining() is not None:
-        yield
-        return
+async def _deadline() -> AsyncIterator[None]:
+    """Ends calls whose client set no deadline."""
     try:
         async with asyncio.timeout(DEFAULT_DEADLINE_S) as limit:
             yield
