@@ -10,6 +10,7 @@ from tool_registry.errors import InvalidSchema
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 from tool_registry.tools.openapi.document import read_document
+from tool_registry.tools.openapi.errors import Unsupported
 from tool_registry.tools.openapi.operations import Operation, Skipped, Wanted, read_operations
 from tool_registry.tools.openapi.security import (
     Basic,
@@ -33,8 +34,10 @@ def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
     for operation in operations:
         try:
             reply.specs.append(_checked(operation, request.secret))
-        except InvalidArgument as error:
-            skipped.append(Skipped(f"{operation.method} {operation.path}", error.message))
+        except (InvalidArgument, Unsupported) as error:
+            # What its schema refers to is read with the schema, a reference after the other.
+            reason = error.message if isinstance(error, InvalidArgument) else str(error)
+            skipped.append(Skipped(f"{operation.method} {operation.path}", reason))
     reply.skipped.extend(pb.SkippedOperation(**vars(each)) for each in skipped)
     return reply
 

@@ -162,6 +162,18 @@ def test_a_broken_operation_leaves_out_itself_alone(broken: str) -> None:
     assert len(reply.skipped) == len(whole.skipped) + 1
 
 
+def test_a_schema_that_refers_to_nothing_leaves_out_its_operation_alone() -> None:
+    document = yaml.safe_load(PETSTORE)
+    document["components"]["schemas"]["Lost"] = {"properties": {"x": {"$ref": "#/nowhere"}}}
+    schema = {"type": "object", "properties": {"lost": {"$ref": "#/components/schemas/Lost"}}}
+    content = {"application/json": {"schema": schema}}
+    document["paths"]["/broken"] = {"post": {"requestBody": {"content": content}}}
+    reply = with_secret(document=yaml.safe_dump(document))
+    assert list(reply.specs) == list(with_secret(document=changed()).specs)
+    [skipped] = [each for each in reply.skipped if each.operation == "POST /broken"]
+    assert "'#/nowhere' names nothing" in skipped.reason
+
+
 @pytest.mark.parametrize("item", [7, None, {"$ref": "other.yaml#/paths"}, []])
 def test_a_broken_path_leaves_out_itself_alone(item: Any) -> None:
     document = yaml.safe_load(PETSTORE)
