@@ -23,7 +23,7 @@ DIMENSIONS_MAX = 65_536
 # 2,048 vectors of 3,072 floats, in base64 or as short numbers.
 REPLY_BYTES_MAX = 48 * 1024 * 1024
 FLOAT_BYTES = 4
-NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError, ValueError)
+NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
 
 
 def embeddings_body(model: LlmModel, arguments: JsonObject) -> JsonObject:
