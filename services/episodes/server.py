@@ -24,7 +24,7 @@ from episodes.standing import Standing, oldest
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.store_news import NewsStore
-from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications, told
+from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications, notify_each
 from episodes.steps.watch import Watcher
 from episodes.store import EpisodeStore
 from episodes.stream.store_outbox import OutboxStore
@@ -63,7 +63,9 @@ async def serve(config: ServerConfig) -> None:
     watcher = Watcher(store, NewsStore(engine))
     ends = CallEnds()
     notifications = Notifications(
-        engine, told(watcher.notify, ends.notify), told(watcher.notify_all, ends.notify_all)
+        engine,
+        notify_each(watcher.notify, ends.notify),
+        notify_each(watcher.notify_all, ends.notify_all),
     )
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     registry = Registry(channel_to(config.tool_registry_target))

@@ -61,11 +61,11 @@ class Notifications:
             self._hear(each)
 
 
-def told(*those: Callable[..., None]) -> Callable[..., None]:
-    """Passes on to all of them."""
+def notify_each(*those: Callable[..., None]) -> Callable[..., None]:
+    """Calls all of them with the news."""
 
-    def tell(*news: str) -> None:
+    def notify(*news: str) -> None:
         for each in those:
             each(*news)
 
-    return tell
+    return notify

@@ -36,8 +36,8 @@ async def ask_adapters(
     except DomainError as error:
         failure = failure_of(error, record.key)
         record.observation.failure.CopyFrom(failure_to_proto(failure))
-        # The adapters reject a call before they make it. After a fault nobody knows whether it
-        # was made, and so not what it cost, which is not nothing.
+        # The adapters reject a call before they make it. After a fault it is not known
+        # whether it was made, so its cost is unknown, and not 0.
         if failure.kind is FailureKind.INTERNAL:
             record.unsent = True
         else:

@@ -1,8 +1,10 @@
 """First turns as the orchestrator asks its model for them, and how likely each reply is."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from typing import Any
 
 import torch
 import yaml
@@ -76,6 +78,12 @@ def prompt_ids(
     messages = [asdict(message) for message in built.messages]
     ids = tokenizer().apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     return tuple(ids)
+
+
+def reply(tool: str, arguments: Mapping[str, Any]) -> str:
+    """The model's words for a call, as the grammar has them."""
+    call = {"tool": tool, "arguments": dict(arguments)}
+    return json.dumps(call, ensure_ascii=False, separators=(",", ":"))
 
 
 def row(prompt: tuple[int, ...], reply: str) -> Row:

@@ -1,7 +1,5 @@
 """The policy that `podium up` serves: as it was published, and better than the model it adapts."""
 
-import json
-
 import pytest
 import torch
 from peft import PeftModel
@@ -12,6 +10,7 @@ from integration.podium_training.bundled_policy.first_turns import (
     logprobs,
     policy_name,
     prompt_ids,
+    reply,
     row,
 )
 from orchestrator_inference.models import Preferences
@@ -37,9 +36,8 @@ def rows() -> list[Row]:
     for task in tasks:
         assert task.solution
         [first, *_] = task.solution
-        call = {"tool": first.tool, "arguments": first.arguments}
         prompt = prompt_ids(task.question, tools, Preferences(1.0, 0.4, 0.4))
-        made.append(row(prompt, json.dumps(call, ensure_ascii=False, separators=(",", ":"))))
+        made.append(row(prompt, reply(first.tool, first.arguments)))
     return made
 
 

@@ -12,6 +12,7 @@ from integration.podium_training.bundled_policy.first_turns import (
     logprobs,
     policy,
     prompt_ids,
+    reply,
     row,
 )
 from orchestrator_inference.models import CallEstimate, Preferences, ToolDefinition
@@ -78,7 +79,9 @@ def chances(vector: str, liked: str = "") -> list[Chances]:
     weights = {liked: LIKED} if liked else {}
     tools = sorted([*map(bundled_tool, TOOLS), ask_expert(weights)], key=lambda tool: tool.name)
     rows = [
-        row(prompt_ids(task.question, tools, VECTORS[vector]), asking(alias))
+        row(
+            prompt_ids(task.question, tools, VECTORS[vector]), reply("ask_expert", {"model": alias})
+        )
         for task in tasks
         for alias in EXPERTS
     ]
@@ -89,11 +92,6 @@ def chances(vector: str, liked: str = "") -> list[Chances]:
         asked = dict(zip(EXPERTS, likely[at : at + len(EXPERTS)], strict=True))
         found.append(asked | {OWN: 1.0 - sum(asked.values())})
     return found
-
-
-def asking(alias: str) -> str:
-    call = {"tool": "ask_expert", "arguments": {"model": alias}}
-    return json.dumps(call, separators=(",", ":"))
 
 
 def surely_more(more: list[float], less: list[float]) -> bool:

@@ -1,6 +1,5 @@
 """The first call that the bundled policy makes of sums as people write them."""
 
-import json
 import math
 
 import pytest
@@ -10,6 +9,7 @@ from integration.podium_training.bundled_policy.first_turns import (
     logprobs,
     policy,
     prompt_ids,
+    reply,
     row,
 )
 from orchestrator_inference.models import Preferences
@@ -32,11 +32,9 @@ SUMS = {
 def test_the_right_call_has_more_than_half_of_the_chance(question: str) -> None:
     tools = [bundled_tool(name) for name in TOOLS]
     prompt = prompt_ids(question, tools, Preferences(1.0, 0.4, 0.4))
-    rows = [row(prompt, calling(expression)) for expression in SUMS[question]]
+    rows = [
+        row(prompt, reply("calculator", {"expression": expression}))
+        for expression in SUMS[question]
+    ]
     likely = [math.exp(float(each.sum())) for each in logprobs(policy(), rows, tools)]
     assert sum(likely) > 0.5
-
-
-def calling(expression: str) -> str:
-    call = {"tool": "calculator", "arguments": {"expression": expression}}
-    return json.dumps(call, separators=(",", ":"))

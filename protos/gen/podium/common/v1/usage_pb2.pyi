@@ -165,7 +165,7 @@ class Usage(_message.Message):
     """
     unusable_reason: _builtins.str
     """Why the figures cannot be used, for example a count of 10^17 tokens, or why there
-    are none: nobody knows whether the call was made. The call is then recorded
+    are none: it is not known whether the call was made. The call is then recorded
     without a price. Unset: they can be.
     """
     @_builtins.property
