@@ -112,8 +112,8 @@ class Rounds:
             raise UserError(cause, f"see {trainer.log_path}; the same command goes on from there")
 
     async def _model(self) -> str:
-        """Users' policy until the run has a version, which the run then starts from."""
-        return Alias.CANDIDATE if await self.candidate() else ""
+        """What the run starts from until it has a version of its own."""
+        return Alias.CANDIDATE if await self.candidate() else start_version(self.config)
 
     async def _roll(
         self, groups: Sequence[Group], run_id: str, model: str, temperature: float = 1.0
@@ -181,6 +181,15 @@ def publishing(config: RunConfig) -> PublishConfig:
             "name the store of the platform's policies and a run there",
         )
     return config.publish
+
+
+def start_version(config: RunConfig) -> str:
+    """The version of the store that a run's adapter begins as; "", users' policy, if it is none."""
+    start = config.lora.start if config.lora else None
+    store = VersionStore(publishing(config).store)
+    if start is None or start.resolve().parent != store.root.resolve():
+        return ""
+    return start.name if start.name in map(str, store.names()) else ""
 
 
 def _line(progress: Progress) -> str:

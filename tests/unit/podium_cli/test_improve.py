@@ -11,11 +11,14 @@ from typer.testing import CliRunner
 
 from podium_cli.app import app
 from podium_cli.training.planning import planned
-from podium_cli.training.rounds import deal
+from podium_cli.training.rounds import deal, start_version
 from podium_kit.client.errors import UsageError
+from podium_kit.policy_versions import Format, VersionStore
+from podium_training.grpo.config import RunConfig
 from podium_training.grpo.progress import Progress, read_progress, write_progress
 from podium_training.rollouts import Offer
 from podium_training.tasks.task import Split, Task
+from version_folders import write_version
 
 RUNNER = CliRunner()
 RUN = {"model": "base", "output": "run", "steps": 3, "stream": {"bootstrap": "127.0.0.1:1"}}
@@ -97,3 +100,17 @@ def test_a_run_that_cannot_be_planned_is_wrong_usage() -> None:
     offer = Offer(tools={"calculator": ["tool/calculator"]}, tools_max=0, withheld=0.5)
     with pytest.raises(UsageError, match="the platform chooses the tools"):
         planned(str(uuid_utils.uuid7()), make_tasks(1), 2, offer)
+
+
+def test_the_first_round_is_played_by_what_the_run_starts_from(tmp_path: Path) -> None:
+    store = VersionStore(tmp_path / "store")
+    write_version(store, "policy-words-v7", Format.ADAPTER)
+
+    def start(folder: Path | None) -> str:
+        publish = {"store": store.root, "run": "letters"}
+        config = {**RUN, "publish": publish, "lora": {"rank": 8, "start": folder}}
+        return start_version(RunConfig.model_validate(config))
+
+    assert start(store.root / "policy-words-v7") == "policy-words-v7"
+    assert start(tmp_path / "policy-words-v7") == "", "no engine serves it"
+    assert start(None) == ""
