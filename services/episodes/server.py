@@ -10,12 +10,13 @@ from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
 from episodes.dead_letters.store import DeadLetterStore
 from episodes.direct_calls.ends import CallEnds
+from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.service import DirectCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.store import DirectCallStore
-from episodes.direct_calls.store_queue import CallQueue
 from episodes.feedback.service import FeedbackGiving
 from episodes.feedback.store import FeedbackStore
+from episodes.leases.store_queue import WorkQueue
 from episodes.model_catalogue import ModelCatalogue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
@@ -114,7 +115,10 @@ async def serve(config: ServerConfig) -> None:
     ]
     standing = Standing(
         outbox.oldest_owed_s,
-        oldest(partial(backlog_age_s, temporal, config.task_queue), CallQueue(engine).waiting_s),
+        oldest(
+            partial(backlog_age_s, temporal, config.task_queue),
+            WorkQueue(engine, CALL_QUEUE).waiting_s,
+        ),
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),

@@ -21,12 +21,12 @@ from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryP
 from episodes.config import WorkerConfig
 from episodes.direct_calls.activities import DirectCallActivities
 from episodes.direct_calls.making import DirectCallMaker
-from episodes.direct_calls.runner import KEEP_INTERVAL_S as CALLS_KEEP_INTERVAL_S
-from episodes.direct_calls.runner import DirectCallRunner
+from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.queued import CALL_QUEUE, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
-from episodes.direct_calls.store_queue import CHANNEL as DIRECT_CALLS_CHANNEL
-from episodes.direct_calls.store_queue import CallQueue
 from episodes.direct_calls.workflow import DirectCallWorkflow
+from episodes.leases.runner import KEEP_INTERVAL_S, LeaseRunner
+from episodes.leases.store_queue import WorkQueue
 from episodes.model_catalogue import ModelCatalogue
 from episodes.running_episode import RunningEpisodes
 from episodes.steps.log import StepLogs
@@ -110,8 +110,8 @@ async def work(config: WorkerConfig) -> None:
         )
         settlements = Settlements(StepStore(engine))
         maker = _direct_call_maker(config, engine)
-        queue = CallQueue(engine, holder=uuid.uuid4().hex)
-        calls = DirectCallRunner(queue, maker, config.max_concurrent_turns)
+        queue = WorkQueue(engine, CALL_QUEUE, holder=uuid.uuid4().hex)
+        calls = LeaseRunner(queue, QueuedCalls(queue, maker), config.max_concurrent_turns)
         async with (
             _tasks(config, engine, temporal, settlements, calls) as tasks,
             _worker(config, engine, temporal, settlements, maker) as worker,
@@ -237,7 +237,7 @@ async def _tasks(
     engine: AsyncEngine,
     temporal: TemporalConnection,
     settlements: Settlements,
-    calls: DirectCallRunner,
+    calls: LeaseRunner[StoredCall],
 ) -> AsyncIterator[list[BackgroundTask]]:
     outbox, producer = OutboxStore(engine), Producer(config.kafka)
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
@@ -269,11 +269,11 @@ async def _tasks(
     promotions = Promotions(PromotionStore(engine), webhooks, Orchestrator(to_orchestrator))
     promoted = partial(telling.lead, promotions.owe)
     trimming = partial(telling.lead, webhooks.forget)
-    called = Notifications(engine, lambda _: calls.look(), calls.look, DIRECT_CALLS_CHANNEL)
+    called = Notifications(engine, calls.hear, calls.look, CALL_QUEUE.channel)
     tasks = [
         BackgroundTask("direct-call-news", called.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("direct-calls", calls.take, interval_s=0),
-        BackgroundTask("direct-call-leases", calls.keep, CALLS_KEEP_INTERVAL_S),
+        BackgroundTask("direct-call-leases", calls.keep, KEEP_INTERVAL_S),
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from embedded_servers import Database
 from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
-from episodes.direct_calls.store_queue import CallQueue
+from episodes.leases.store_queue import WorkQueue
 from episodes.server import MIGRATIONS
 from integration.episodes.platform_under_test import new_id
 from podium_kit.money import Money
@@ -37,13 +38,13 @@ async def stored(engine: AsyncEngine, count: int) -> list[str]:
     return ids
 
 
-async def taken(queue: CallQueue, most: int = 10, lease_s: float = LONG_S) -> list[str]:
-    return [call.stored.id for call in await queue.take(most, lease_s)]
+async def taken(queue: WorkQueue[StoredCall], most: int = 10, lease_s: float = LONG_S) -> list[str]:
+    return [call.id for call in await queue.take(most, lease_s)]
 
 
 async def test_workers_that_take_at_once_share_the_calls(engine: AsyncEngine) -> None:
     ids = await stored(engine, 12)
-    queues = [CallQueue(engine, name) for name in ("a", "b", "c")]
+    queues = [WorkQueue(engine, CALL_QUEUE, name) for name in ("a", "b", "c")]
     shares = await asyncio.gather(*(taken(queue, most=4) for queue in queues))
     again = await asyncio.gather(*(taken(queue, most=12) for queue in queues))
     assert sorted(id for share in [*shares, *again] for id in share) == sorted(ids)
@@ -51,27 +52,27 @@ async def test_workers_that_take_at_once_share_the_calls(engine: AsyncEngine) ->
 
 async def test_the_oldest_call_is_taken_first(engine: AsyncEngine) -> None:
     first, second = await stored(engine, 2)
-    queue = CallQueue(engine, "a")
+    queue = WorkQueue(engine, CALL_QUEUE, "a")
     assert await taken(queue, most=1) == [first]
     assert await taken(queue, most=1) == [second]
 
 
 async def test_a_call_is_taken_again_when_its_lease_ends(engine: AsyncEngine) -> None:
     [call_id] = await stored(engine, 1)
-    dead, alive = CallQueue(engine, "dead"), CallQueue(engine, "alive")
+    dead, alive = WorkQueue(engine, CALL_QUEUE, "dead"), WorkQueue(engine, CALL_QUEUE, "alive")
     assert await taken(dead, lease_s=0.0) == [call_id]
     [call] = await alive.take(10, LONG_S)
-    assert (call.stored.id, call.attempts) == (call_id, 2)
+    assert (call.id, call.attempts) == (call_id, 2)
     # Whoever had it before hears that it is not theirs, and gives nothing back.
-    assert await dead.keep([call_id], LONG_S) == set()
+    assert await dead.keep([call_id], LONG_S) == {}
     await dead.give_back([call_id], 0.0)
-    assert await alive.keep([call_id], LONG_S) == {call_id}
+    assert await alive.keep([call_id], LONG_S) == {call_id: False}
     assert await taken(dead) == []
 
 
 async def test_what_is_given_back_is_anybodys_after_the_pause(engine: AsyncEngine) -> None:
     now, later = await stored(engine, 2)
-    queue, other = CallQueue(engine, "a"), CallQueue(engine, "b")
+    queue, other = WorkQueue(engine, CALL_QUEUE, "a"), WorkQueue(engine, CALL_QUEUE, "b")
     await taken(queue)
     assert await other.waiting_s() == 0
     await queue.give_back([now], 0.0)
@@ -82,7 +83,7 @@ async def test_what_is_given_back_is_anybodys_after_the_pause(engine: AsyncEngin
 
 async def test_a_call_that_has_ended_is_in_no_queue(engine: AsyncEngine) -> None:
     [call_id] = await stored(engine, 1)
-    store, queue = DirectCallStore(engine), CallQueue(engine, "a")
+    store, queue = DirectCallStore(engine), WorkQueue(engine, CALL_QUEUE, "a")
     await store.ended(call_id, Money.zero("USD"))
     await store.queue(call_id)
     assert await taken(queue) == []
@@ -91,7 +92,7 @@ async def test_a_call_that_has_ended_is_in_no_queue(engine: AsyncEngine) -> None
 
 async def test_a_call_that_nobody_queued_is_queued_once(engine: AsyncEngine) -> None:
     [call_id] = await stored(engine, 1)
-    store, queue = DirectCallStore(engine), CallQueue(engine, "a")
+    store, queue = DirectCallStore(engine), WorkQueue(engine, CALL_QUEUE, "a")
     assert await taken(queue) == [call_id]
     await store.queue(call_id)
     assert await taken(queue) == []

@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
 from episodes.direct_calls.payloads import CallInput
-from episodes.direct_calls.store_queue import CallQueue
+from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.workflow import DirectCallWorkflow
+from episodes.leases.store_queue import WorkQueue
 from episodes.temporal.connection import TemporalConnection
 from episodes.temporal.settings import TemporalSettings
 from integration.episodes.neighbours import make_toolset
@@ -155,7 +156,7 @@ async def test_a_worker_that_stops_leaves_its_calls_to_the_next(
             await asyncio.sleep(0.05)
         await own_platform.worker.terminate(grace_s=60.0)
         engine = create_async_engine(own_platform.database_url)
-        assert await CallQueue(engine).waiting_s() > 0
+        assert await WorkQueue(engine, CALL_QUEUE).waiting_s() > 0
         await engine.dispose()
         neighbours.adapters.delay_s = 0.0
         own_platform.worker.start()

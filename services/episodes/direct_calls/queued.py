@@ -1,0 +1,59 @@
+"""Direct calls as what workers take from a queue."""
+
+import asyncio
+from dataclasses import dataclass
+
+from episodes.direct_calls.call import DirectCall
+from episodes.direct_calls.making import DirectCallMaker
+from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.store_rows import call_of
+from episodes.leases.store_queue import QueueTable, Taken, WorkQueue
+from podium_kit.rpc.errors import DeadlineExceeded
+
+CALL_QUEUE = QueueTable(
+    kind="direct call",
+    name="direct_call_queue",
+    id="call_id",
+    channel="direct_calls",
+    read="d.*",
+    join="JOIN direct_calls d ON d.id = taken.call_id",
+    since="d.create_time",
+    parse=call_of,
+)
+# Beyond the time of the call's tool, for the ledger and the stores.
+MARGIN_S = 60.0
+# Parts of the platform that are away for so long end the call.
+PATIENCE_S = 600.0
+
+
+@dataclass(frozen=True)
+class QueuedCalls:
+    """Makes calls that were taken."""
+
+    queue: WorkQueue[StoredCall]
+    maker: DirectCallMaker
+
+    async def do(self, taken: Taken[StoredCall]) -> None:
+        """Makes the call. Raises DeadlineExceeded when that takes longer than its tool may."""
+        stored = taken.item
+        if stored.ended:
+            await self.queue.drop(stored.id)
+            return
+        try:
+            async with asyncio.timeout(_longest_s(stored)):
+                await self.maker.make(stored)
+        except TimeoutError as error:
+            raise DeadlineExceeded("the platform did not make the call in time") from error
+
+    async def fail(self, taken: Taken[StoredCall], message: str) -> None:
+        await self.maker.fail(taken.id, message)
+
+    async def leave(self, taken: Taken[StoredCall]) -> None:
+        """Whoever takes the call next finds all it needs."""
+
+    def patience_s(self, taken: Taken[StoredCall]) -> float:
+        return _longest_s(taken.item) + PATIENCE_S
+
+
+def _longest_s(stored: StoredCall) -> float:
+    return DirectCall.of(stored).timeout_s + MARGIN_S

@@ -1,0 +1,175 @@
+"""Works on what this worker has taken from a queue.
+
+A row is one worker's for the length of a lease, which is renewed while it is worked on. A worker
+that dies leaves its rows to whoever looks next; each goes on from what is stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+from episodes.leases.store_queue import Taken, WorkQueue
+from episodes.temporal.activity_errors import FAULTS_MAX, TRANSIENT, faults_of
+from podium_kit.rpc.errors import DomainError, InternalError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# With the interval of looking this is how long a dead worker's rows stand still, at most.
+LEASE_S = 4.0
+KEEP_INTERVAL_S = 1.5
+LOOK_INTERVAL_S = 1.0
+TAKEN_AT_ONCE = 100
+RETRY_FIRST_S, RETRY_FACTOR, RETRY_MAX_S = 0.2, 1.5, 3.0
+
+
+class Work(Protocol[T]):
+    """What is done with what was taken."""
+
+    async def do(self, taken: Taken[T]) -> None:
+        """Goes on from what is stored. What it raises is tried again where that may help."""
+
+    async def fail(self, taken: Taken[T], message: str) -> None:
+        """Ends what cannot be done."""
+
+    async def leave(self, taken: Taken[T]) -> None:
+        """This worker ends, and `do` was cut off: what others need before they may go on."""
+
+    def patience_s(self, taken: Taken[T]) -> float:
+        """The age up to which a part of the platform that is away is waited for."""
+
+
+class LeaseRunner(Generic[T]):
+    """So many rows at once; `take` and `keep` are background tasks."""
+
+    def __init__(self, queue: WorkQueue[T], work: Work[T], most: int) -> None:
+        self._queue = queue
+        self._work = work
+        self._most = most
+        self._running: dict[str, tuple[Taken[T], asyncio.Task[None]]] = {}
+        self._news = asyncio.Event()
+        self._changed = False
+        self._drained_at: float | None = None
+
+    @property
+    def drains(self) -> bool:
+        """Whether this worker ends soon."""
+        return self._drained_at is not None
+
+    def hear(self, id: str) -> None:
+        """A row is new, or was changed by somebody else."""
+        self._changed |= id in self._running
+        self._news.set()
+
+    def look(self) -> None:
+        """Something may be there to take, or has changed."""
+        self._changed |= bool(self._running)
+        self._news.set()
+
+    async def take(self) -> None:
+        """Waits for news, and takes what there is room for."""
+        try:
+            async with asyncio.timeout(LOOK_INTERVAL_S):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+        if self._changed:
+            self._changed = False
+            await self.keep()
+        room = min(self._most - len(self._running), TAKEN_AT_ONCE)
+        if room <= 0 or self.drains:
+            return
+        rows = await self._queue.take(room, LEASE_S)
+        for taken in rows:
+            self._start(taken)
+        if len(rows) == room:
+            self._news.set()
+
+    async def keep(self) -> None:
+        """Renews what is worked on; what another worker has by now is left to it."""
+        if not (kept := dict(self._running)):
+            return
+        ours = await self._queue.keep(list(kept), LEASE_S)
+        for id, (taken, task) in kept.items():
+            if id not in ours:
+                # One that has just ended is in no queue either.
+                task.cancel()
+            elif ours[id]:
+                taken.cancelled.set()
+
+    def drain(self, within_s: float) -> None:
+        """Takes no more; what is worked on gets so long."""
+        self._drained_at = asyncio.get_running_loop().time() + within_s
+
+    async def close(self) -> None:
+        """Waits for what is worked on as `drain` said, and gives back the rest."""
+        loop = asyncio.get_running_loop()
+        left_s = max(0.0, (self._drained_at or loop.time()) - loop.time())
+        if self._running:
+            await asyncio.wait([task for _, task in self._running.values()], timeout=left_s)
+        if left := dict(self._running):
+            for _, task in left.values():
+                task.cancel()
+            await asyncio.wait([task for _, task in left.values()])
+            await asyncio.gather(*(self._left(taken) for taken, _ in left.values()))
+            await self._give_back(list(left), 0.0)
+
+    def _start(self, taken: Taken[T]) -> None:
+        # Its lease ended here, and it was taken again before that was noticed.
+        if before := self._running.pop(taken.id, None):
+            before[1].cancel()
+        task = asyncio.create_task(self._do(taken))
+        self._running[taken.id] = taken, task
+        task.add_done_callback(lambda done: self._stopped(taken.id, done))
+
+    def _stopped(self, id: str, task: asyncio.Task[None]) -> None:
+        if id in self._running and self._running[id][1] is task:
+            del self._running[id]
+            if len(self._running) == self._most - 1:
+                self._news.set()
+
+    async def _do(self, taken: Taken[T]) -> None:
+        try:
+            await self._work.do(taken)
+            return
+        except DomainError as error:
+            failed: DomainError = error
+        except Exception:  # BLE001: whatever it is, it is tried again, or ended
+            log.exception("internal error in %s", self._name(taken.id))
+            failed = InternalError()
+        await self._failed(taken, failed)
+
+    async def _failed(self, taken: Taken[T], error: DomainError) -> None:
+        """Has it tried again when that may help, and ends it otherwise."""
+        transient = isinstance(error, TRANSIENT)
+        if isinstance(error, InternalError):
+            transient = faults_of(self._name(taken.id)) < FAULTS_MAX
+        if transient and taken.age_s < self._work.patience_s(taken):
+            backoff_s = RETRY_FIRST_S * RETRY_FACTOR ** min(taken.attempts - 1, 20)
+            asked_s = error.retry_after_s
+            delay_s = min(backoff_s, RETRY_MAX_S) if asked_s is None else asked_s
+            await self._give_back([taken.id], delay_s)
+            asyncio.get_running_loop().call_later(delay_s, self._news.set)
+            return
+        try:
+            await self._work.fail(taken, error.message)
+        except DomainError as again:
+            log.warning("%s is ended later: %s", self._name(taken.id), again.message)
+
+    async def _left(self, taken: Taken[T]) -> None:
+        try:
+            await self._work.leave(taken)
+        except DomainError as error:
+            log.warning("%s is left as it is: %s", self._name(taken.id), error.message)
+
+    async def _give_back(self, ids: Sequence[str], delay_s: float) -> None:
+        try:
+            await self._queue.give_back(ids, delay_s)
+        except DomainError as error:
+            log.warning("leases of %ss have to end: %s", self._queue.table.kind, error.message)
+
+    def _name(self, id: str) -> str:
+        return f"{self._queue.table.kind} {id}"

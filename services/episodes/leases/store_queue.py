@@ -1,0 +1,139 @@
+"""A queue in PostgreSQL: each of its rows is one worker's until a lease ends.
+
+A row is there from the commit on that stores what is to be done to the one that stores its end.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import TextClause, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from podium_kit.postgres.engine import autocommit
+
+T = TypeVar("T")
+
+# Needs no disk flush: who loses it takes the row again, and goes on from what is stored.
+_TAKE = """
+    WITH due AS (
+        SELECT {id} AS id FROM {name} WHERE due_time <= clock_timestamp()
+        ORDER BY due_time LIMIT :most FOR UPDATE SKIP LOCKED
+    ),
+    taken AS (
+        UPDATE {name} q
+        SET holder = :holder, attempts = attempts + 1,
+            due_time = clock_timestamp() + make_interval(secs => :lease_s) {at_first}
+        FROM due WHERE q.{id} = due.id
+        RETURNING q.*
+    )
+    SELECT {read}, taken.attempts, {cancelled} AS cancelled,
+           extract(epoch FROM clock_timestamp() - {since}) AS age_s,
+           set_config('synchronous_commit', 'off', true)
+    FROM taken {join}
+"""
+_KEEP = """
+    UPDATE {name} SET due_time = clock_timestamp() + make_interval(secs => :lease_s)
+    WHERE {id} = ANY(CAST(:ids AS uuid[])) AND holder = :holder
+    RETURNING {id} AS id, {cancelled} AS cancelled
+"""
+_GIVE_BACK = """
+    UPDATE {name} SET due_time = clock_timestamp() + make_interval(secs => :delay_s), holder = ''
+    WHERE {id} = ANY(CAST(:ids AS uuid[])) AND holder = :holder
+"""
+_DROP = "DELETE FROM {name} WHERE {id} = CAST(:id AS uuid)"
+_WAITING = """
+    SELECT coalesce(extract(epoch FROM clock_timestamp() - min(due_time)), 0)
+    FROM {name} WHERE due_time <= clock_timestamp()
+"""
+
+
+@dataclass(frozen=True)
+class QueueTable(Generic[T]):
+    """A table with the columns due_time, holder and attempts, in words of SQL.
+
+    What is taken is read by `read` and `join`, in which the row is `taken`, and made by `parse`;
+    its age counts from `since`. `at_first` are further assignments of a taking. Where rows can
+    be cancelled, `cancelled` is the column.
+    """
+
+    kind: str
+    name: str
+    id: str
+    # What workers listen to: a row is new, or one has changed.
+    channel: str
+    read: str
+    since: str
+    parse: Callable[[Any], T]
+    join: str = ""
+    at_first: str = ""
+    cancelled: str = "false"
+
+    def statement(self, template: str) -> TextClause:
+        """One of the templates above, for this table; none of it comes from a request."""
+        words = ("name", "id", "read", "since", "join", "at_first", "cancelled")
+        return text(template.format(**{word: getattr(self, word) for word in words}))
+
+
+@dataclass(frozen=True)
+class Taken(Generic[T]):
+    """What is this worker's: how often it was taken, how old it is, and whether to end it.
+
+    `cancelled` is set as soon as this worker knows.
+    """
+
+    id: str
+    item: T
+    attempts: int
+    age_s: float
+    cancelled: asyncio.Event
+
+
+class WorkQueue(Generic[T]):
+    """Takes rows for one holder, and gives them back."""
+
+    def __init__(self, engine: AsyncEngine, table: QueueTable[T], holder: str = "") -> None:
+        self._engine = engine
+        self.table = table
+        self._holder = holder
+        self._take, self._keep, self._give_back, self._drop, self._waiting = map(
+            table.statement, (_TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING)
+        )
+
+    async def take(self, most: int, lease_s: float) -> list[Taken[T]]:
+        """What is nobody's, oldest first; others may take it when the lease ends."""
+        values = {"most": most, "lease_s": lease_s, "holder": self._holder}
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(self._take, values)).all()
+        return [self._taken(row) for row in rows]
+
+    async def keep(self, ids: Sequence[str], lease_s: float) -> dict[str, bool]:
+        """Renews the leases; what is still this holder's, and whether it was cancelled."""
+        values = {"ids": list(ids), "lease_s": lease_s, "holder": self._holder}
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(self._keep, values)
+            return {str(row.id): row.cancelled for row in rows}
+
+    async def give_back(self, ids: Sequence[str], delay_s: float) -> None:
+        """Lets anybody take what is this holder's, after a pause."""
+        values = {"ids": list(ids), "delay_s": delay_s, "holder": self._holder}
+        async with autocommit(self._engine) as connection:
+            await connection.execute(self._give_back, values)
+
+    async def drop(self, id: str) -> None:
+        """Takes out what has ended."""
+        async with autocommit(self._engine) as connection:
+            await connection.execute(self._drop, {"id": id})
+
+    async def waiting_s(self) -> float:
+        """How long the oldest row has waited that no worker has; 0 when none does."""
+        async with autocommit(self._engine) as connection:
+            return float((await connection.execute(self._waiting)).scalar_one())
+
+    def _taken(self, row: Any) -> Taken[T]:
+        cancelled = asyncio.Event()
+        if row.cancelled:
+            cancelled.set()
+        item = self.table.parse(row)
+        return Taken(str(row.id), item, row.attempts, float(row.age_s), cancelled)
