@@ -48,6 +48,12 @@ class GroupConfig(Section):
     advantage: AdvantageName = Field("group_std", description="how episodes are compared")
     members_min_share: float = Field(0.5, gt=0, le=1, description="of a group's size")
     std_floor: float = Field(0.1, ge=0, description="rewards of a group must differ at least so")
+    cost_spread_min: float = Field(
+        0.0, ge=0, description="money; smaller differences of a group count in proportion"
+    )
+    latency_spread_min_s: float = Field(
+        0.0, ge=0, description="seconds; as for cost: what a busy engine takes longer is noise"
+    )
     versions_behind_max: int | None = Field(
         None, ge=0, description="steps that a group's oldest call may be behind; unset: any"
     )

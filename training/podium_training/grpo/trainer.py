@@ -173,7 +173,7 @@ class Trainer:
         self.step += 1
         due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
         rate = self.options.rate(self.step)
-        groups = compared(self.pending, self.assembler.estimator)
+        groups = compared(self.pending, self.assembler.estimator, self.assembler.rules.floors)
         self.pending = []
         self.processes.broadcast(Plan(tuple(groups), due, rate))
         result = self.learner.step(groups, rate)

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium_training.grpo.objective.rewards import Features, Preferences, normalised, rewards
+from podium_training.grpo.objective.rewards import (
+    Features,
+    Preferences,
+    SpreadFloors,
+    normalised,
+    rewards,
+)
 
 WEIGHTS = st.floats(0, 1)
 PREFERENCES = st.builds(
@@ -51,9 +57,11 @@ def test_the_order_of_a_group_does_not_matter(
     assert shuffled == pytest.approx(rewards(group, preferences)[order])
 
 
-@given(GROUPS)
-def test_every_normalised_element_is_between_nothing_and_one(group: list[Features]) -> None:
-    scaled = normalised(group)
+@given(GROUPS, st.builds(SpreadFloors, cost=st.floats(0, 20), latency_s=st.floats(0, 200)))
+def test_every_normalised_element_is_between_nothing_and_one(
+    group: list[Features], floors: SpreadFloors
+) -> None:
+    scaled = normalised(group, floors)
     assert np.all((scaled >= 0) & (scaled <= 1))
 
 
@@ -66,6 +74,17 @@ def test_cheaper_earns_more_when_cost_matters() -> None:
 def test_faster_earns_more_when_time_matters() -> None:
     group = [make_episode(latency_s=seconds) for seconds in (1.0, 2.0, 5.0)]
     assert list(rewards(group, prefer(latency=1.0))) == pytest.approx([1.0, 0.75, 0.0])
+
+
+def test_differences_below_a_floor_count_in_proportion() -> None:
+    floors = SpreadFloors(cost=0.01, latency_s=10.0)
+    noise = [make_episode(cost=0.001, latency_s=4.0), make_episode(cost=0.002, latency_s=3.0)]
+    both = prefer(compute=1.0, latency=1.0)
+    assert list(rewards(noise, both)) == pytest.approx([1.0, 1.0]), "stretched to whole weights"
+    assert list(rewards(noise, both, floors)) == pytest.approx([1.9, 1.9])
+    assert list(rewards(noise, prefer(compute=1.0), floors)) == pytest.approx([1.0, 0.9])
+    far = [make_episode(cost=cost) for cost in (0.01, 0.02, 0.05)]
+    assert list(rewards(far, both, SpreadFloors(cost=0.01))) == pytest.approx([1.0, 0.75, 0.0])
 
 
 def test_a_preferred_tool_earns_more_and_not_calling_it_counts_as_zero_calls() -> None:

@@ -18,7 +18,7 @@ from podium_training.grpo.objective.advantages import (
     batch_std,
     gdpo,
 )
-from podium_training.grpo.objective.rewards import components, rewards
+from podium_training.grpo.objective.rewards import STRETCHED, SpreadFloors, components, rewards
 from podium_training.grpo.objective.staleness import StalenessBound
 
 REMEMBERED_EPISODES = 100_000
@@ -47,6 +47,7 @@ class GroupRules:
     std_floor: float = 0.1
     """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
     cost no computing and make the step smaller, as many that agree should."""
+    floors: SpreadFloors = STRETCHED
     staleness: StalenessBound | None = None
     """None: however old."""
 
@@ -76,26 +77,32 @@ class Group:
     """One for each member, once `compared` has seen all groups of the step."""
 
 
-def compared(groups: Sequence[Group], estimator: Advantage) -> list[Group]:
+def compared(
+    groups: Sequence[Group], estimator: Advantage, floors: SpreadFloors = STRETCHED
+) -> list[Group]:
     """The groups of one step with their advantages: some estimators need all of them at once."""
-    advantages = _advantages(groups, estimator)
+    advantages = _advantages(groups, estimator, floors)
     return [
         replace(group, advantages=tuple(found.tolist()))
         for group, found in zip(groups, advantages, strict=True)
     ]
 
 
-def _advantages(groups: Sequence[Group], estimator: Advantage) -> list[OfGroup]:
+def _advantages(
+    groups: Sequence[Group], estimator: Advantage, floors: SpreadFloors
+) -> list[OfGroup]:
     if estimator is Advantage.GDPO:
-        return gdpo([_components(group) for group in groups], [_weights(each) for each in groups])
+        parts = [_components(group, floors) for group in groups]
+        return gdpo(parts, [_weights(each) for each in groups])
     earned = [torch.tensor(group.rewards, dtype=torch.float64) for group in groups]
     if estimator is Advantage.BATCH_STD:
         return batch_std(earned)
     return [GROUP_ESTIMATORS[estimator](rewards) for rewards in earned]
 
 
-def _components(group: Group) -> Components:
-    return torch.from_numpy(components([member.features for member in group.members]))
+def _components(group: Group, floors: SpreadFloors) -> Components:
+    features = [member.features for member in group.members]
+    return torch.from_numpy(components(features, floors))
 
 
 def _weights(group: Group) -> Weights:
@@ -177,7 +184,8 @@ class GroupAssembler:
 
     def _rewarded(self, group_id: str, group: OpenGroup) -> Group | None:
         first = group.members[0]
-        earned = rewards([member.features for member in group.members], first.preferences)
+        features = [member.features for member in group.members]
+        earned = rewards(features, first.preferences, self.rules.floors)
         if earned.std(ddof=1) < self.rules.std_floor:
             self.dropped[Dropped.ZERO_VARIANCE] += 1
             return None

@@ -52,26 +52,49 @@ class Preferences:
         return np.array([*self.tools, self.outcome, self.compute, self.latency], dtype=np.float64)
 
 
-def normalised(group: Sequence[Features]) -> Vector:
-    """M_norm of every episode of a group: (episodes, tools + 3), each element in [0, 1]."""
+@dataclass(frozen=True)
+class SpreadFloors:
+    """Least differences within a group that count in full; smaller ones count in proportion.
+
+    The paper's formula stretches any difference to a whole weight: a fraction of a second that a
+    busy engine took, or three tokens more. At 0 it is the paper's.
+    """
+
+    cost: float = 0.0
+    latency_s: float = 0.0
+
+
+STRETCHED = SpreadFloors()
+
+
+def normalised(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> Vector:
+    """M_norm of every episode of a group: (episodes, tools + 3), each element in [0, 1].
+
+    Where a floor is above the group's spread, the best episode is at 1 and no other at 0.
+    """
     raw = np.stack([features.vector() for features in group])
     low, high = raw.min(axis=0), raw.max(axis=0)
+    floor = np.zeros(raw.shape[1])
+    floor[-2:] = floors.cost, floors.latency_s
+    low = np.minimum(low, high - floor)
     spread = np.where(high > low, high - low, 1.0)
     scaled: Vector = (raw - low) / spread
     return scaled
 
 
-def components(group: Sequence[Features]) -> Vector:
+def components(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> Vector:
     """What the rewards of a group are made of: M_norm where solved, zeros elsewhere.
 
     (episodes, tools + 3); weighted by P and added up, they are the rewards.
     """
     solved = np.array([features.solved for features in group])
-    found: Vector = np.where(solved[:, None], normalised(group), 0.0)
+    found: Vector = np.where(solved[:, None], normalised(group, floors), 0.0)
     return found
 
 
-def rewards(group: Sequence[Features], preferences: Preferences) -> Vector:
+def rewards(
+    group: Sequence[Features], preferences: Preferences, floors: SpreadFloors = STRETCHED
+) -> Vector:
     """R of every episode of a group, in its order.
 
     Raises ValueError when the episodes and the preferences are not about the same tools.
@@ -79,5 +102,5 @@ def rewards(group: Sequence[Features], preferences: Preferences) -> Vector:
     lengths = {len(features.tool_calls) for features in group} | {len(preferences.tools)}
     if len(lengths) != 1:
         raise ValueError(f"episodes and preferences name {sorted(lengths)} tools; all must agree")
-    scored: Vector = components(group) @ preferences.vector()
+    scored: Vector = components(group, floors) @ preferences.vector()
     return scored
