@@ -20,16 +20,16 @@ INSERT = text(
     WITH stored AS (
         INSERT INTO direct_calls (id, tenant, subject, spec, toolset, create_time)
         VALUES (CAST(:id AS uuid), :tenant, :subject, :spec, :toolset, :create_time)
-        ON CONFLICT DO NOTHING RETURNING id
+        ON CONFLICT DO NOTHING RETURNING id, tenant
     ),
-    queued AS (INSERT INTO direct_call_queue (call_id) SELECT id FROM stored)
+    queued AS (INSERT INTO direct_call_queue (call_id, tenant) SELECT id, tenant FROM stored)
     SELECT pg_notify('direct_calls', CAST(id AS text)) FROM stored
     """
 )
 QUEUE = text(
     """
-    INSERT INTO direct_call_queue (call_id)
-    SELECT id FROM direct_calls WHERE id = CAST(:id AS uuid) AND end_time IS NULL
+    INSERT INTO direct_call_queue (call_id, tenant)
+    SELECT id, tenant FROM direct_calls WHERE id = CAST(:id AS uuid) AND end_time IS NULL
     ON CONFLICT DO NOTHING
     """
 )

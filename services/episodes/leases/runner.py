@@ -23,6 +23,9 @@ KEEP_INTERVAL_S = 1.5
 LOOK_INTERVAL_S = 1.0
 TAKEN_AT_ONCE = 100
 RETRY_FIRST_S, RETRY_FACTOR, RETRY_MAX_S = 0.2, 1.5, 3.0
+# The process is short of memory, files or sockets, and may not be for long.
+SHORTAGES = (MemoryError, OSError)
+FAULT = "a fault of the platform, whose log says which; what it has cost is not known"
 
 
 class Work(Protocol[T]):
@@ -134,13 +137,14 @@ class LeaseRunner(Generic[T]):
     async def _do(self, taken: Taken[T]) -> None:
         try:
             await self._work.do(taken)
-            return
         except DomainError as error:
-            failed: DomainError = error
-        except Exception:  # BLE001: whatever it is, it is tried again, or ended
-            log.exception("internal error in %s", self._name(taken.id))
-            failed = InternalError()
-        await self._failed(taken, failed)
+            await self._failed(taken, error)
+        except SHORTAGES:
+            log.exception("%s met a shortage", self._name(taken.id))
+            await self._failed(taken, InternalError())
+        except Exception:  # BLE001: a fault of ours, the same at every attempt, ends it
+            log.exception("%s is ended by a fault", self._name(taken.id))
+            await self._end(taken, FAULT)
 
     async def _failed(self, taken: Taken[T], error: DomainError) -> None:
         """Has it tried again when that may help, and ends it otherwise."""
@@ -154,10 +158,13 @@ class LeaseRunner(Generic[T]):
             await self._give_back([taken.id], delay_s)
             asyncio.get_running_loop().call_later(delay_s, self._news.set)
             return
+        await self._end(taken, error.message)
+
+    async def _end(self, taken: Taken[T], message: str) -> None:
         try:
-            await self._work.fail(taken, error.message)
-        except DomainError as again:
-            log.warning("%s is ended later: %s", self._name(taken.id), again.message)
+            await self._work.fail(taken, message)
+        except DomainError as error:
+            log.warning("%s is ended later: %s", self._name(taken.id), error.message)
 
     async def _left(self, taken: Taken[T]) -> None:
         try:

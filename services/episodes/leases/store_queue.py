@@ -15,12 +15,47 @@ from podium_kit.postgres.engine import autocommit
 
 T = TypeVar("T")
 
-# Needs no disk flush: who loses it takes the row again, and goes on from what is stored.
-_TAKE = """
-    WITH due AS (
-        SELECT {id} AS id FROM {name} WHERE due_time <= clock_timestamp()
-        ORDER BY due_time LIMIT :most FOR UPDATE SKIP LOCKED
+_OLDEST = """
+    SELECT {id} AS id FROM {name} WHERE due_time <= clock_timestamp()
+    ORDER BY due_time LIMIT :most FOR UPDATE SKIP LOCKED
+"""
+# A row's place is how many of its tenant's are worked on, or wait before it.
+# Reads a few rows of each tenant, however many wait. BETWEEN, because for "=" PostgreSQL may go
+# through everybody's rows by age. More than are wanted: another worker may be locking some.
+_OLDEST_OF_TENANTS_IN_TURN = """
+    WITH RECURSIVE tenants AS (
+        (SELECT tenant FROM {name} ORDER BY tenant LIMIT 1)
+        UNION ALL
+        SELECT (SELECT q.tenant FROM {name} q WHERE q.tenant > t.tenant ORDER BY q.tenant LIMIT 1)
+        FROM tenants t WHERE t.tenant IS NOT NULL
     ),
+    waiting AS (
+        SELECT w.id, w.due_time, held.count + w.before AS place
+        FROM tenants t
+        CROSS JOIN LATERAL (
+            SELECT count(*) FROM {name} q
+            WHERE q.tenant = t.tenant AND q.holder <> '' AND q.due_time > clock_timestamp()
+        ) held
+        CROSS JOIN LATERAL (
+            SELECT q.{id} AS id, q.due_time,
+                   row_number() OVER (ORDER BY q.tenant, q.due_time) AS before
+            FROM {name} q
+            WHERE q.tenant BETWEEN t.tenant AND t.tenant AND q.due_time <= clock_timestamp()
+            ORDER BY q.tenant, q.due_time LIMIT 2 * :most
+        ) w
+    )
+    SELECT free.id
+    FROM (SELECT id FROM waiting ORDER BY place, due_time) first
+    CROSS JOIN LATERAL (
+        SELECT q.{id} AS id FROM {name} q
+        WHERE q.{id} = first.id AND q.due_time <= clock_timestamp()
+        FOR UPDATE SKIP LOCKED
+    ) free
+    LIMIT :most
+"""
+# Needs no disk flush: who loses it takes the row again, and goes on from what is stored.
+TAKE = """
+    WITH due AS ({next}),
     taken AS (
         UPDATE {name} q
         SET holder = :holder, attempts = attempts + 1,
@@ -55,7 +90,8 @@ class QueueTable(Generic[T]):
 
     What is taken is read by `read` and `join`, in which the row is `taken`, and made by `parse`;
     its age counts from `since`. `at_first` are further assignments of a taking. Where rows can
-    be cancelled, `cancelled` is the column.
+    be cancelled, `cancelled` is the column. `by_tenant` says that there is a column tenant, with
+    indexes of its own: next is the tenant of whose rows the fewest are worked on.
     """
 
     kind: str
@@ -69,11 +105,14 @@ class QueueTable(Generic[T]):
     join: str = ""
     at_first: str = ""
     cancelled: str = "false"
+    by_tenant: bool = False
 
     def statement(self, template: str) -> TextClause:
         """One of the templates above, for this table; none of it comes from a request."""
         words = ("name", "id", "read", "since", "join", "at_first", "cancelled")
-        return text(template.format(**{word: getattr(self, word) for word in words}))
+        values = {word: getattr(self, word) for word in words}
+        oldest = _OLDEST_OF_TENANTS_IN_TURN if self.by_tenant else _OLDEST
+        return text(template.format(**values, next=oldest.format(**values)))
 
 
 @dataclass(frozen=True)
@@ -98,11 +137,14 @@ class WorkQueue(Generic[T]):
         self.table = table
         self._holder = holder
         self._take, self._keep, self._give_back, self._drop, self._waiting = map(
-            table.statement, (_TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING)
+            table.statement, (TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING)
         )
 
     async def take(self, most: int, lease_s: float) -> list[Taken[T]]:
-        """What is nobody's, oldest first; others may take it when the lease ends."""
+        """What is nobody's, oldest first, of tenants in turn where the table names them.
+
+        Others may take it when the lease ends.
+        """
         values = {"most": most, "lease_s": lease_s, "holder": self._holder}
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(self._take, values)).all()

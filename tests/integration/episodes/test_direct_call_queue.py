@@ -3,21 +3,33 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest_asyncio
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from embedded_servers import Database
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
-from episodes.leases.store_queue import WorkQueue
+from episodes.leases.store_queue import TAKE, WorkQueue
 from episodes.server import MIGRATIONS
 from integration.episodes.platform_under_test import new_id
 from podium_kit.money import Money
 from podium_kit.postgres.migrations import upgrade
 
 LONG_S = 60.0
+FILL = text(
+    """
+    WITH stored AS (
+        INSERT INTO direct_calls (id, tenant, subject, spec, toolset)
+        SELECT gen_random_uuid(), :tenant, 'ada', '', '' FROM generate_series(1, :count)
+        RETURNING id, tenant
+    )
+    INSERT INTO direct_call_queue (call_id, tenant) SELECT id, tenant FROM stored
+    """
+)
 
 
 @pytest_asyncio.fixture
@@ -29,13 +41,32 @@ async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
-async def stored(engine: AsyncEngine, count: int) -> list[str]:
+async def stored(engine: AsyncEngine, count: int, tenant: str = "acme") -> list[str]:
     """Ids of so many new calls, oldest first."""
     ids = [new_id() for _ in range(count)]
     for call_id in ids:
-        call = StoredCall(call_id, "acme", "ada", b"spec", b"toolset", datetime.now(UTC))
+        call = StoredCall(call_id, tenant, "ada", b"spec", b"toolset", datetime.now(UTC))
         await DirectCallStore(engine).insert(call)
     return ids
+
+
+async def fill(engine: AsyncEngine, waiting: int) -> None:
+    """Has so many calls of each of two tenants wait."""
+    async with engine.begin() as connection:
+        for tenant in ("acme", "globex"):
+            await connection.execute(FILL, {"tenant": tenant, "count": waiting})
+    async with engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await connection.execute(text("ANALYZE direct_calls, direct_call_queue"))
+
+
+def rows_read(plan: dict[str, Any]) -> float:
+    """From tables, with those that did not fit."""
+    here = 0.0
+    if "Relation Name" in plan:
+        found = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+        here = found * plan["Actual Loops"]
+    return here + sum(rows_read(below) for below in plan.get("Plans", []))
 
 
 async def taken(queue: WorkQueue[StoredCall], most: int = 10, lease_s: float = LONG_S) -> list[str]:
@@ -55,6 +86,33 @@ async def test_the_oldest_call_is_taken_first(engine: AsyncEngine) -> None:
     queue = WorkQueue(engine, CALL_QUEUE, "a")
     assert await taken(queue, most=1) == [first]
     assert await taken(queue, most=1) == [second]
+
+
+async def test_a_tenants_many_calls_leave_places_to_another_tenants_few(
+    engine: AsyncEngine,
+) -> None:
+    many = await stored(engine, 40, "many")
+    first, *others = await stored(engine, 3, "few")
+    queue, other = WorkQueue(engine, CALL_QUEUE, "a"), WorkQueue(engine, CALL_QUEUE, "b")
+    assert set(await taken(queue, most=2)) == {many[0], first}
+    # Whoever has the fewest calls in the making is next, on another worker, too.
+    assert set(await taken(other, most=4)) == {*many[1:3], *others}
+    await queue.drop(first)
+    [newest] = await stored(engine, 1, "few")
+    assert await taken(other, most=1) == [newest]
+    # What is there alone gets all places.
+    assert await taken(queue, most=37) == many[3:]
+
+
+async def test_taking_reads_a_few_rows_of_each_tenant_however_many_wait(
+    engine: AsyncEngine,
+) -> None:
+    await fill(engine, waiting=20_000)
+    values = {"most": 10, "lease_s": LONG_S, "holder": "a"}
+    async with engine.connect() as connection:
+        explained = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {CALL_QUEUE.statement(TAKE)}")
+        [plan] = (await connection.execute(explained, values)).scalar_one()
+    assert rows_read(plan["Plan"]) < 1_000
 
 
 async def test_a_call_is_taken_again_when_its_lease_ends(engine: AsyncEngine) -> None:

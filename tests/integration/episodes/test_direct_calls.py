@@ -19,6 +19,7 @@ from episodes.temporal.connection import TemporalConnection
 from episodes.temporal.settings import TemporalSettings
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, new_id
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
@@ -190,6 +191,40 @@ async def test_a_workflow_that_an_older_server_started_makes_its_call(
         call = (await stub.GetDirectCall(pb.GetDirectCallRequest(call_id=call_id))).call
     assert call.ended
     assert call.content == 'expert says {"model": "small"}'
+
+
+@pytest.mark.parametrize(
+    ("spec", "toolset"),
+    [
+        (pb.DirectCallSpec(tool_name="expert", arguments_json="{"), expert()),
+        (pb.DirectCallSpec(tool_name="expert", messages=ASK), toolset_pb2.Toolset()),
+    ],
+    ids=["holding", "reading"],
+)
+async def test_a_fault_that_would_be_the_same_again_ends_the_call_at_once(
+    platform: EpisodesPlatform, spec: pb.DirectCallSpec, toolset: toolset_pb2.Toolset
+) -> None:
+    call_id = new_id()
+    database = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
+    await database.execute(
+        "WITH stored AS (INSERT INTO direct_calls (id, tenant, subject, spec, toolset)"
+        " VALUES ($1, $2, $3, $4, $5) RETURNING id)"
+        " INSERT INTO direct_call_queue (call_id) SELECT id FROM stored",
+        *(call_id, platform.tenant, "ada", spec.SerializeToString(), toolset.SerializeToString()),
+    )
+    stored = None
+    while stored is None:
+        await asyncio.sleep(0.05)
+        stored = await database.fetchrow(
+            "SELECT answer, cost FROM direct_calls WHERE id = $1 AND end_time IS NOT NULL", call_id
+        )
+    await database.close()
+    failure = adapters_pb.InvokeResponse.FromString(stored["answer"]).failure
+    assert failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert "fault of the platform" in failure.message and stored["cost"] is None
+    # Once: what is the same at every attempt is not tried fifty times.
+    said = platform.worker.log_path.read_text()
+    assert said.count(f"direct call {call_id} is ended by a fault") == 1
 
 
 async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatform) -> None:
