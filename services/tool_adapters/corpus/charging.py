@@ -5,20 +5,35 @@ that is away nor a process that dies loses a cost.
 """
 
 import asyncio
+import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
+from opentelemetry.metrics import CallbackOptions, Observation
 from uuid_utils import uuid7
 
+from podium_kit import telemetry
 from podium_kit.embeddings import OpenAiEmbeddings, Vector
 from podium_kit.metering import Usage, UsageSource
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import (
+    Aborted,
+    DeadlineExceeded,
+    DomainError,
+    InternalError,
+    ResourceExhausted,
+    Unavailable,
+)
 from podium_kit.rpc.identity import current_identity
 
+log = logging.getLogger(__name__)
+
 OWED_PER_ROUND = 500
+# Errors that pass by themselves; a fault of the ledger may be one cost's.
+PASSING = (Unavailable, DeadlineExceeded, ResourceExhausted, Aborted)
+REASON_MAX = 400
 # No request takes so long: its process has died.
 ABANDONED_AFTER = timedelta(hours=1)
 INTERRUPTED = "the adapters were interrupted; what was used is not known"
@@ -44,6 +59,8 @@ class OwedCosts(Protocol):
     async def end(self, key: str, usage: Usage) -> None: ...
     async def forget(self, keys: Sequence[str]) -> None: ...
     async def owed(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]: ...
+    async def rejected(self, key: str, reason: str) -> None: ...
+    async def oldest_s(self, abandoned_after: timedelta) -> float: ...
 
 
 class Costs(Protocol):
@@ -89,28 +106,59 @@ class ChargedEmbeddings:
             await self.owed.forget([key])
 
 
-@dataclass(frozen=True)
 class EmbeddingCosts:
     """Sends what is owed to the ledger. Several replicas may: a key is posted once."""
 
-    owed: OwedCosts
-    costs: Costs
+    def __init__(self, owed: OwedCosts, costs: Costs) -> None:
+        self._owed = owed
+        self._costs = costs
+        self._oldest_s: float | None = None
+        telemetry.get_meter(__name__).create_observable_gauge(
+            "podium.corpora.owed_costs.age",
+            [self._reported_age],
+            unit="s",
+            description="of the oldest cost of vectors that the ledger does not have",
+        )
 
     async def send(self) -> None:
-        """Sends what is owed, each tenant's by itself. Raises the last DomainError."""
+        """Sends what is owed, each tenant's by itself. Raises the last of what passes by itself."""
+        self._oldest_s = await self._owed.oldest_s(ABANDONED_AFTER)
         by_tenant: defaultdict[str, list[EmbeddingCost]] = defaultdict(list)
-        for cost in await self.owed.owed(OWED_PER_ROUND, ABANDONED_AFTER):
+        for cost in await self._owed.owed(OWED_PER_ROUND, ABANDONED_AFTER):
             by_tenant[cost.tenant].append(replace(cost, usage=cost.usage or UNKNOWN))
         failed: DomainError | None = None
         for tenant, costs in by_tenant.items():
             try:
-                await self.costs.record(tenant, costs)
+                await self._send(tenant, costs)
             except DomainError as error:
                 failed = error
-                continue
-            await self.owed.forget([cost.key for cost in costs])
         if failed is not None:
             raise failed
+
+    async def _send(self, tenant: str, costs: list[EmbeddingCost]) -> None:
+        """All at once; when the ledger rejects that, one by one. Raises what passes by itself."""
+        try:
+            await self._costs.record(tenant, costs)
+        except DomainError as error:
+            if _passes(error):
+                raise
+            if len(costs) > 1:
+                for cost in costs:
+                    await self._send(tenant, [cost])
+                return
+            [cost] = costs
+            log.error("the ledger rejects the cost %s: %s", cost.key, error.message)
+            await self._owed.rejected(cost.key, error.message[:REASON_MAX])
+        else:
+            await self._owed.forget([cost.key for cost in costs])
+
+    def _reported_age(self, _: CallbackOptions) -> Iterable[Observation]:
+        return [] if self._oldest_s is None else [Observation(self._oldest_s)]
+
+
+def _passes(error: DomainError) -> bool:
+    """A ledger that is away has rejected nothing."""
+    return isinstance(error, PASSING) and not isinstance(error, InternalError)
 
 
 def _total(used: list[Usage]) -> Usage:

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.metering import Usage
-from podium_kit.postgres.engine import transaction
+from podium_kit.postgres.engine import autocommit, transaction
 from tool_adapters.corpus.charging import EmbeddingCost
 
 BEGIN = text(
@@ -18,14 +18,45 @@ BEGIN = text(
 )
 END = text("UPDATE embedding_costs SET usage = :usage WHERE key = :key")
 FORGET = text("DELETE FROM embedding_costs WHERE key = ANY(:keys)")
+# The oldest of every tenant, of tenants in turn: whoever owes much keeps nobody else waiting.
+# BETWEEN, because for "=" PostgreSQL may go through everybody's rows by age.
 OWED = text(
     """
-    SELECT key, tenant, subject, corpus, sku, usage FROM embedding_costs
-    WHERE usage IS NOT NULL OR create_time < now() - CAST(:abandoned_after AS interval)
-    ORDER BY create_time
+    WITH RECURSIVE tenants AS (
+        (SELECT tenant FROM embedding_costs ORDER BY tenant LIMIT 1)
+        UNION ALL
+        SELECT (SELECT c.tenant FROM embedding_costs c WHERE c.tenant > t.tenant
+                ORDER BY c.tenant LIMIT 1)
+        FROM tenants t WHERE t.tenant IS NOT NULL
+    )
+    SELECT owed.* FROM tenants t CROSS JOIN LATERAL (
+        SELECT c.key, c.tenant, c.subject, c.corpus, c.sku, c.usage, c.create_time,
+               row_number() OVER (ORDER BY c.tenant, c.create_time) AS place
+        FROM embedding_costs c
+        WHERE c.tenant BETWEEN t.tenant AND t.tenant
+            AND (c.usage IS NOT NULL OR c.create_time < now() - CAST(:abandoned_after AS interval))
+            AND (c.retry_time IS NULL OR c.retry_time <= now())
+        ORDER BY c.tenant, c.create_time LIMIT :limit
+    ) owed
+    ORDER BY owed.place, owed.create_time
     LIMIT :limit
     """
 )
+REJECTED = text(
+    """
+    UPDATE embedding_costs SET rejection = :reason, attempts = attempts + 1,
+        retry_time = now()
+            + least(make_interval(secs => 2 ^ least(attempts, 20)), CAST(:longest AS interval))
+    WHERE key = :key
+    """
+)
+AGE = text(
+    """
+    SELECT coalesce(extract(epoch FROM now() - min(create_time)), 0) FROM embedding_costs
+    WHERE usage IS NOT NULL OR create_time < now() - CAST(:abandoned_after AS interval)
+    """
+)
+RETRY_LONGEST = timedelta(hours=1)
 
 
 class PostgresOwedCosts:
@@ -58,8 +89,20 @@ class PostgresOwedCosts:
         async with transaction(self._engine) as connection:
             await connection.execute(FORGET, {"keys": list(keys)})
 
+    async def rejected(self, key: str, reason: str) -> None:
+        """Lets one wait that the ledger rejects, longer each time."""
+        values = {"key": key, "reason": reason, "longest": RETRY_LONGEST}
+        async with transaction(self._engine) as connection:
+            await connection.execute(REJECTED, values)
+
+    async def oldest_s(self, abandoned_after: timedelta) -> float:
+        """The age of the oldest that the ledger should have; 0 when it has all."""
+        async with autocommit(self._engine) as connection:
+            found = await connection.execute(AGE, {"abandoned_after": abandoned_after})
+            return float(found.scalar_one())
+
     async def owed(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]:
-        """The oldest that have ended, or will never end."""
+        """The oldest of each tenant that have ended, or will never end."""
         values = {"limit": limit, "abandoned_after": abandoned_after}
         async with transaction(self._engine) as connection:
             rows = await connection.execute(OWED, values)

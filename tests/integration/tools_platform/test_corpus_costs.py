@@ -8,6 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 import pytest_asyncio
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
 from embedded_servers import Database
@@ -19,10 +21,20 @@ from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium_kit.postgres.engine import transaction
 from podium_kit.rpc.identity import Scope
 from tool_adapters.config import EmbeddingsSettings
 
 SKU = "embeddings/tiny"
+OWE = text(
+    """
+    INSERT INTO embedding_costs (key, tenant, subject, corpus, sku, usage, create_time)
+    SELECT 'embeddings/' || gen_random_uuid(), :tenant, 'eve', 'x', :sku, '\\x1001'::bytea,
+           now() - interval '1 minute'
+    FROM generate_series(1, :count)
+    """
+)
+LEFT = text("SELECT rejection FROM embedding_costs WHERE tenant = 'poison'")
 USED = {"prompt_tokens": 9, "total_tokens": 9}
 
 
@@ -89,6 +101,26 @@ async def test_an_endpoint_that_rejects_costs_nothing(
     assert len(await _entries(platform, 1)) == 1
 
 
+async def test_costs_that_the_ledger_rejects_keep_no_other_waiting(
+    platform: ToolsPlatform,
+) -> None:
+    await _set_price(platform)
+    engine = create_async_engine(platform.adapters_settings.database_url)
+    async with transaction(engine) as connection:
+        await connection.execute(OWE, {"tenant": "poison", "sku": "no-vectors", "count": 700})
+        await connection.execute(OWE, {"tenant": "poison", "sku": SKU, "count": 1})
+    await _put(platform)
+    assert len(await _entries(platform, 1)) == 1
+    # Nor those of the same tenant, of which the ledger hears later.
+    [entry] = await _entries(platform, 1, "poison")
+    assert entry.sku == SKU
+    async with engine.connect() as connection:
+        left = (await connection.execute(LEFT)).scalars().all()
+    await engine.dispose()
+    assert len(left) == 700
+    assert any("does not begin with embeddings/" in (rejection or "") for rejection in left)
+
+
 async def test_the_adapters_key_records_costs_of_vectors_and_of_nothing_else(
     platform: ToolsPlatform,
 ) -> None:
@@ -130,9 +162,9 @@ async def _search(platform: ToolsPlatform) -> None:
     assert hit.document_id == "leave"
 
 
-async def _entries(platform: ToolsPlatform, count: int) -> list[hold_pb2.Entry]:
+async def _entries(platform: ToolsPlatform, count: int, of: str = "acme") -> list[hold_pb2.Entry]:
     """The tenant's journal, once it has so many entries."""
-    tenant = await platform.as_("acme", Scope.SPEND_READ)
+    tenant = await platform.as_(of, Scope.SPEND_READ)
     async with asyncio.timeout(60):
         while True:
             reply = await tenant.ledger.ListEntries(ledger_pb.ListEntriesRequest())
