@@ -113,12 +113,11 @@ async def serve(config: ServerConfig) -> None:
             "podium.episodes.v1.WebhookService",
         ),
     ]
+    calls = WorkQueue(engine, CALL_QUEUE)
     standing = Standing(
         outbox.oldest_owed_s,
-        oldest(
-            partial(backlog_age_s, temporal, config.task_queue),
-            WorkQueue(engine, CALL_QUEUE).waiting_s,
-        ),
+        oldest(partial(backlog_age_s, temporal, config.task_queue), calls.waiting_s),
+        calls.size,
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),

@@ -1,4 +1,4 @@
-"""Gauges of what waits: records for the topic, tasks and direct calls for a worker.
+"""Gauges of what waits or is being made: records for the topic, tasks and direct calls.
 
 The server reports them, because it is there when every worker is gone.
 """
@@ -25,8 +25,8 @@ def oldest(*asks: Ask) -> Ask:
 class Standing:
     """Remembers the last look, which a scrape reports; nothing before the first."""
 
-    def __init__(self, outbox_age_s: Ask, backlog_age_s: Ask) -> None:
-        self._asks = {"outbox": outbox_age_s, "backlog": backlog_age_s}
+    def __init__(self, outbox_age_s: Ask, backlog_age_s: Ask, open_work: Ask) -> None:
+        self._asks = {"outbox": outbox_age_s, "backlog": backlog_age_s, "work": open_work}
         self._found: dict[str, float] = {}
         meter = telemetry.get_meter(__name__)
         meter.create_observable_gauge(
@@ -40,6 +40,12 @@ class Standing:
             [self._reported("backlog")],
             unit="s",
             description="of the oldest task or direct call that no worker has taken",
+        )
+        meter.create_observable_gauge(
+            "podium.episodes.work.open",
+            [self._reported("work")],
+            unit="{item}",
+            description="direct calls that wait for a worker or are being made",
         )
 
     async def look(self) -> None:

@@ -142,6 +142,11 @@ def of_kind(objects: list[Json], *kinds: str) -> list[Json]:
     return [obj for obj in objects if obj["kind"] in kinds]
 
 
+def named(objects: list[Json], kind: str, name: str) -> Json:
+    """The object of this kind and name."""
+    return next(obj for obj in of_kind(objects, kind) if obj["metadata"]["name"] == name)
+
+
 def label(obj: Json) -> str:
     """Kind and name, for messages."""
     return f"{obj['kind']}/{obj['metadata'].get('name', obj['metadata'].get('generateName'))}"

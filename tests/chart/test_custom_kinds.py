@@ -29,6 +29,7 @@ KINDS = {
     "ServingRuntime",
     "TrainJob",
     "TrainingRuntime",
+    "TriggerAuthentication",
     "WorkerDeployment",
     "WorkerResourceTemplate",
 }

@@ -8,6 +8,7 @@ from chart.rendering import (
     cases,
     chart,
     merged,
+    named,
     of_kind,
     render,
     rendered,
@@ -15,10 +16,6 @@ from chart.rendering import (
 )
 
 CASES = [name for name, _ in cases()]
-
-
-def named(objects: list[Json], kind: str, name: str) -> Json:
-    return next(obj for obj in of_kind(objects, kind) if obj["metadata"]["name"] == name)
 
 
 def container(objects: list[Json], kind: str, name: str) -> Json:
@@ -109,33 +106,6 @@ def test_an_external_engine_needs_no_model_pods() -> None:
     objects = rendered("external engine")
     assert not [obj for obj in objects if "model-server" in obj["metadata"]["name"]]
     assert environment(objects, "orchestrator-inference")["ENGINE_BASE_URL"] == "https://engine/v1"
-
-
-def test_scaled_components_do_not_fight_their_autoscaler_about_replicas() -> None:
-    for case in ("production", "keda", "plain"):
-        objects = rendered(case)
-        scalers = of_kind(objects, "ScaledObject", "HorizontalPodAutoscaler")
-        targets = {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers}
-        assert targets, case
-        for deployment in of_kind(objects, "Deployment"):
-            scaled = deployment["metadata"]["name"] in targets
-            assert ("replicas" not in deployment["spec"]) is scaled, case
-
-
-def test_with_the_worker_controller_a_scaler_exists_per_version_and_names_nothing() -> None:
-    template = of_kind(rendered("production"), "WorkerResourceTemplate")[0]["spec"]["template"]
-    assert template["spec"]["scaleTargetRef"] == {}
-    owned = ("namespace", "workerDeploymentName", "workerDeploymentBuildId")
-    assert [template["spec"]["triggers"][0]["metadata"][key] for key in owned] == ["", "", ""]
-
-
-def test_consumers_never_outnumber_partitions() -> None:
-    lag = {"consumerGroup": "readers", "lagThreshold": 500}
-    scaling = {"enabled": True, "maxReplicas": 99, "kafkaLag": lag}
-    values = merged(switched_on("keda"), {"components": {"episodes": {"autoscaling": scaling}}})
-    scaler = named(render(values), "ScaledObject", "podium-episodes")["spec"]
-    assert scaler["maxReplicaCount"] == chart().values["kafka"]["trajectories"]["partitions"]
-    assert scaler["triggers"][0]["metadata"]["offsetResetPolicy"] == "earliest"
 
 
 def test_large_numbers_are_written_as_numbers() -> None:

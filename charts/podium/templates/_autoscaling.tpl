@@ -1,24 +1,45 @@
+{{/* host:port, comma-separated, as KEDA finds them from its own namespace. Arguments: root, hosts. */}}
+{{- define "podium.fromElsewhere" -}}
+{{- regexReplaceAll "(^|,)([^.,:]+):" .hosts (printf "${1}${2}.%s.svc.%s:" .root.Release.Namespace .root.Values.clusterDomain) -}}
+{{- end }}
+
 {{/* Triggers of KEDA for a component. Arguments: root, component, versioned (the worker controller fills three in). */}}
 {{- define "podium.triggers" -}}
 {{- $scaling := .component.autoscaling }}{{ $temporal := .root.Values.endpoints.temporal }}
-{{- with $scaling.temporalBacklog }}
+{{- $cpu := true }}
+{{- with $scaling.temporalBacklog }}{{ $cpu = false }}
 - type: temporal
   metadata:
-    endpoint: {{ $temporal.target | quote }}
+    endpoint: {{ include "podium.fromElsewhere" (dict "root" $.root "hosts" $temporal.target) | quote }}
     namespace: {{ ternary "" $temporal.namespace (not (empty $.versioned)) | quote }}
     taskQueue: {{ $temporal.taskQueue | quote }}
     queueTypes: workflow,activity
     targetQueueSize: {{ . | toString | quote }}
-    enableTLS: "false"
+    enableTLS: {{ $temporal.tls.enabled | toString | quote }}
+    {{- with and $temporal.tls.enabled $temporal.tls.serverName }}
+    tlsServerName: {{ . | quote }}
+    {{- end }}
     {{- if $.versioned }}
     workerDeploymentName: ""
     workerDeploymentBuildId: ""
     {{- end }}
+  {{- if $temporal.tls.enabled }}
+  authenticationRef: {name: {{ include "podium.name" (dict "root" $.root "name" "temporal-scaler") }}}
+  {{- end }}
 {{- end }}
-{{- with $scaling.kafkaLag }}
+{{- with $scaling.openWork }}{{ $cpu = false }}
+# Direct calls are on no queue of Temporal's: the episodes server counts them.
+- type: metrics-api
+  metadata:
+    url: http://{{ include "podium.host" (dict "root" $.root "name" "episodes") }}:{{ $.root.Values.monitoring.metricsPort }}{{ include "podium.metricsPath" $.root }}
+    format: prometheus
+    valueLocation: podium_episodes_work_open
+    targetValue: {{ . | toString | quote }}
+{{- end }}
+{{- with $scaling.kafkaLag }}{{ $cpu = false }}
 - type: kafka
   metadata:
-    bootstrapServers: {{ $.root.Values.endpoints.kafka.bootstrap | quote }}
+    bootstrapServers: {{ include "podium.fromElsewhere" (dict "root" $.root "hosts" $.root.Values.endpoints.kafka.bootstrap) | quote }}
     topic: {{ $.root.Values.kafka.trajectories.topic | quote }}
     consumerGroup: {{ .consumerGroup | quote }}
     lagThreshold: {{ .lagThreshold | toString | quote }}
@@ -26,7 +47,7 @@
     # A group without offsets counts as lagging from the start, or nothing would ever start it.
     offsetResetPolicy: earliest
 {{- end }}
-{{- if not (or $scaling.temporalBacklog $scaling.kafkaLag) }}
+{{- if $cpu }}
 - type: cpu
   metricType: Utilization
   metadata: {value: {{ $scaling.cpuUtilization | toString | quote }}}
@@ -49,7 +70,7 @@ pollingInterval: 15
 cooldownPeriod: 300
 minReplicaCount: {{ .component.autoscaling.minReplicas }}
 maxReplicaCount: {{ include "podium.maxReplicas" . }}
-{{- if or .component.autoscaling.temporalBacklog .component.autoscaling.kafkaLag }}
+{{- if or .component.autoscaling.temporalBacklog .component.autoscaling.openWork .component.autoscaling.kafkaLag }}
 fallback: {failureThreshold: 3, replicas: {{ .component.autoscaling.minReplicas }}, behavior: currentReplicasIfHigher}
 {{- end }}
 triggers: {{- include "podium.triggers" . | trim | nindent 2 }}

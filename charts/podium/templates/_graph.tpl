@@ -132,6 +132,11 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 - from: {{ toJson . }}
   ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine") | ternary $port $values.monitoring.metricsPort }}}]
 {{- end }}{{ end }}
+{{- if and (eq $name "episodes") $values.integrations.keda.enabled $values.integrations.keda.from }}
+# KEDA counts direct calls.
+- from: {{ toJson $values.integrations.keda.from }}
+  ports: [{protocol: TCP, port: {{ $values.monitoring.metricsPort }}}]
+{{- end }}
 {{- if and (eq $name "model-server") (include "podium.engineIsElsewhere" .root) }}
 # The gateway that routes to the replicas, and KServe's scheduler, which asks each for its load.
 - from: {{ append (include "podium.enginePeers" .root | fromJsonArray) (dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/part-of" "llminferenceservice"))) | toJson }}

@@ -82,6 +82,7 @@ _WAITING = """
     SELECT coalesce(extract(epoch FROM clock_timestamp() - min(due_time)), 0)
     FROM {name} WHERE due_time <= clock_timestamp()
 """
+_SIZE = "SELECT count(*) FROM {name}"
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,8 @@ class WorkQueue(Generic[T]):
         self._engine = engine
         self.table = table
         self._holder = holder
-        self._take, self._keep, self._give_back, self._drop, self._waiting = map(
-            table.statement, (TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING)
+        self._take, self._keep, self._give_back, self._drop, self._waiting, self._size = map(
+            table.statement, (TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING, _SIZE)
         )
 
     async def take(self, most: int, lease_s: float) -> list[Taken[T]]:
@@ -172,6 +173,11 @@ class WorkQueue(Generic[T]):
         """How long the oldest row has waited that no worker has; 0 when none does."""
         async with autocommit(self._engine) as connection:
             return float((await connection.execute(self._waiting)).scalar_one())
+
+    async def size(self) -> float:
+        """How many rows wait or are some worker's."""
+        async with autocommit(self._engine) as connection:
+            return float((await connection.execute(self._size)).scalar_one())
 
     def _taken(self, row: Any) -> Taken[T]:
         cancelled = asyncio.Event()

@@ -139,6 +139,17 @@ async def test_what_is_given_back_is_anybodys_after_the_pause(engine: AsyncEngin
     assert await taken(other) == [now]
 
 
+async def test_a_call_is_open_until_it_is_dropped(engine: AsyncEngine) -> None:
+    first, second = await stored(engine, 2)
+    queue = WorkQueue(engine, CALL_QUEUE, "a")
+    assert await taken(queue, most=1) == [first]
+    await queue.give_back([first], LONG_S)
+    assert await queue.size() == 2
+    await queue.drop(first)
+    await queue.drop(second)
+    assert await queue.size() == 0
+
+
 async def test_a_call_that_has_ended_is_in_no_queue(engine: AsyncEngine) -> None:
     [call_id] = await stored(engine, 1)
     store, queue = DirectCallStore(engine), WorkQueue(engine, CALL_QUEUE, "a")
