@@ -212,10 +212,10 @@ class Ledger:
         results = iter((await answered(self._ledger.Apply(request))).results)
         return [list(islice(results, len(batch))) for batch in batches]
 
-    async def release_episode(self, episode_id: str) -> None:
-        """Gives every open hold of an episode back."""
-        request = ledger_pb.ReleaseEpisodeRequest(episode_id=episode_id)
-        await answered(self._ledger.ReleaseEpisode(request))
+    async def release_episode(self, episode_id: str) -> list[str]:
+        """Gives an episode's open holds back; keys of those whose calls may have been made."""
+        request = ledger_pb.ReleaseEpisodeRequest(episode_id=episode_id, keep_dispatched=True)
+        return list((await answered(self._ledger.ReleaseEpisode(request))).kept_keys)
 
     async def passed_limits(self, since: datetime) -> list[PassedLimit]:
         """Soft limits of the caller's tenant that were passed since a time, newest first."""

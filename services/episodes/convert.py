@@ -10,6 +10,7 @@ from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import check_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2 as service_pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import InvalidArgument
@@ -105,8 +106,12 @@ def _fill_step_event(event: pb.EpisodeEvent, step: Step) -> None:
 
 def _action_decided(call: trajectory_pb2.ModelCall, step: Step) -> pb.ActionDecided:
     response = call.response
+    action = response.action
+    if call.HasField("failure"):
+        # Readers take it for what it is to them: a turn without an action.
+        action = orchestrator_pb.Action(malformed=call.failure)
     decided = pb.ActionDecided(
-        action=response.action,
+        action=action,
         latency=response.latency,
         usage=response.usage,
         model_version=response.model_version,

@@ -26,6 +26,12 @@ def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> st
     return f"{episode_id}/{turn}/{kind.value}/{index}"
 
 
+def effect_place(key: str) -> tuple[int, StepKind, int]:
+    """Turn, kind and call index of an effect's key."""
+    _, turn, kind, index = key.split("/")
+    return int(turn), StepKind(kind), int(index)
+
+
 def child_episode_id(parent_id: str, key: str) -> str:
     """The episode that answers a call: every attempt of the call names the same."""
     return derived_uuid7(parent_id, key)

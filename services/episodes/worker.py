@@ -44,6 +44,7 @@ from episodes.stream.topic_kafka import TopicReader
 from episodes.temporal.client import check_temporal
 from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.turns.client_calls import ClientCalls
+from episodes.turns.cut_off_calls import CutOffCalls
 from episodes.turns.decide import Decider
 from episodes.turns.find_tools import ToolFinder
 from episodes.turns.finish import FinishActivity
@@ -199,6 +200,7 @@ def _worker(
         OutboxStore(engine),
         settlements,
         CutOffChildren(logs, children),
+        CutOffCalls(logs, charges),
     )
     judge = JudgeActivity(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
     turn = TurnActivity(episodes, logs, decider, invoker, policies, clients, judge, finish)

@@ -4536,7 +4536,7 @@ class ActionDecided(Model):
     )
     action: Action | None = None
     """
-    What it decided.
+    What it decided; malformed, with the reason, where the episode's end cut the model off.
     """
     cost: Money | None = None
     """

@@ -51,13 +51,17 @@ class CostLedger:
             )
         return await self._groups.submit(operations) if operations else ()
 
-    async def release_episode(self, tenant: str, episode_id: str) -> list[Hold]:
-        """Gives back every open hold of an episode; the released ones."""
+    async def release_episode(
+        self, tenant: str, episode_id: str, *, keep_dispatched: bool = False
+    ) -> tuple[list[Hold], list[str]]:
+        """Gives back an episode's open holds; the released ones, and the keys of those kept."""
         if not episode_id:
             raise InvalidOperation("episode_id is unset")
-        keys = await self._reports.open_hold_keys(tenant, episode_id)
-        releases = (Release(tenant, key, only_if_open=True) for key in keys)
-        return [hold for batch in _batches(releases) for hold in await self._released(batch)]
+        holds = await self._reports.open_holds(tenant, episode_id)
+        kept = [key for key, dispatched in holds.items() if dispatched and keep_dispatched]
+        releases = (Release(tenant, key, only_if_open=True) for key in holds if key not in kept)
+        released = [hold for batch in _batches(releases) for hold in await self._released(batch)]
+        return released, kept
 
     async def sweep(self) -> bool:
         """Turns overdue holds into provisional costs; whether there may be more.

@@ -82,8 +82,10 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
         self, request: pb.ReleaseEpisodeRequest, context: Context
     ) -> pb.ReleaseEpisodeResponse:
         tenant = current_identity().tenant
-        holds = await self._ledger.release_episode(tenant, request.episode_id)
-        return pb.ReleaseEpisodeResponse(holds=[hold_to_proto(hold) for hold in holds])
+        released, kept = await self._ledger.release_episode(
+            tenant, request.episode_id, keep_dispatched=request.keep_dispatched
+        )
+        return pb.ReleaseEpisodeResponse(holds=map(hold_to_proto, released), kept_keys=kept)
 
     async def ListEntries(
         self, request: pb.ListEntriesRequest, context: Context

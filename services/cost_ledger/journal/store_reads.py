@@ -11,8 +11,9 @@ from cost_ledger.models import Entry
 from cost_ledger.spend.models import EntryFilter
 from cost_ledger.store_engine import tenant_transaction
 
-OPEN_HOLD_KEYS = text("""
-    SELECT key FROM hold WHERE tenant = :tenant AND episode_id = :episode_id AND state = 'open'
+OPEN_HOLDS = text("""
+    SELECT key, dispatched FROM hold
+    WHERE tenant = :tenant AND episode_id = :episode_id AND state = 'open'
     ORDER BY create_time, key
 """)
 
@@ -34,10 +35,10 @@ class ReportStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def open_hold_keys(self, tenant: str, episode_id: str) -> list[str]:
-        """Keys of the episode's open holds, oldest first."""
-        rows = await self._all(OPEN_HOLD_KEYS, tenant=tenant, episode_id=episode_id)
-        return [row.key for row in rows]
+    async def open_holds(self, tenant: str, episode_id: str) -> dict[str, bool]:
+        """Keys of the episode's open holds, oldest first, and whether each was dispatched."""
+        rows = await self._all(OPEN_HOLDS, tenant=tenant, episode_id=episode_id)
+        return {row.key: row.dispatched for row in rows}
 
     async def overdue_holds(self, limit: int) -> list[tuple[str, str]]:
         """(tenant, key) of open holds whose time is over, longest overdue first."""

@@ -8,13 +8,15 @@ ledger grants; a rejection names what would fit instead.
 import logging
 from dataclasses import dataclass
 
+from temporalio import activity
+
 from episodes.charges.purchases import Purchase, output_tokens
 from episodes.charges.shared_budget import shared_budget_id
 from episodes.clients import Ledger
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.running_episode import RunningEpisode
-from episodes.steps.log import StepLog, StepLogs
+from episodes.steps.log import StepLog, StepLogs, unknown
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
@@ -37,6 +39,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_CURRENCY = "USD"
 HOLD_MARGIN_S = 600.0
 UNUSABLE_REASON_MAX = 400
+NOT_BEGUN = "not sent: the call had not begun"
 UNKNOWN_PRICE = {
     policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
     policy_pb2.UNKNOWN_PRICE_RULE_REJECT: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
@@ -80,6 +83,9 @@ class Charges:
 
         One reply per purchase: what is granted, or why nothing is.
         """
+        if activity.info().attempt == 1:
+            # An earlier attempt may have sent what it held money for.
+            log.unsent.update(purchase.key for purchase in purchases)
         captures = [step for step in log.unsettled() if log.charged_usage(step) is not None]
         releases = [
             _release(step.key, call)
@@ -111,9 +117,26 @@ class Charges:
         captured = [await captured_alone(self._ledger, each.capture) for each in captures]
         return [*captured, *await self._apply([], others)]
 
-    async def release(self, episode: RunningEpisode) -> None:
-        """Gives back what was held for calls that will never be made."""
-        await self._ledger.release_episode(episode.id)
+    async def release(self, episode: RunningEpisode, log: StepLog) -> list[str]:
+        """Gives back what was held for calls that were not made; keys of those that may have been.
+
+        Their holds stay open: capture them.
+        """
+        held = await self._ledger.release_episode(episode.id)
+        unsent = [key for key in held if key in log.unsent]
+        if unsent:
+            await self._ledger.apply([_released(key, NOT_BEGUN) for key in unsent])
+        return [key for key in held if key not in log.unsent]
+
+    async def give_back(self, key: str) -> None:
+        """Gives back what was held for a call that was rejected before it was made."""
+        await self._ledger.apply([_released(key, NOT_BEGUN)])
+
+    async def settle_as_unknown(self, log: StepLog, step: Step, reason: str) -> None:
+        """Captures a step whose hold an earlier attempt left, and which was settled as free."""
+        usage = unknown(failure_pb2.Failure(message=reason))
+        await captured_alone(self._ledger, pb.CaptureRequest(key=step.key, usage=usage))
+        self._logs.settle(log, step, None)
 
     def _settle_free_steps(self, log: StepLog) -> None:
         for step in log.unsettled():
@@ -145,7 +168,11 @@ def _tool_call(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None
 def _release(key: str, call: trajectory_pb2.ToolInvocation) -> pb.Operation:
     """With the kind of failure as the reason: its message may quote what a user wrote."""
     kind = enum_word(failure_pb2.FailureKind.Name(call.observation.failure.kind), "FAILURE_KIND_")
-    return pb.Operation(release=pb.ReleaseRequest(key=key, reason=f"not sent: {kind}"))
+    return _released(key, f"not sent: {kind}")
+
+
+def _released(key: str, reason: str) -> pb.Operation:
+    return pb.Operation(release=pb.ReleaseRequest(key=key, reason=reason))
 
 
 def _capture(log: StepLog, step: Step) -> pb.Operation:

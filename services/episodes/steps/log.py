@@ -14,7 +14,7 @@ from episodes.models import Step
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
 from episodes.webhooks.models import Event
-from podium.common.v1 import usage_pb2
+from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium_kit.money import Money
 
@@ -46,6 +46,8 @@ class StepLog:
     tool_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(default_factory=dict)
     verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
     judgement: check_pb2.Judgement | None = None
+    # Keys that this process asked money for, and nobody has sent.
+    unsent: set[str] = field(default_factory=set)
 
     @property
     def last_sequence(self) -> int:
@@ -88,7 +90,7 @@ class StepLog:
             case StepKind.MODEL:
                 call = self.model_calls[step.turn]
                 # A response without a usage is unknown, not free: the ledger decides.
-                return call.response.usage if call.HasField("response") else None
+                return call.response.usage if call.HasField("response") else unknown(call.failure)
             case StepKind.TOOL:
                 record = self.tool_calls[step.turn][step.call_index]
             case StepKind.VERIFIER:
@@ -100,6 +102,12 @@ class StepLog:
     def settle(self, step: Step, cost: Money | None) -> None:
         place = self.steps.index(step)
         self.steps[place] = replace(step, settled=True, cost=cost)
+
+
+def unknown(failure: failure_pb2.Failure) -> usage_pb2.Usage:
+    """What a call used that may have been made."""
+    source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    return usage_pb2.Usage(source=source, unusable_reason=failure.message)
 
 
 class StepLogs:

@@ -13,12 +13,14 @@ from episodes.models import StopReason
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
 from episodes.stream.trajectory import children_cost, total_cost
+from episodes.temporal.activity_errors import TRANSIENT
 from episodes.turns.token_limit import left_for_turn
 from episodes.workflows.payloads import TurnResult
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.rpc.errors import DomainError
 from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_from_proto
 
 MODEL_TIMEOUT_S = 600.0
@@ -53,7 +55,15 @@ class Decider:
         # What the money covers is all the model may write.
         request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
         tell_what_is_left(request, episode, log)
-        response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
+        log.unsent.discard(request.key)
+        try:
+            response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
+        except TRANSIENT:
+            raise
+        except DomainError:
+            # It rejects a call before it asks an engine.
+            await self.charges.give_back(request.key)
+            raise
         call = trajectory_pb2.ModelCall(
             key=request.key, response=response, granted_output_tokens=reply.output_tokens
         )

@@ -22,6 +22,7 @@ from episodes.stream.records import closing_record, trajectory_record
 from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.trajectory import build_trajectory, summarize
 from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.cut_off_calls import CutOffCalls
 from episodes.turns.root_span import ended_episode
 from episodes.workflows.episode import FINISH_EPISODE
 from episodes.workflows.payloads import EpisodeResult, FinishInput
@@ -54,6 +55,7 @@ class FinishActivity:
     outbox: OutboxStore
     settlements: Settlements
     cut_off: CutOffChildren
+    cut_off_calls: CutOffCalls
 
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:
@@ -81,7 +83,7 @@ class FinishActivity:
         await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
         await self.charges.settle_and_reserve(episode, log, [])
         if _may_hold_money(finish, log):
-            await self.charges.release(episode)
+            await self.cut_off_calls.settle(episode, log, StopReason(finish.stop_reason))
         await self._close_tools(episode, log)
         # The costs must be there before watchers can see that the episode has ended.
         await self.settlements.flush()

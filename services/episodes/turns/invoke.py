@@ -185,6 +185,7 @@ class Invoker:
                 for alias in verdict.fallbacks
                 if alias in plan.fallbacks and sent == read_by(episode.spec, plan.tool, alias)
             )
+            steps.unsent.discard(key)
             await ask_adapters(self.adapters, request, plan.tool, record)
         return record
 

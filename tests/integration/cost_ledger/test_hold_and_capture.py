@@ -154,6 +154,20 @@ async def test_releasing_an_episode_leaves_other_episodes_and_captured_calls(
     assert (await worker.ledger.Capture(make_capture("c"))).entry.amount == usd("0.00225")
 
 
+async def test_an_episodes_calls_that_may_have_been_made_keep_their_holds_if_asked(
+    worker: Client,
+) -> None:
+    of_one = {"subject": {"episode_id": "one"}}
+    await worker.ledger.Reserve(make_reserve("begun", **of_one, dispatched=True))
+    await worker.ledger.Reserve(make_reserve("planned", **of_one))
+    asked = pb.ReleaseEpisodeRequest(episode_id="one", keep_dispatched=True)
+    ended = await worker.ledger.ReleaseEpisode(asked)
+    assert [hold.key for hold in ended.holds] == ["planned"]
+    assert list(ended.kept_keys) == ["begun"]
+    await worker.ledger.Capture(make_capture("begun"))
+    assert not (await worker.ledger.ReleaseEpisode(asked)).kept_keys
+
+
 async def test_one_batch_captures_the_last_call_and_reserves_the_next(worker: Client) -> None:
     await worker.ledger.Reserve(make_reserve("k1"))
     operations = [

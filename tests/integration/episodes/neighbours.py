@@ -202,6 +202,8 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         self.answered_by: dict[str, hold_pb2.Fallback] = {}
         self.released: set[str] = set()
         self.reject_after: int | None = None
+        # How long after a hold it answers.
+        self.delay_s = 0.0
         # The longest answer the budgets cover.
         self.output_tokens_max: int | None = None
         self.budgets: list[budget_pb.Budget] = []
@@ -234,14 +236,18 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
                 # As the real one: a call is never made under such a key.
                 await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"KEY_REUSED: {reserve.key}")
         results = [self._apply(operation) for operation in request.operations]
+        if any(operation.HasField("reserve") for operation in request.operations):
+            await asyncio.sleep(self.delay_s)
         return ledger_pb.ApplyResponse(results=results)
 
     async def ReleaseEpisode(
         self, request: ledger_pb.ReleaseEpisodeRequest, context: Context
     ) -> ledger_pb.ReleaseEpisodeResponse:
         keys = {key for key in self.holds if key.startswith(request.episode_id)}
-        self.released |= keys - set(self.captured)
-        return ledger_pb.ReleaseEpisodeResponse()
+        keys -= set(self.captured) | self.released
+        kept = {key for key in keys if request.keep_dispatched and self.holds[key].dispatched}
+        self.released |= keys - kept
+        return ledger_pb.ReleaseEpisodeResponse(kept_keys=sorted(kept))
 
     async def CreateBudget(
         self, request: budget_pb.CreateBudgetRequest, context: Context

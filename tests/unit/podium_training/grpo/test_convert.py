@@ -35,6 +35,12 @@ def test_several_verifiers_must_all_agree() -> None:
     assert not episode_from_proto(make_trajectory(outcomes=outcomes), LIMITS).features.solved
 
 
+def test_what_a_deadline_cut_off_needs_no_price() -> None:
+    deadline = episode_pb2.STOP_REASON_DEADLINE
+    out_of_time = make_trajectory(stop_reason=deadline, unpriced_call_count=1)
+    assert episode_from_proto(out_of_time, LIMITS).rows
+
+
 @pytest.mark.parametrize(
     ("reason", "fields"),
     [

@@ -60,7 +60,10 @@ def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
         raise Rejected(Reason.HELD_OUT, trajectory.task_id)
     if trajectory.stop_reason in INTERRUPTED:
         raise Rejected(Reason.INTERRUPTED, episode_pb2.StopReason.Name(trajectory.stop_reason))
-    if trajectory.unpriced_call_count or not trajectory.HasField("cost"):
+    # What a deadline cuts off has no known cost; the episode earns nothing, whatever it cost.
+    out_of_time = trajectory.stop_reason == episode_pb2.STOP_REASON_DEADLINE
+    unpriced = trajectory.unpriced_call_count and not out_of_time
+    if unpriced or not trajectory.HasField("cost"):
         raise Rejected(Reason.UNPRICED, f"{trajectory.unpriced_call_count} calls")
     if not trajectory.outcomes:
         raise Rejected(Reason.NOT_JUDGED, trajectory.unjudged_reason)

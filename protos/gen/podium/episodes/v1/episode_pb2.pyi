@@ -661,7 +661,9 @@ class ActionDecided(_message.Message):
     """Model version that decided."""
     @_builtins.property
     def action(self) -> _orchestrator_service_pb2.Action:
-        """What it decided."""
+        """What it decided; malformed, with the reason, where the episode's end cut
+        the model off.
+        """
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:

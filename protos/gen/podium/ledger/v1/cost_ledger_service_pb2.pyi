@@ -1041,16 +1041,22 @@ class ReleaseEpisodeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EPISODE_ID_FIELD_NUMBER: _builtins.int
+    KEEP_DISPATCHED_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
+    keep_dispatched: _builtins.bool
+    """Leaves the holds of dispatched calls, which may have been made: the caller
+    ends each. Unset gives them back, too.
+    """
     def __init__(
         self,
         *,
         episode_id: _builtins.str = ...,
+        keep_dispatched: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "keep_dispatched", b"keep_dispatched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1063,18 +1069,24 @@ class ReleaseEpisodeResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HOLDS_FIELD_NUMBER: _builtins.int
+    KEPT_KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def holds(self) -> _containers.RepeatedCompositeFieldContainer[_hold_pb2.Hold]:
         """The released holds; empty when none was open."""
+
+    @_builtins.property
+    def kept_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys of the holds that were left open."""
 
     def __init__(
         self,
         *,
         holds: _abc.Iterable[_hold_pb2.Hold] | None = ...,
+        kept_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["holds", b"holds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["holds", b"holds", "kept_keys", b"kept_keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
