@@ -33,12 +33,18 @@ from tool_adapters.clients import FactsReports, LedgerCosts, RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
-from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCosts, OwedCosts
+from tool_adapters.corpus.charging import (
+    BoughtVectors,
+    ChargedEmbeddings,
+    EmbeddingCosts,
+    OwedCosts,
+)
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore
 from tool_adapters.corpus.store_costs import PostgresOwedCosts
+from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
@@ -84,6 +90,8 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
 FORGET_INTERVAL_S = 3600.0
 COSTS_INTERVAL_S = 1.0
+# Vectors of documents that nobody sends again.
+VECTORS_KEPT = timedelta(days=1)
 # Rounds of the follower that may fail before another process takes over.
 LEASE_ROUNDS = 3
 
@@ -121,7 +129,8 @@ async def assembled(
             idle_timeout_s=settings.mcp_idle_timeout_s,
         )
         owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
-        embeddings = await _embeddings(settings, secrets, owed, stack)
+        bought = PostgresBoughtVectors(engine)
+        embeddings = await _embeddings(settings, secrets, owed, bought, stack)
         corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
         authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
@@ -185,6 +194,8 @@ async def assembled(
             costs = LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack))
             send = EmbeddingCosts(owed, costs).send
             tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
+            lost = partial(bought.forget_older_than, VECTORS_KEPT)
+            tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(
             ToolAdapterServicer(
@@ -205,7 +216,11 @@ async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
 
 
 async def _embeddings(
-    settings: Settings, secrets: SecretStore, owed: OwedCosts, stack: AsyncExitStack
+    settings: Settings,
+    secrets: SecretStore,
+    owed: OwedCosts,
+    bought: BoughtVectors,
+    stack: AsyncExitStack,
 ) -> ChargedEmbeddings | None:
     """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
     if settings.embeddings is None:
@@ -214,7 +229,7 @@ async def _embeddings(
     api_key = await secrets.value(PLATFORM, name) if name else ""
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
-    return ChargedEmbeddings(embeddings, owed)
+    return ChargedEmbeddings(embeddings, owed, bought)
 
 
 async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:

@@ -130,6 +130,7 @@ OF_TENANT = {
     "episodes": {"webhooks": "DELETE FROM webhooks WHERE tenant = :tenant"},
     "tool_adapters": {
         "corpora": "DELETE FROM corpora WHERE owner = :tenant",
+        "bought_vectors": "DELETE FROM bought_vectors WHERE tenant = :tenant",
         "followed_servers": "DELETE FROM followed_servers WHERE owner = :tenant",
     },
     "tool_registry": {

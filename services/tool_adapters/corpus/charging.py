@@ -5,18 +5,20 @@ that is away nor a process that dies loses a cost.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
+import numpy as np
 from opentelemetry.metrics import CallbackOptions, Observation
 from uuid_utils import uuid7
 
 from podium_kit import telemetry
-from podium_kit.embeddings import OpenAiEmbeddings, Vector
+from podium_kit.embeddings import TEXTS_PER_REQUEST, OpenAiEmbeddings, Vector
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.rpc.errors import (
     Aborted,
@@ -56,11 +58,22 @@ class OwedCosts(Protocol):
     """Costs that the ledger does not have yet; see store_costs."""
 
     async def begin(self, cost: EmbeddingCost) -> None: ...
-    async def end(self, key: str, usage: Usage) -> None: ...
+    async def end(
+        self, cost: EmbeddingCost, usage: Usage, model: str, bought: Mapping[bytes, bytes]
+    ) -> None: ...
     async def forget(self, keys: Sequence[str]) -> None: ...
     async def owed(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]: ...
     async def rejected(self, key: str, reason: str) -> None: ...
     async def oldest_s(self, abandoned_after: timedelta) -> float: ...
+
+
+class BoughtVectors(Protocol):
+    """Vectors of documents that are not stored yet; see store_vectors."""
+
+    async def kept(
+        self, tenant: str, model: str, digests: Sequence[bytes]
+    ) -> dict[bytes, bytes]: ...
+    async def drop(self, tenant: str, model: str, digests: Sequence[bytes]) -> None: ...
 
 
 class Costs(Protocol):
@@ -75,15 +88,39 @@ class ChargedEmbeddings:
 
     embeddings: OpenAiEmbeddings
     owed: OwedCosts
+    kept: BoughtVectors
 
     @property
     def model(self) -> str:
         return self.embeddings.model
 
-    async def of(self, texts: Sequence[str], tenant: str, corpus: str) -> list[Vector]:
-        """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable."""
-        if not texts:
-            return []
+    async def of_query(self, query: str, tenant: str, corpus: str) -> Vector:
+        """A vector of length 1. Raises EmbeddingsUnavailable."""
+        bought = await self._bought([query], tenant, corpus, keep=False)
+        return _vector(bought[_digest(query)])
+
+    async def of_passages(self, texts: Sequence[str], tenant: str, corpus: str) -> list[Vector]:
+        """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable.
+
+        What was bought is kept until `stored`: whoever tries again buys the rest alone.
+        """
+        known = await self.kept.kept(tenant, self.model, list(map(_digest, texts)))
+        missing = [text for text in dict.fromkeys(texts) if _digest(text) not in known]
+        if missing:
+            known |= await self._bought(missing, tenant, corpus, keep=True)
+        return [_vector(known[_digest(text)]) for text in texts]
+
+    async def stored(self, texts: Sequence[str], tenant: str) -> None:
+        """The passages are stored with their vectors."""
+        try:
+            await self.kept.drop(tenant, self.model, list(map(_digest, texts)))
+        except DomainError as error:
+            log.warning("bought vectors are dropped later: %s", error.message)
+
+    async def _bought(
+        self, texts: Sequence[str], tenant: str, corpus: str, *, keep: bool
+    ) -> dict[bytes, bytes]:
+        """By the texts' digests."""
         cost = EmbeddingCost(
             key=f"embeddings/{uuid7()}",
             tenant=tenant,
@@ -93,17 +130,25 @@ class ChargedEmbeddings:
         )
         await self.owed.begin(cost)
         used: list[Usage] = []
+        bought: dict[bytes, bytes] = {}
         try:
-            return await self.embeddings.of(texts, used.append)
+            for start in range(0, len(texts), TEXTS_PER_REQUEST):
+                part = texts[start : start + TEXTS_PER_REQUEST]
+                vectors = await self.embeddings.of(part, used.append)
+                pairs = zip(part, vectors, strict=True)
+                bought.update((_digest(text), vector.tobytes()) for text, vector in pairs)
+            return bought
         finally:
             # Also where the caller has given up.
-            await asyncio.shield(self._end(cost.key, used))
+            await asyncio.shield(self._end(cost, used, bought if keep else {}))
 
-    async def _end(self, key: str, used: list[Usage]) -> None:
+    async def _end(
+        self, cost: EmbeddingCost, used: list[Usage], bought: Mapping[bytes, bytes]
+    ) -> None:
         if used:
-            await self.owed.end(key, _total(used))
+            await self.owed.end(cost, _total(used), self.model, bought)
         else:
-            await self.owed.forget([key])
+            await self.owed.forget([cost.key])
 
 
 class EmbeddingCosts:
@@ -154,6 +199,14 @@ class EmbeddingCosts:
 
     def _reported_age(self, _: CallbackOptions) -> Iterable[Observation]:
         return [] if self._oldest_s is None else [Observation(self._oldest_s)]
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _vector(stored: bytes) -> Vector:
+    return np.frombuffer(stored, dtype=np.float32)
 
 
 def _passes(error: DomainError) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from podium_kit.embeddings import EmbeddingsUnavailable
 from podium_kit.rpc.errors import InvalidArgument
@@ -60,6 +61,7 @@ class Corpora:
     def __init__(self, store: CorpusStore, embeddings: ChargedEmbeddings | None = None) -> None:
         self._store = store
         self._embeddings = embeddings
+        self._writing: WeakValueDictionary[CorpusKey, asyncio.Lock] = WeakValueDictionary()
         self._indexes: OrderedDict[CorpusKey, tuple[int, PassageIndex]] = OrderedDict()
 
     async def put(
@@ -71,12 +73,23 @@ class Corpora:
             require_scope(Scope.PLATFORM_ADMIN)
         _require_distinct([document.id for document in documents])
         key = CorpusKey(SHARED_OWNER if shared else identity.tenant, name)
+        # Whoever sends the same again waits, and finds it stored.
+        async with self._writing.setdefault(key, asyncio.Lock()):
+            return await self._put(key, documents, identity.tenant)
+
+    async def _put(
+        self, key: CorpusKey, documents: Sequence[Document], tenant: str
+    ) -> tuple[int, int]:
         model = self._embeddings.model if self._embeddings else ""
         changed = await self._store.changed(key, documents, model)
         # Read and embedded before anything is stored: all of the request, or nothing.
         pieces = {each: await _cut(each) for each in changed}
-        cut = await self._with_vectors(identity.tenant, name, pieces)
-        return len(changed), await self._store.put(key, cut, model)
+        texts = [passage.searched for passages in pieces.values() for passage in passages]
+        cut = await self._with_vectors(tenant, key.name, pieces, texts)
+        count = await self._store.put(key, cut, model)
+        if self._embeddings and texts:
+            await self._embeddings.stored(texts, tenant)
+        return len(changed), count
 
     async def delete(self, name: str, ids: Sequence[str]) -> int:
         """Deletes documents; returns how many were there."""
@@ -113,7 +126,7 @@ class Corpora:
             return b""
         try:
             async with asyncio.timeout(QUERY_VECTOR_TIMEOUT_S):
-                (vector,) = await self._embeddings.of([query], tenant, corpus)
+                vector = await self._embeddings.of_query(query, tenant, corpus)
         except (EmbeddingsUnavailable, TimeoutError) as error:
             log.warning("searching by words alone: %s", str(error) or "no vector in time")
             return b""
@@ -121,12 +134,11 @@ class Corpora:
         return vector.tobytes() if len(vector) == index.dimensions else b""
 
     async def _with_vectors(
-        self, tenant: str, corpus: str, cut: dict[Document, list[Passage]]
+        self, tenant: str, corpus: str, cut: dict[Document, list[Passage]], texts: Sequence[str]
     ) -> dict[Document, list[Passage]]:
-        if not self._embeddings:
+        if not self._embeddings or not texts:
             return cut
-        texts = [passage.searched for passages in cut.values() for passage in passages]
-        vectors = iter(await self._embeddings.of(texts, tenant, corpus))
+        vectors = iter(await self._embeddings.of_passages(texts, tenant, corpus))
         return {
             document: [replace(passage, vector=next(vectors).tobytes()) for passage in passages]
             for document, passages in cut.items()

@@ -1,6 +1,6 @@
 """What vectors used and the ledger does not have yet, in PostgreSQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from sqlalchemy import text
@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from podium_kit.metering import Usage
 from podium_kit.postgres.engine import autocommit, transaction
 from tool_adapters.corpus.charging import EmbeddingCost
+from tool_adapters.corpus.store_vectors import keep
 
 BEGIN = text(
     """
@@ -78,11 +79,15 @@ class PostgresOwedCosts:
         async with transaction(self._engine) as connection:
             await connection.execute(BEGIN, values)
 
-    async def end(self, key: str, usage: Usage) -> None:
-        """Notes what it used."""
-        values = {"key": key, "usage": self._encode(usage)}
+    async def end(
+        self, cost: EmbeddingCost, usage: Usage, model: str, bought: Mapping[bytes, bytes]
+    ) -> None:
+        """Notes what it used, and keeps what was bought: both, or neither."""
+        values = {"key": cost.key, "usage": self._encode(usage)}
         async with transaction(self._engine) as connection:
             await connection.execute(END, values)
+            if bought:
+                await keep(connection, cost.tenant, model, bought)
 
     async def forget(self, keys: Sequence[str]) -> None:
         """Forgets what the ledger has, or what used nothing."""

@@ -23,6 +23,10 @@ class EmbeddingsServer:
     reply: object = None
     usage: object = None
     breaks_off: bool = False
+    # Requests that it answers with vectors before it does not.
+    answers_max: int | None = None
+    # Texts of each request that it answered with vectors.
+    billed: list[int] = field(default_factory=list)
     requests: list[tuple[str, int]] = field(default_factory=list)
 
     async def embeddings(self, request: web.Request) -> web.Response:
@@ -31,8 +35,11 @@ class EmbeddingsServer:
         if self.breaks_off:
             assert request.transport is not None
             request.transport.close()
+        if self.answers_max is not None and len(self.requests) > self.answers_max:
+            return web.json_response({}, status=503)
         if self.status != 200 or self.reply is not None:
             return web.json_response(self.reply or {}, status=self.status)
+        self.billed.append(len(body["input"]))
         items = [{"index": n, "embedding": _vector(text)} for n, text in enumerate(body["input"])]
         # In any order: the index says which is which.
         return web.json_response({"model": body["model"], "data": items[::-1], "usage": self.usage})

@@ -17,6 +17,7 @@ from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
 from tool_adapters.corpus.store_costs import PostgresOwedCosts
+from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
 
 DOCUMENTS = [
     make_document("Everyone has 27 days of holiday.", id="leave"),
@@ -35,7 +36,8 @@ async def server() -> AsyncIterator[EmbeddingsServer]:
 async def corpora(engine: AsyncEngine, server: EmbeddingsServer) -> AsyncIterator[Corpora]:
     embeddings = OpenAiEmbeddings(server.base_url, "tiny", "key-1")
     owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
-    yield Corpora(PostgresCorpusStore(engine), ChargedEmbeddings(embeddings, owed))
+    charged = ChargedEmbeddings(embeddings, owed, PostgresBoughtVectors(engine))
+    yield Corpora(PostgresCorpusStore(engine), charged)
     await embeddings.close()
 
 

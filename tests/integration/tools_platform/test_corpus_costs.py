@@ -70,6 +70,36 @@ async def test_indexing_and_searching_are_charged_at_the_list_price(
     assert len(await _entries(platform, 3)) == 3
 
 
+async def test_documents_that_are_sent_again_are_charged_for_what_was_missing(
+    platform: ToolsPlatform, server: EmbeddingsServer
+) -> None:
+    await _set_price(platform)
+    passages = [f"Passage {n} is of its own." for n in range(100)]
+    # The endpoint dies in the middle: what it gave until then is kept.
+    server.answers_max = 1
+    with pytest.raises(grpc.aio.AioRpcError):
+        await _put(platform, *passages)
+    server.answers_max = None
+    await _put(platform, *passages)
+    assert server.billed == [64, 36]
+    # And dropped once the documents are stored.
+    await _put(platform, "Another.")
+    await _put(platform, *passages[:1])
+    assert server.billed == [64, 36, 1, 1]
+    entries = await _entries(platform, 4)
+    assert [Decimal(entry.amount.amount) for entry in entries] == [Decimal("0.009")] * 4
+
+
+async def test_documents_that_are_sent_twice_at_once_are_charged_once(
+    platform: ToolsPlatform, server: EmbeddingsServer
+) -> None:
+    await _set_price(platform)
+    await asyncio.gather(*(_put(platform) for _ in range(3)))
+    assert server.billed == [1]
+    await _search(platform)
+    assert len(await _entries(platform, 2)) == 2
+
+
 async def test_an_unknown_price_is_unknown_and_not_nothing(platform: ToolsPlatform) -> None:
     await _put(platform)
     [entry] = await _entries(platform, 1)
@@ -146,11 +176,15 @@ async def _set_price(platform: ToolsPlatform) -> None:
     await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
 
 
-async def _put(platform: ToolsPlatform) -> None:
-    document = corpus_pb.Document(id="leave", content="Everyone has 27 days of holiday.")
+async def _put(platform: ToolsPlatform, *contents: str) -> None:
+    """Documents with these contents, each of one passage; the one that is searched for if none."""
+    documents = [
+        corpus_pb.Document(id="leave" if n == 0 else f"d{n}", content=content)
+        for n, content in enumerate(contents or ("Everyone has 27 days of holiday.",))
+    ]
     identity = make_identity("acme", scopes=[Scope.TOOLS_WRITE])
     async with client_channel(platform.ports.adapters, identity, platform.keys) as channel:
-        request = corpus_pb.PutDocumentsRequest(corpus="handbook", documents=[document])
+        request = corpus_pb.PutDocumentsRequest(corpus="handbook", documents=documents)
         await CorpusServiceStub(channel).PutDocuments(request)
 
 

@@ -1,0 +1,64 @@
+"""Vectors that were bought for documents that are not stored yet, in PostgreSQL."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from podium_kit.postgres.engine import autocommit
+
+KEEP = text(
+    """
+    INSERT INTO bought_vectors (tenant, model, digest, vector)
+    SELECT :tenant, :model, new.digest, new.vector
+    FROM unnest(CAST(:digests AS bytea[]), CAST(:vectors AS bytea[])) AS new (digest, vector)
+    ON CONFLICT DO NOTHING
+    """
+)
+KEPT = text(
+    """
+    SELECT digest, vector FROM bought_vectors
+    WHERE tenant = :tenant AND model = :model AND digest = ANY(CAST(:digests AS bytea[]))
+    """
+)
+DROP = text(
+    """
+    DELETE FROM bought_vectors
+    WHERE tenant = :tenant AND model = :model AND digest = ANY(CAST(:digests AS bytea[]))
+    """
+)
+FORGET = text("DELETE FROM bought_vectors WHERE create_time < now() - CAST(:age AS interval)")
+
+
+async def keep(
+    connection: AsyncConnection, tenant: str, model: str, vectors: Mapping[bytes, bytes]
+) -> None:
+    """Together with what they cost."""
+    values = {"digests": list(vectors), "vectors": list(vectors.values())}
+    await connection.execute(KEEP, {"tenant": tenant, "model": model, **values})
+
+
+class PostgresBoughtVectors:
+    """Vectors by the digests of their texts, each tenant's for itself."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def kept(self, tenant: str, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those that the tenant has bought already."""
+        values = {"tenant": tenant, "model": model, "digests": list(digests)}
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(KEPT, values)
+            return {bytes(row.digest): bytes(row.vector) for row in rows}
+
+    async def drop(self, tenant: str, model: str, digests: Sequence[bytes]) -> None:
+        """Drops those of documents that are stored."""
+        values = {"tenant": tenant, "model": model, "digests": list(digests)}
+        async with autocommit(self._engine) as connection:
+            await connection.execute(DROP, values)
+
+    async def forget_older_than(self, age: timedelta) -> None:
+        """Forgets what nobody came back for."""
+        async with autocommit(self._engine) as connection:
+            await connection.execute(FORGET, {"age": age})
