@@ -1,9 +1,12 @@
 """Whose ledger a caller may name, beyond the scope that the contract states."""
 
+from collections.abc import Mapping
+
 from cost_ledger.errors import InvalidOperation
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
 EMBEDDINGS = "embeddings/"
+OF_EMBEDDINGS = ("reserve", "capture", "release", "record")
 
 
 def tenant_named(tenant: str) -> str:
@@ -14,8 +17,13 @@ def tenant_named(tenant: str) -> str:
     return tenant or own
 
 
-def require_of_embeddings(key: str, sku: str) -> None:
-    """Raises InvalidOperation for a cost of something else: the scope is good for vectors alone."""
-    for name, value in (("key", key), ("sku", sku)):
+def require_of_embeddings(operation: str, names: Mapping[str, str]) -> None:
+    """Raises InvalidOperation for a cost of something else: the scope is good for vectors alone.
+
+    `names` are the operation's keys and SKUs, by field.
+    """
+    if operation not in OF_EMBEDDINGS:
+        raise InvalidOperation(f"{operation or 'nothing'} is not for vectors; {OF_EMBEDDINGS} are")
+    for name, value in names.items():
         if not value.startswith(EMBEDDINGS):
             raise InvalidOperation(f"{name} {value[:200]!r} does not begin with {EMBEDDINGS}")

@@ -1,7 +1,8 @@
-"""What the adapters ask of tool-registry."""
+"""What the adapters ask of tool-registry and cost-ledger."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from decimal import Decimal
 
 import grpc
 
@@ -11,16 +12,20 @@ from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from podium_kit.metering import Dimension, Quantity
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.rpc.status import answered
-from podium_kit.wire import quantities_to_proto, usage_to_proto
+from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_proto
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
 from tool_adapters.corpus.charging import EmbeddingCost
+from tool_adapters.corpus.errors import BudgetExhausted
 from tool_adapters.models import ToolDefinition
 
 TOOLS_KEPT = 10_000
 SUBJECT = "tool-adapters"
+# Longer than it takes to find that whoever bought vectors has died.
+HELD_S = 7_200.0
 
 
 class RegistryTools:
@@ -65,26 +70,56 @@ class FactsReports:
 
 
 class LedgerCosts:
-    """What vectors of corpora cost, posted in the adapters' own name for each tenant."""
+    """What vectors of corpora cost, held and posted in the adapters' own name for each tenant."""
 
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = CostLedgerServiceStub(signed_channel)
 
-    async def record(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
-        """Posts each once. Raises Unavailable and its like."""
-        request = ledger_pb.RecordEmbeddingsRequest(records=map(_cost_to_proto, costs))
+    async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
+        """Holds money for so many tokens. Raises BudgetExhausted, Unavailable and its like."""
+        worst_case = [Quantity(Dimension.INPUT_FRESH, Decimal(tokens))]
+        reserve = ledger_pb.ReserveRequest(
+            key=cost.key,
+            subject=_subject(cost),
+            sku=cost.sku,
+            worst_case=quantities_to_proto(worst_case),
+            # An unknown price is an unknown cost: what indexes without one is not turned off.
+            unknown_price=hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT,
+            time_to_live=duration_to_proto(HELD_S),
+            dispatched=True,
+        )
+        [result] = await self._apply(cost.tenant, [ledger_pb.Operation(reserve=reserve)])
+        if result.reserve.HasField("rejection"):
+            raise BudgetExhausted(cost.corpus, result.reserve.rejection.message)
+
+    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
+        """Posts each once, or gives its hold back. Raises Unavailable and its like."""
+        await self._apply(tenant, list(map(_settlement, costs)))
+
+    async def _apply(
+        self, tenant: str, operations: Sequence[ledger_pb.Operation]
+    ) -> Sequence[ledger_pb.OperationResult]:
+        request = ledger_pb.ApplyEmbeddingsRequest(operations=operations)
         with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.EMBEDDINGS_RECORD}))):
-            await answered(self._stub.RecordEmbeddings(request))
+            return (await answered(self._stub.ApplyEmbeddings(request))).results
 
 
-def _cost_to_proto(cost: EmbeddingCost) -> ledger_pb.RecordRequest:
+def _settlement(cost: EmbeddingCost) -> ledger_pb.Operation:
+    if cost.unused:
+        release = ledger_pb.ReleaseRequest(key=cost.key, reason="no vectors were bought")
+        return ledger_pb.Operation(release=release)
     assert cost.usage is not None
-    return ledger_pb.RecordRequest(
-        key=cost.key,
-        subject=hold_pb2.Subject(tool=f"corpus {cost.corpus}", user=cost.subject),
-        sku=cost.sku,
-        usage=usage_to_proto(cost.usage),
+    usage = usage_to_proto(cost.usage)
+    if cost.held:
+        return ledger_pb.Operation(capture=ledger_pb.CaptureRequest(key=cost.key, usage=usage))
+    record = ledger_pb.RecordRequest(
+        key=cost.key, subject=_subject(cost), sku=cost.sku, usage=usage
     )
+    return ledger_pb.Operation(record=record)
+
+
+def _subject(cost: EmbeddingCost) -> hold_pb2.Subject:
+    return hold_pb2.Subject(tool=f"corpus {cost.corpus}", user=cost.subject)
 
 
 def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:

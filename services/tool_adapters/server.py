@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import grpc
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
 from podium.adapters.v1.secret_service_pb2_grpc import add_SecretServiceServicer_to_server
@@ -33,12 +34,7 @@ from tool_adapters.clients import FactsReports, LedgerCosts, RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import Settings
 from tool_adapters.convert import answer_from_store, stored_answer
-from tool_adapters.corpus.charging import (
-    BoughtVectors,
-    ChargedEmbeddings,
-    EmbeddingCosts,
-    OwedCosts,
-)
+from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCosts
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
@@ -128,9 +124,8 @@ async def assembled(
             sessions_max=settings.mcp_sessions_max,
             idle_timeout_s=settings.mcp_idle_timeout_s,
         )
-        owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
         bought = PostgresBoughtVectors(engine)
-        embeddings = await _embeddings(settings, secrets, owed, bought, stack)
+        embeddings = await _embeddings(settings, secrets, engine, stack)
         corpora = Corpora(PostgresCorpusStore(engine), embeddings)
         http = await stack.enter_async_context(HttpClient(guard))
         authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
@@ -191,8 +186,7 @@ async def assembled(
             ),
         ]
         if embeddings is not None:
-            costs = LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack))
-            send = EmbeddingCosts(owed, costs).send
+            send = EmbeddingCosts(embeddings.owed, embeddings.ledger).send
             tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
             lost = partial(bought.forget_older_than, VECTORS_KEPT)
             tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
@@ -216,11 +210,7 @@ async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
 
 
 async def _embeddings(
-    settings: Settings,
-    secrets: SecretStore,
-    owed: OwedCosts,
-    bought: BoughtVectors,
-    stack: AsyncExitStack,
+    settings: Settings, secrets: SecretStore, engine: AsyncEngine, stack: AsyncExitStack
 ) -> ChargedEmbeddings | None:
     """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
     if settings.embeddings is None:
@@ -229,7 +219,12 @@ async def _embeddings(
     api_key = await secrets.value(PLATFORM, name) if name else ""
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
-    return ChargedEmbeddings(embeddings, owed, bought)
+    return ChargedEmbeddings(
+        embeddings,
+        PostgresOwedCosts(engine, stored_usage, usage_from_store),
+        PostgresBoughtVectors(engine),
+        LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack)),
+    )
 
 
 async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:

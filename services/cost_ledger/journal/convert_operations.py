@@ -115,6 +115,25 @@ def close_from_proto(message: pb.ClosePeriodRequest, caller: Identity) -> CloseP
     return ClosePeriod(caller.tenant, message.key, end_time)
 
 
+def names_in(message: pb.Operation) -> tuple[str, dict[str, str]]:
+    """What is asked for, and whose costs it may change: its keys and SKUs, by field."""
+    kind = message.WhichOneof("operation") or ""
+    match kind:
+        case "reserve":
+            asked = message.reserve
+            others = {f"fallbacks[{n}].sku": one.sku for n, one in enumerate(asked.fallbacks)}
+            return kind, {"key": asked.key, "sku": asked.sku, **others}
+        case "capture":
+            asked_by = {"answered_by.sku": message.capture.answered_by.sku}
+            answered = message.capture.HasField("answered_by")
+            return kind, {"key": message.capture.key, **(asked_by if answered else {})}
+        case "release":
+            return kind, {"key": message.release.key}
+        case "record":
+            return kind, {"key": message.record.key, "sku": message.record.sku}
+    return kind, {}
+
+
 def operation_from_proto(message: pb.Operation, caller: Identity) -> Operation:
     """The operation of a batch. Raises InvalidArgument naming what is wrong."""
     name = message.WhichOneof("operation")

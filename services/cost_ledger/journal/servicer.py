@@ -7,7 +7,11 @@ import grpc
 
 from cost_ledger.access import require_of_embeddings
 from cost_ledger.journal.convert import hold_to_proto, listed_entry_to_proto
-from cost_ledger.journal.convert_operations import close_from_proto, operation_from_proto
+from cost_ledger.journal.convert_operations import (
+    close_from_proto,
+    names_in,
+    operation_from_proto,
+)
 from cost_ledger.journal.convert_results import close_to_proto, result_to_proto
 from cost_ledger.journal.service import CostLedger
 from cost_ledger.spend.convert import (
@@ -44,13 +48,12 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
     async def Record(self, request: pb.RecordRequest, context: Context) -> pb.RecordResponse:
         return (await self._one(record=request)).record
 
-    async def RecordEmbeddings(
-        self, request: pb.RecordEmbeddingsRequest, context: Context
-    ) -> pb.RecordEmbeddingsResponse:
-        for record in request.records:
-            require_of_embeddings(record.key, record.sku)
-        results = await self._all(pb.Operation(record=record) for record in request.records)
-        return pb.RecordEmbeddingsResponse(entries=[each.record.entry for each in results])
+    async def ApplyEmbeddings(
+        self, request: pb.ApplyEmbeddingsRequest, context: Context
+    ) -> pb.ApplyEmbeddingsResponse:
+        for operation in request.operations:
+            require_of_embeddings(*names_in(operation))
+        return pb.ApplyEmbeddingsResponse(results=await self._all(request.operations))
 
     async def Reverse(self, request: pb.ReverseRequest, context: Context) -> pb.ReverseResponse:
         return (await self._one(reverse=request)).reverse

@@ -25,6 +25,7 @@ from podium_kit.rpc.errors import (
     DeadlineExceeded,
     DomainError,
     InternalError,
+    NotFound,
     ResourceExhausted,
     Unavailable,
 )
@@ -44,7 +45,11 @@ UNKNOWN = Usage((), UsageSource.ESTIMATED, unusable_reason=INTERRUPTED)
 
 @dataclass(frozen=True)
 class EmbeddingCost:
-    """What the vectors of one request about a corpus used; None while nobody knows."""
+    """What the vectors of one request about a corpus used; None while nobody knows.
+
+    `held` says that money is held for them under the key, unless the ledger rejected that or
+    never heard of it; `unused` that nothing was bought.
+    """
 
     key: str
     tenant: str
@@ -52,6 +57,8 @@ class EmbeddingCost:
     corpus: str
     sku: str
     usage: Usage | None = None
+    held: bool = True
+    unused: bool = False
 
 
 class OwedCosts(Protocol):
@@ -61,6 +68,7 @@ class OwedCosts(Protocol):
     async def end(
         self, cost: EmbeddingCost, usage: Usage, model: str, bought: Mapping[bytes, bytes]
     ) -> None: ...
+    async def unused(self, key: str) -> None: ...
     async def forget(self, keys: Sequence[str]) -> None: ...
     async def owed(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]: ...
     async def rejected(self, key: str, reason: str) -> None: ...
@@ -79,7 +87,11 @@ class BoughtVectors(Protocol):
 class Costs(Protocol):
     """The ledger."""
 
-    async def record(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None: ...
+    async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
+        """Holds money for so many tokens. Raises BudgetExhausted."""
+
+    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
+        """Posts what was used, and gives back what was held for what was not."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +101,21 @@ class ChargedEmbeddings:
     embeddings: OpenAiEmbeddings
     owed: OwedCosts
     kept: BoughtVectors
+    ledger: Costs
 
     @property
     def model(self) -> str:
         return self.embeddings.model
 
     async def of_query(self, query: str, tenant: str, corpus: str) -> Vector:
-        """A vector of length 1. Raises EmbeddingsUnavailable."""
+        """A vector of length 1. Raises EmbeddingsUnavailable, BudgetExhausted and its like."""
         bought = await self._bought([query], tenant, corpus, keep=False)
         return _vector(bought[_digest(query)])
 
     async def of_passages(self, texts: Sequence[str], tenant: str, corpus: str) -> list[Vector]:
-        """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable.
+        """A vector of length 1 for each text, in their order.
 
+        Raises EmbeddingsUnavailable, and BudgetExhausted before anything is spent.
         What was bought is kept until `stored`: whoever tries again buys the rest alone.
         """
         known = await self.kept.kept(tenant, self.model, list(map(_digest, texts)))
@@ -132,6 +146,7 @@ class ChargedEmbeddings:
         used: list[Usage] = []
         bought: dict[bytes, bytes] = {}
         try:
+            await self.ledger.hold(cost, sum(map(_tokens_max, texts)))
             for start in range(0, len(texts), TEXTS_PER_REQUEST):
                 part = texts[start : start + TEXTS_PER_REQUEST]
                 vectors = await self.embeddings.of(part, used.append)
@@ -148,7 +163,7 @@ class ChargedEmbeddings:
         if used:
             await self.owed.end(cost, _total(used), self.model, bought)
         else:
-            await self.owed.forget([cost.key])
+            await self.owed.unused(cost.key)
 
 
 class EmbeddingCosts:
@@ -183,7 +198,7 @@ class EmbeddingCosts:
     async def _send(self, tenant: str, costs: list[EmbeddingCost]) -> None:
         """All at once; when the ledger rejects that, one by one. Raises what passes by itself."""
         try:
-            await self._costs.record(tenant, costs)
+            await self._costs.settle(tenant, costs)
         except DomainError as error:
             if _passes(error):
                 raise
@@ -192,6 +207,10 @@ class EmbeddingCosts:
                     await self._send(tenant, [cost])
                 return
             [cost] = costs
+            if cost.held and isinstance(error, NotFound):
+                # Nothing was held, so nothing was bought.
+                await self._owed.forget([cost.key])
+                return
             log.error("the ledger rejects the cost %s: %s", cost.key, error.message)
             await self._owed.rejected(cost.key, error.message[:REASON_MAX])
         else:
@@ -199,6 +218,11 @@ class EmbeddingCosts:
 
     def _reported_age(self, _: CallbackOptions) -> Iterable[Observation]:
         return [] if self._oldest_s is None else [Observation(self._oldest_s)]
+
+
+def _tokens_max(text: str) -> int:
+    """A generous estimate: English has about four bytes to a token."""
+    return 8 + len(text.encode()) // 2
 
 
 def _digest(text: str) -> bytes:

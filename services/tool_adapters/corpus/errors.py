@@ -30,5 +30,12 @@ class InvalidSearch(InvalidArgument):
     """A search that can find nothing."""
 
 
+class BudgetExhausted(ResourceExhausted):
+    """The tenant's budgets do not cover the vectors; nothing was spent."""
+
+    def __init__(self, corpus: str, message: str) -> None:
+        super().__init__(f"the vectors of corpus {corpus!r} are not paid for: {message}")
+
+
 class CorpusFull(ResourceExhausted):
     """A corpus, or a tenant's number of corpora, is at its limit."""

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from podium_kit.embeddings import EmbeddingsUnavailable
-from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.errors import DomainError, InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
@@ -127,7 +126,8 @@ class Corpora:
         try:
             async with asyncio.timeout(QUERY_VECTOR_TIMEOUT_S):
                 vector = await self._embeddings.of_query(query, tenant, corpus)
-        except (EmbeddingsUnavailable, TimeoutError) as error:
+        except (DomainError, TimeoutError) as error:
+            # Also where nobody pays for a vector: words cost nothing.
             log.warning("searching by words alone: %s", str(error) or "no vector in time")
             return b""
         # A model of the same name that answers otherwise fits no stored vector.

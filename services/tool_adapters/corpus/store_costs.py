@@ -13,11 +13,12 @@ from tool_adapters.corpus.store_vectors import keep
 
 BEGIN = text(
     """
-    INSERT INTO embedding_costs (key, tenant, subject, corpus, sku)
-    VALUES (:key, :tenant, :subject, :corpus, :sku)
+    INSERT INTO embedding_costs (key, tenant, subject, corpus, sku, held)
+    VALUES (:key, :tenant, :subject, :corpus, :sku, :held)
     """
 )
 END = text("UPDATE embedding_costs SET usage = :usage WHERE key = :key")
+UNUSED = text("UPDATE embedding_costs SET unused = true WHERE key = :key")
 FORGET = text("DELETE FROM embedding_costs WHERE key = ANY(:keys)")
 # The oldest of every tenant, of tenants in turn: whoever owes much keeps nobody else waiting.
 # BETWEEN, because for "=" PostgreSQL may go through everybody's rows by age.
@@ -31,11 +32,12 @@ OWED = text(
         FROM tenants t WHERE t.tenant IS NOT NULL
     )
     SELECT owed.* FROM tenants t CROSS JOIN LATERAL (
-        SELECT c.key, c.tenant, c.subject, c.corpus, c.sku, c.usage, c.create_time,
+        SELECT c.*,
                row_number() OVER (ORDER BY c.tenant, c.create_time) AS place
         FROM embedding_costs c
         WHERE c.tenant BETWEEN t.tenant AND t.tenant
-            AND (c.usage IS NOT NULL OR c.create_time < now() - CAST(:abandoned_after AS interval))
+            AND (c.usage IS NOT NULL OR c.unused
+                OR c.create_time < now() - CAST(:abandoned_after AS interval))
             AND (c.retry_time IS NULL OR c.retry_time <= now())
         ORDER BY c.tenant, c.create_time LIMIT :limit
     ) owed
@@ -54,9 +56,10 @@ REJECTED = text(
 AGE = text(
     """
     SELECT coalesce(extract(epoch FROM now() - min(create_time)), 0) FROM embedding_costs
-    WHERE usage IS NOT NULL OR create_time < now() - CAST(:abandoned_after AS interval)
+    WHERE usage IS NOT NULL OR unused OR create_time < now() - CAST(:abandoned_after AS interval)
     """
 )
+BEGUN = ("key", "tenant", "subject", "corpus", "sku", "held")
 RETRY_LONGEST = timedelta(hours=1)
 
 
@@ -75,7 +78,7 @@ class PostgresOwedCosts:
 
     async def begin(self, cost: EmbeddingCost) -> None:
         """Notes that a request is about to be sent."""
-        values = {name: value for name, value in vars(cost).items() if name != "usage"}
+        values = {name: value for name, value in vars(cost).items() if name in BEGUN}
         async with transaction(self._engine) as connection:
             await connection.execute(BEGIN, values)
 
@@ -89,8 +92,13 @@ class PostgresOwedCosts:
             if bought:
                 await keep(connection, cost.tenant, model, bought)
 
+    async def unused(self, key: str) -> None:
+        """Notes that it used nothing."""
+        async with transaction(self._engine) as connection:
+            await connection.execute(UNUSED, {"key": key})
+
     async def forget(self, keys: Sequence[str]) -> None:
-        """Forgets what the ledger has, or what used nothing."""
+        """Forgets what the ledger has."""
         async with transaction(self._engine) as connection:
             await connection.execute(FORGET, {"keys": list(keys)})
 
@@ -119,6 +127,8 @@ class PostgresOwedCosts:
                 row.corpus,
                 row.sku,
                 None if row.usage is None else self._decode(row.usage),
+                held=row.held,
+                unused=row.unused,
             )
             for row in rows
         ]

@@ -224,15 +224,17 @@ RPCS: dict[str, Case] = {
         OWN,
         {"key": "$unknown/record", "subject": SUBJECT, "sku": "$sku", "usage": USAGE},
     ),
-    "CostLedgerService/RecordEmbeddings": (
+    "CostLedgerService/ApplyEmbeddings": (
         OWN,
         {
-            "records": [
+            "operations": [
                 {
-                    "key": "embeddings/$unknown",
-                    "subject": SUBJECT,
-                    "sku": "embeddings/$sku",
-                    "usage": USAGE,
+                    "record": {
+                        "key": "embeddings/$unknown",
+                        "subject": SUBJECT,
+                        "sku": "embeddings/$sku",
+                        "usage": USAGE,
+                    }
                 }
             ]
         },

@@ -1,6 +1,6 @@
 """Where an embeddings endpoint is configured, passages are found by meaning too."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import pytest_asyncio
@@ -11,7 +11,7 @@ from corpus_documents import make_document
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
 from podium_kit.embeddings import EmbeddingsUnavailable, OpenAiEmbeddings
 from podium_kit.rpc.identity import acting_as
-from tool_adapters.corpus.charging import ChargedEmbeddings
+from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCost
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
@@ -26,6 +26,16 @@ DOCUMENTS = [
 ]
 
 
+class Unlimited:
+    """A ledger without budgets."""
+
+    async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
+        assert tokens > 0
+
+    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
+        raise AssertionError("nothing is sent in these tests")
+
+
 @pytest_asyncio.fixture
 async def server() -> AsyncIterator[EmbeddingsServer]:
     async with running_embeddings() as server:
@@ -36,7 +46,7 @@ async def server() -> AsyncIterator[EmbeddingsServer]:
 async def corpora(engine: AsyncEngine, server: EmbeddingsServer) -> AsyncIterator[Corpora]:
     embeddings = OpenAiEmbeddings(server.base_url, "tiny", "key-1")
     owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
-    charged = ChargedEmbeddings(embeddings, owed, PostgresBoughtVectors(engine))
+    charged = ChargedEmbeddings(embeddings, owed, PostgresBoughtVectors(engine), Unlimited())
     yield Corpora(PostgresCorpusStore(engine), charged)
     await embeddings.close()
 

@@ -17,10 +17,12 @@ from integration.corpus.embeddings_server import EmbeddingsServer, running_embed
 from integration.tools_platform.running_platform import ToolsPlatform, running_platform
 from podium.adapters.v1 import corpus_service_pb2 as corpus_pb
 from podium.adapters.v1.corpus_service_pb2_grpc import CorpusServiceStub
-from podium.common.v1 import usage_pb2
+from podium.common.v1 import money_pb2, usage_pb2
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium_kit.postgres.engine import transaction
 from podium_kit.rpc.identity import Scope
 from tool_adapters.config import EmbeddingsSettings
@@ -35,6 +37,7 @@ OWE = text(
     """
 )
 LEFT = text("SELECT rejection FROM embedding_costs WHERE tenant = 'poison'")
+COSTS = (hold_pb2.ENTRY_KIND_CAPTURE, hold_pb2.ENTRY_KIND_RECORD)
 USED = {"prompt_tokens": 9, "total_tokens": 9}
 
 
@@ -131,6 +134,35 @@ async def test_an_endpoint_that_rejects_costs_nothing(
     assert len(await _entries(platform, 1)) == 1
 
 
+async def test_what_the_budgets_do_not_cover_is_not_bought(
+    platform: ToolsPlatform, server: EmbeddingsServer
+) -> None:
+    await _set_price(platform)
+    await _put(platform)
+    await _limit(platform, "0.010")
+    with pytest.raises(grpc.aio.AioRpcError, match=r"budget everyday has .* left") as rejected:
+        await _put(platform, "Something else.")
+    assert rejected.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    # Words cost nothing, and are searched all the same.
+    await _search(platform, "holiday")
+    assert server.billed == [1]
+
+
+async def test_what_is_not_bought_leaves_no_hold(
+    platform: ToolsPlatform, server: EmbeddingsServer
+) -> None:
+    await _set_price(platform)
+    await _limit(platform, "1")
+    server.status = 401
+    with pytest.raises(grpc.aio.AioRpcError):
+        await _put(platform)
+    await _released(platform, len(server.requests))
+    server.status = 200
+    await _put(platform)
+    [entry] = await _entries(platform, 1)
+    assert Decimal(entry.amount.amount) == Decimal("0.009")
+
+
 async def test_costs_that_the_ledger_rejects_keep_no_other_waiting(
     platform: ToolsPlatform,
 ) -> None:
@@ -159,9 +191,22 @@ async def test_the_adapters_key_records_costs_of_vectors_and_of_nothing_else(
     subject = hold_pb2.Subject(tool="x")
     for key, sku in (("k", SKU), ("embeddings/k", "gpt"), ("", "")):
         record = ledger_pb.RecordRequest(key=key, sku=sku, usage=usage, subject=subject)
-        request = ledger_pb.RecordEmbeddingsRequest(records=[record])
-        with pytest.raises(grpc.aio.AioRpcError, match="does not begin with embeddings/"):
-            await thief.ledger.RecordEmbeddings(request)
+        stolen = ledger_pb.CaptureRequest(key="e/1/model/0", usage=usage)
+        of_others = hold_pb2.Fallback(model="m", sku="gpt")
+        reserve = ledger_pb.ReserveRequest(key="embeddings/k", sku=SKU, fallbacks=[of_others])
+        for operation in (
+            ledger_pb.Operation(record=record),
+            ledger_pb.Operation(capture=stolen),
+            ledger_pb.Operation(release=ledger_pb.ReleaseRequest(key="e/1/model/0")),
+            ledger_pb.Operation(reserve=reserve),
+        ):
+            request = ledger_pb.ApplyEmbeddingsRequest(operations=[operation])
+            with pytest.raises(grpc.aio.AioRpcError, match="does not begin with embeddings/"):
+                await thief.ledger.ApplyEmbeddings(request)
+    reverse = ledger_pb.Operation(reverse=ledger_pb.ReverseRequest(key="embeddings/r", sequence=1))
+    with pytest.raises(grpc.aio.AioRpcError, match="reverse is not for vectors"):
+        request = ledger_pb.ApplyEmbeddingsRequest(operations=[reverse])
+        await thief.ledger.ApplyEmbeddings(request)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await thief.ledger.Record(record)
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
@@ -176,6 +221,27 @@ async def _set_price(platform: ToolsPlatform) -> None:
     await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
 
 
+async def _limit(platform: ToolsPlatform, amount: str) -> None:
+    limit = money_pb2.Money(currency_code="USD", amount=amount)
+    budget = budget_pb.Budget(
+        id="everyday",
+        scope=budget_pb.BUDGET_SCOPE_TENANT,
+        window=budget_pb.BUDGET_WINDOW_DAY,
+        hard_limit=limit,
+    )
+    identity = make_identity("acme", scopes=[Scope.TENANT_ADMIN])
+    async with client_channel(platform.ports.ledger, identity, platform.keys) as channel:
+        await BudgetServiceStub(channel).CreateBudget(budget_pb.CreateBudgetRequest(budget=budget))
+
+
+async def _released(platform: ToolsPlatform, count_min: int) -> None:
+    tenant = await platform.as_("acme", Scope.SPEND_READ)
+    released = ledger_pb.ListEntriesRequest(kinds=[hold_pb2.ENTRY_KIND_RELEASE])
+    async with asyncio.timeout(60):
+        while len((await tenant.ledger.ListEntries(released)).entries) < count_min:
+            await asyncio.sleep(0.05)
+
+
 async def _put(platform: ToolsPlatform, *contents: str) -> None:
     """Documents with these contents, each of one passage; the one that is searched for if none."""
     documents = [
@@ -188,10 +254,10 @@ async def _put(platform: ToolsPlatform, *contents: str) -> None:
         await CorpusServiceStub(channel).PutDocuments(request)
 
 
-async def _search(platform: ToolsPlatform) -> None:
+async def _search(platform: ToolsPlatform, query: str = "vacation") -> None:
     identity = make_identity("acme", scopes=[Scope.EPISODES_RUN])
     async with client_channel(platform.ports.adapters, identity, platform.keys) as channel:
-        request = corpus_pb.SearchRequest(corpus="handbook", query="vacation")
+        request = corpus_pb.SearchRequest(corpus="handbook", query=query)
         [hit] = (await CorpusServiceStub(channel).Search(request)).hits
     assert hit.document_id == "leave"
 
@@ -201,7 +267,7 @@ async def _entries(platform: ToolsPlatform, count: int, of: str = "acme") -> lis
     tenant = await platform.as_(of, Scope.SPEND_READ)
     async with asyncio.timeout(60):
         while True:
-            reply = await tenant.ledger.ListEntries(ledger_pb.ListEntriesRequest())
+            reply = await tenant.ledger.ListEntries(ledger_pb.ListEntriesRequest(kinds=COSTS))
             if len(reply.entries) >= count:
                 return list(reply.entries)
             await asyncio.sleep(0.05)

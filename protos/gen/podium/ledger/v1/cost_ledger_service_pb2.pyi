@@ -789,52 +789,54 @@ class ReverseResponse(_message.Message):
 Global___ReverseResponse: _TypeAlias = ReverseResponse  # noqa: Y015
 
 @_typing.final
-class RecordEmbeddingsRequest(_message.Message):
-    """Posts costs of vectors."""
+class ApplyEmbeddingsRequest(_message.Message):
+    """Holds, posts and gives back what vectors cost."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    RECORDS_FIELD_NUMBER: _builtins.int
+    OPERATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordRequest]:
-        """At most 1000. Keys and SKUs begin with "embeddings/"."""
+    def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Operation]:
+        """At most 1000: reserve, capture, release and record, applied as by Apply. Keys
+        and SKUs begin with "embeddings/".
+        """
 
     def __init__(
         self,
         *,
-        records: _abc.Iterable[Global___RecordRequest] | None = ...,
+        operations: _abc.Iterable[Global___Operation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RecordEmbeddingsRequest: _TypeAlias = RecordEmbeddingsRequest  # noqa: Y015
+Global___ApplyEmbeddingsRequest: _TypeAlias = ApplyEmbeddingsRequest  # noqa: Y015
 
 @_typing.final
-class RecordEmbeddingsResponse(_message.Message):
-    """The posted costs."""
+class ApplyEmbeddingsResponse(_message.Message):
+    """The answers, in the order of the operations."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENTRIES_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_hold_pb2.Entry]:
-        """In the order of the request."""
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationResult]:
+        """One per operation."""
 
     def __init__(
         self,
         *,
-        entries: _abc.Iterable[_hold_pb2.Entry] | None = ...,
+        results: _abc.Iterable[Global___OperationResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RecordEmbeddingsResponse: _TypeAlias = RecordEmbeddingsResponse  # noqa: Y015
+Global___ApplyEmbeddingsResponse: _TypeAlias = ApplyEmbeddingsResponse  # noqa: Y015
 
 @_typing.final
 class Operation(_message.Message):

@@ -58,10 +58,10 @@ class CostLedgerServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.FromString,
                 _registered_method=True)
-        self.RecordEmbeddings = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/RecordEmbeddings',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsResponse.FromString,
+        self.ApplyEmbeddings = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/ApplyEmbeddings',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.FromString,
                 _registered_method=True)
         self.Extend = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/Extend',
@@ -150,9 +150,9 @@ class CostLedgerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RecordEmbeddings(self, request, context):
-        """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
-        all that their key permits in the ledger.
+    def ApplyEmbeddings(self, request, context):
+        """Holds money for vectors of corpora and posts what they cost, for the adapters,
+        which sign it themselves: all that their key permits in the ledger.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -252,10 +252,10 @@ def add_CostLedgerServiceServicer_to_server(servicer, server):
                     request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.SerializeToString,
             ),
-            'RecordEmbeddings': grpc.unary_unary_rpc_method_handler(
-                    servicer.RecordEmbeddings,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsResponse.SerializeToString,
+            'ApplyEmbeddings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyEmbeddings,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.SerializeToString,
             ),
             'Extend': grpc.unary_unary_rpc_method_handler(
                     servicer.Extend,
@@ -431,7 +431,7 @@ class CostLedgerService(object):
             _registered_method=True)
 
     @staticmethod
-    def RecordEmbeddings(request,
+    def ApplyEmbeddings(request,
             target,
             options=(),
             channel_credentials=None,
@@ -444,9 +444,9 @@ class CostLedgerService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/podium.ledger.v1.CostLedgerService/RecordEmbeddings',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordEmbeddingsResponse.FromString,
+            '/podium.ledger.v1.CostLedgerService/ApplyEmbeddings',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

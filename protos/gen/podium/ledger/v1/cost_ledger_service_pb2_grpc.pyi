@@ -45,9 +45,9 @@ class CostLedgerServiceStub:
     """Gives a hold back: the call was not made."""
     Record: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]
     """Posts a cost that had no hold."""
-    RecordEmbeddings: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordEmbeddingsRequest, _cost_ledger_service_pb2.RecordEmbeddingsResponse]
-    """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
-    all that their key permits in the ledger.
+    ApplyEmbeddings: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyEmbeddingsRequest, _cost_ledger_service_pb2.ApplyEmbeddingsResponse]
+    """Holds money for vectors of corpora and posts what they cost, for the adapters,
+    which sign it themselves: all that their key permits in the ledger.
     """
     Extend: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]
     """Holds more for a call, or less, or longer, or says what would fit."""
@@ -89,9 +89,9 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     """Gives a hold back: the call was not made."""
     Record: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]  # type: ignore[assignment]
     """Posts a cost that had no hold."""
-    RecordEmbeddings: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordEmbeddingsRequest, _cost_ledger_service_pb2.RecordEmbeddingsResponse]  # type: ignore[assignment]
-    """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
-    all that their key permits in the ledger.
+    ApplyEmbeddings: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyEmbeddingsRequest, _cost_ledger_service_pb2.ApplyEmbeddingsResponse]  # type: ignore[assignment]
+    """Holds money for vectors of corpora and posts what they cost, for the adapters,
+    which sign it themselves: all that their key permits in the ledger.
     """
     Extend: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]  # type: ignore[assignment]
     """Holds more for a call, or less, or longer, or says what would fit."""
@@ -156,13 +156,13 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         """Posts a cost that had no hold."""
 
     @_abc_1.abstractmethod
-    def RecordEmbeddings(
+    def ApplyEmbeddings(
         self,
-        request: _cost_ledger_service_pb2.RecordEmbeddingsRequest,
+        request: _cost_ledger_service_pb2.ApplyEmbeddingsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.RecordEmbeddingsResponse, _abc.Awaitable[_cost_ledger_service_pb2.RecordEmbeddingsResponse]]:
-        """Posts what vectors of corpora cost, for the adapters, which sign it themselves:
-        all that their key permits in the ledger.
+    ) -> _typing.Union[_cost_ledger_service_pb2.ApplyEmbeddingsResponse, _abc.Awaitable[_cost_ledger_service_pb2.ApplyEmbeddingsResponse]]:
+        """Holds money for vectors of corpora and posts what they cost, for the adapters,
+        which sign it themselves: all that their key permits in the ledger.
         """
 
     @_abc_1.abstractmethod
