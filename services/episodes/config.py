@@ -45,7 +45,7 @@ class ServerConfig(ServerSettings):
 
 
 class WorkerConfig(BaseSettings):
-    """The episode worker: runs workflows and activities, publishes trajectories."""
+    """The episode worker: takes episodes, runs workflows, publishes trajectories."""
 
     model_config = SettingsConfigDict(
         env_prefix="EPISODES_WORKER_", env_nested_delimiter="__", frozen=True
@@ -85,7 +85,9 @@ class WorkerConfig(BaseSettings):
     )
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
     max_concurrent_turns: int = Field(
-        400, description="episodes that take turns in this process at once, and direct calls"
+        400,
+        description="most leased episodes at once in this process; as many direct calls, and as"
+        " many activities of workflows",
     )
     # Temporal's worker controller sets these two by their own names, without our prefix.
     deployment_name: str = Field(

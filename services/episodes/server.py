@@ -18,10 +18,12 @@ from episodes.feedback.service import FeedbackGiving
 from episodes.feedback.store import FeedbackStore
 from episodes.leases.store_queue import WorkQueue
 from episodes.model_catalogue import ModelCatalogue
+from episodes.queued.handover import Handover
+from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
 from episodes.standing import INTERVAL_S as STANDING_INTERVAL_S
-from episodes.standing import Standing, oldest
+from episodes.standing import Standing, oldest, total
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.store_news import NewsStore
@@ -70,13 +72,15 @@ async def serve(config: ServerConfig) -> None:
     )
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     registry = Registry(channel_to(config.tool_registry_target))
+    starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
     episodes = Episodes(
         store=store,
         steps=steps,
         results=ClientResultStore(engine),
         approvals=ApprovalStore(engine),
         outbox=outbox,
-        starter=WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s),
+        starter=starter,
+        handover=Handover(EpisodeQueue(engine), starter),
         watcher=watcher,
         registry=registry,
         ledger=Ledger(channel_to(config.cost_ledger_target)),
@@ -113,11 +117,13 @@ async def serve(config: ServerConfig) -> None:
             "podium.episodes.v1.WebhookService",
         ),
     ]
-    calls = WorkQueue(engine, CALL_QUEUE)
+    queued, calls = WorkQueue(engine, EPISODE_QUEUE), WorkQueue(engine, CALL_QUEUE)
     standing = Standing(
         outbox.oldest_owed_s,
-        oldest(partial(backlog_age_s, temporal, config.task_queue), calls.waiting_s),
-        calls.size,
+        oldest(
+            partial(backlog_age_s, temporal, config.task_queue), queued.waiting_s, calls.waiting_s
+        ),
+        total(queued.size, calls.size),
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),

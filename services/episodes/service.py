@@ -1,7 +1,6 @@
 """Starting, finding, cancelling and approving episodes."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +28,7 @@ from episodes.errors import (
 from episodes.keys import StepKind
 from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
+from episodes.queued.handover import Handover
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog
 from episodes.steps.store import StepStore
@@ -40,12 +40,10 @@ from episodes.turns.client_results import checked_results
 from episodes.turns.decide import next_action_request, tell_what_is_left
 from episodes.workflows.convert import self_approval
 from episodes.workflows.payloads import Approval
-from episodes.workflows.starter import TemporalUnavailable, WorkflowStarter
+from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.identity import current_identity
-
-log = logging.getLogger(__name__)
 
 # Left to store an episode and to answer, before its caller would be told that it failed.
 REPLY_TIME_S = 0.5
@@ -61,6 +59,7 @@ class Episodes:
     approvals: ApprovalStore
     outbox: OutboxStore
     starter: WorkflowStarter
+    handover: Handover
     watcher: Watcher
     registry: Registry
     ledger: Ledger
@@ -83,8 +82,8 @@ class Episodes:
         `running_limit` is the most the tenant may run at once, 0 for no limit; the caller waits
         `time_left_s` for the answer, None for ever.
 
-        The episode is accepted once its row is stored, and its budget exists before: what fails
-        until then leaves nothing that could run later, what fails after it is left to the sweep.
+        The episode is accepted once its row is stored, with the one that has a worker take it, and
+        its budget exists before: what fails until then leaves nothing that could run later.
         """
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
@@ -102,9 +101,7 @@ class Episodes:
                     await self.ledger.create_budget(episode_budget(new, spec))
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)
-                stored = await self.store.insert(new, running_limit, files)
-            if stored.ending is None:
-                await self._start_workflow(stored.new, answer_at_s)
+                stored = await self.store.insert(new, running_limit, files, queued=True)
             return stored
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
@@ -136,7 +133,9 @@ class Episodes:
     async def cancel(self, episode_id: str) -> StoredEpisode:
         """Asks a running episode to end; one that has ended stays as it is."""
         stored = await self.get(episode_id)
-        if stored.state is not EpisodeState.FINISHED:
+        ended = stored.state is EpisodeState.FINISHED
+        # From the queue it goes to a workflow, and never back.
+        if not ended and not await self.handover.queue.cancel(episode_id):
             await self.starter.cancel(episode_id)
         return stored
 
@@ -151,6 +150,9 @@ class Episodes:
         asked = stored.ending is None and await self.steps.find(
             episode_id, turn, StepKind.APPROVAL, call_index
         )
+        if asked:
+            # Its worker does so, too, once the turn returns.
+            await self.handover.hand_over(stored.new)
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
         await self.approvals.decided(Place(stored.new.episode_id, turn, call_index))
@@ -175,6 +177,7 @@ class Episodes:
             raise NothingToAnswer(request.episode_id, turn)
         if kept.results != results:
             raise ResultsConflict(request.episode_id, turn)
+        await self.handover.hand_over(stored.new)
         await self.starter.caller_answered(stored.new.episode_id, turn)
         return stored
 
@@ -202,14 +205,6 @@ class Episodes:
         toolset = await self.offers.of(spec)
         await self._find_judging_tools(spec)
         return admit(episode_id, spec, toolset, current_identity())
-
-    async def _start_workflow(self, new: NewEpisode, answer_at_s: float | None) -> None:
-        """Starts it, or leaves it to the sweep: the episode is accepted already."""
-        try:
-            async with asyncio.timeout_at(answer_at_s):
-                await self.starter.start(new)
-        except (TemporalUnavailable, TimeoutError):
-            log.warning("Temporal does not answer: episode %s is left to the sweep", new.episode_id)
 
     async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
         """Raises what the registry does, and InvalidEpisode for a tool that cannot judge."""

@@ -1,4 +1,4 @@
-"""Gauges of what waits or is being made: records for the topic, tasks and direct calls.
+"""Gauges of what waits or is being made: records for the topic, tasks, episodes and direct calls.
 
 The server reports them, because it is there when every worker is gone.
 """
@@ -22,6 +22,15 @@ def oldest(*asks: Ask) -> Ask:
     return ask
 
 
+def total(*asks: Ask) -> Ask:
+    """The sum of their answers."""
+
+    async def ask() -> float:
+        return sum([await each() for each in asks])
+
+    return ask
+
+
 class Standing:
     """Remembers the last look, which a scrape reports; nothing before the first."""
 
@@ -39,13 +48,13 @@ class Standing:
             "podium.episodes.backlog.age",
             [self._reported("backlog")],
             unit="s",
-            description="of the oldest task or direct call that no worker has taken",
+            description="of the oldest task, episode or direct call that no worker has taken",
         )
         meter.create_observable_gauge(
             "podium.episodes.work.open",
             [self._reported("work")],
             unit="{item}",
-            description="direct calls that wait for a worker or are being made",
+            description="episodes and direct calls that wait for a worker or have one",
         )
 
     async def look(self) -> None:

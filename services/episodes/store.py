@@ -22,8 +22,8 @@ INSERT = text(
     WITH segment AS (
         INSERT INTO segments (digest, body) VALUES (:toolset_digest, :toolset)
         ON CONFLICT DO NOTHING
-    )
-    INSERT INTO episodes (
+    ),
+    stored AS (INSERT INTO episodes (
         id, tenant, subject, groups, spec, toolset_digest, policy_name, policy_version, labels,
         group_id, group_size, sample_index, task_id, turn_limit, time_limit_s
     ) VALUES (
@@ -32,7 +32,10 @@ INSERT = text(
         :turn_limit, :time_limit_s
     )
     ON CONFLICT (id) DO NOTHING
-    RETURNING create_time
+    RETURNING id, create_time),
+    queued AS (INSERT INTO episode_queue (episode_id) SELECT id FROM stored WHERE :queued)
+    SELECT create_time, CASE WHEN :queued THEN pg_notify('episode_queue', CAST(id AS text)) END
+    FROM stored
     """
 )
 
@@ -80,6 +83,7 @@ _PAGE = """
     ) page WHERE place = 1 OR page_bytes <= :page_bytes ORDER BY id DESC
 """
 
+NOT_QUEUED = "NOT EXISTS (SELECT FROM episode_queue q WHERE q.episode_id = e.id)"
 HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:id AS uuid)")
 
 STATE_FILTERS = {
@@ -107,9 +111,16 @@ class EpisodeStore:
         self._quota = quota
 
     async def insert(
-        self, new: NewEpisode, running_limit: int = 0, files: Files = NO_FILES
+        self,
+        new: NewEpisode,
+        running_limit: int = 0,
+        files: Files = NO_FILES,
+        *,
+        queued: bool = False,
     ) -> StoredEpisode:
         """Stores an episode with its files, or returns the one of the same id and spec.
+
+        `queued` has a worker take it; without it, whoever stores it starts its workflow.
 
         With a limit, no more of the tenant's run at once, however many are inserted at the same
         time. Raises EpisodeConflict, GroupConflict, TooManyRunning, FilesFull,
@@ -117,11 +128,12 @@ class EpisodeStore:
         """
         # Without anything that must be stored with it, or counted, it is one statement.
         alone = not running_limit and not files.attachments
+        values = {**_insert_values(new), "queued": queued}
         try:
             async with (autocommit if alone else transaction)(self._engine) as connection:
                 if running_limit:
                     await _require_room(connection, new, running_limit)
-                created = (await connection.execute(INSERT, _insert_values(new))).scalar()
+                created = (await connection.execute(INSERT, values)).scalar()
                 if created is not None:
                     await keep(connection, new.tenant, new.episode_id, files, self._quota)
         except IntegrityError as error:
@@ -195,9 +207,9 @@ class EpisodeStore:
         return page, bool(rows) and rows[0].candidates > len(page)
 
     async def unfinished(self, after_id: str, limit: int) -> list[StoredEpisode]:
-        """Episodes of all tenants that have not ended, in the order of their ids."""
+        """Episodes of all tenants that a workflow has to end, in the order of their ids."""
         statement = text(
-            f"{PROGRESS} WHERE e.stop_reason IS NULL"
+            f"{PROGRESS} WHERE e.stop_reason IS NULL AND {NOT_QUEUED}"
             " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
             " ORDER BY e.id LIMIT :limit"
         )
@@ -208,7 +220,7 @@ class EpisodeStore:
     async def unstarted(self, older_than_s: float, limit: int) -> list[StoredEpisode]:
         """Episodes that were accepted but whose workflow may never have been started."""
         statement = text(
-            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.last_kind IS NULL"
+            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.last_kind IS NULL AND {NOT_QUEUED}"
             " AND e.create_time < now() - make_interval(secs => :age)"
             " ORDER BY e.create_time LIMIT :limit"
         )

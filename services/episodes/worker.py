@@ -1,13 +1,14 @@
-"""Wiring of the episode worker: workflows, activities, relay, reconciler."""
+"""Wiring of the episode worker: leases, workflows, activities, relay, reconciler."""
 
 import asyncio
 import signal
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -21,13 +22,15 @@ from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryP
 from episodes.config import WorkerConfig
 from episodes.direct_calls.activities import DirectCallActivities
 from episodes.direct_calls.making import DirectCallMaker
-from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.queued import CALL_QUEUE, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
 from episodes.direct_calls.workflow import DirectCallWorkflow
 from episodes.leases.runner import KEEP_INTERVAL_S, LeaseRunner
 from episodes.leases.store_queue import WorkQueue
 from episodes.model_catalogue import ModelCatalogue
+from episodes.queued.handover import Handover
+from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
+from episodes.queued.turns import QueuedEpisodes
 from episodes.running_episode import RunningEpisodes
 from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
@@ -111,16 +114,30 @@ async def work(config: WorkerConfig) -> None:
         )
         settlements = Settlements(StepStore(engine))
         maker = _direct_call_maker(config, engine)
-        queue = WorkQueue(engine, CALL_QUEUE, holder=uuid.uuid4().hex)
-        calls = LeaseRunner(queue, QueuedCalls(queue, maker), config.max_concurrent_turns)
+        turns = _turns(config, engine, settlements)
+        starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
+        queued = QueuedEpisodes(
+            turns,
+            Handover(EpisodeQueue(engine), starter),
+            drains=stopped.is_set,
+            versioned=bool(config.deployment_name),
+        )
+        holder, most = uuid.uuid4().hex, config.max_concurrent_turns
+        calls = WorkQueue(engine, CALL_QUEUE, holder)
+        runners: list[LeaseRunner[Any]] = [
+            LeaseRunner(WorkQueue(engine, EPISODE_QUEUE, holder), queued, most),
+            LeaseRunner(calls, QueuedCalls(calls, maker), most),
+        ]
         async with (
-            _tasks(config, engine, temporal, settlements, calls) as tasks,
-            _worker(config, engine, temporal, settlements, maker) as worker,
-            _probes(config, engine, temporal, tasks),
+            _tasks(config, engine, temporal, settlements, starter) as tasks,
+            _leases(engine, runners) as taking,
+            _worker(config, engine, temporal, turns, maker) as worker,
+            _probes(config, engine, temporal, [*tasks, *taking]),
         ):
             temporal.follow(partial(setattr, worker, "client"))
             await stopped.wait()
-            calls.drain(config.graceful_shutdown_s)
+            for runner in runners:
+                runner.drain(config.graceful_shutdown_s)
     finally:
         await engine.dispose()
         stop_telemetry()
@@ -148,13 +165,18 @@ async def _probes(
         await broker.close()
 
 
-def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallMaker:
-    channel_to = partial(
+def _channels(config: WorkerConfig) -> Callable[[str], Any]:
+    """Opens the channel to a target."""
+    return partial(
         open_channel,
         signer=config.signing_key.signer(),
         tls=config.tls,
         deadline_s=config.answer_timeout_s,
     )
+
+
+def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallMaker:
+    channel_to = _channels(config)
     return DirectCallMaker(
         DirectCallStore(engine),
         Adapters(channel_to(config.tool_adapters_target)),
@@ -163,19 +185,8 @@ def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallM
     )
 
 
-def _worker(
-    config: WorkerConfig,
-    engine: AsyncEngine,
-    temporal: TemporalConnection,
-    settlements: Settlements,
-    maker: DirectCallMaker,
-) -> Worker:
-    channel_to = partial(
-        open_channel,
-        signer=config.signing_key.signer(),
-        tls=config.tls,
-        deadline_s=config.answer_timeout_s,
-    )
+def _turns(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnActivity:
+    channel_to = _channels(config)
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     adapters = Adapters(channel_to(config.tool_adapters_target))
     ledger = Ledger(channel_to(config.cost_ledger_target))
@@ -203,9 +214,23 @@ def _worker(
         CutOffCalls(logs, charges),
     )
     judge = JudgeActivity(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
-    turn = TurnActivity(episodes, logs, decider, invoker, policies, clients, judge, finish)
+    return TurnActivity(episodes, logs, decider, invoker, policies, clients, judge, finish)
+
+
+def _worker(
+    config: WorkerConfig,
+    engine: AsyncEngine,
+    temporal: TemporalConnection,
+    turns: TurnActivity,
+    maker: DirectCallMaker,
+) -> Worker:
+    registry = Registry(_channels(config)(config.tool_registry_target))
     admission = AdmitChildActivity(
-        episodes, logs, store, ToolOffers(registry, config.tools_offered_max), models
+        turns.episodes,
+        turns.logs,
+        EpisodeStore(engine),
+        ToolOffers(registry, config.tools_offered_max),
+        turns.decider.models,
     )
     direct_calls = DirectCallActivities(maker)
     return Worker(
@@ -213,9 +238,9 @@ def _worker(
         task_queue=config.task_queue,
         workflows=[EpisodeWorkflow, DirectCallWorkflow],
         activities=[
-            turn.take_turn,
-            judge.judge_answer,
-            finish.finish_episode,
+            turns.take_turn,
+            turns.judge.judge_answer,
+            turns.finisher.finish_episode,
             admission.admit_child,
             direct_calls.make,
             direct_calls.fail,
@@ -234,25 +259,43 @@ def _worker(
 
 
 @asynccontextmanager
+async def _leases(
+    engine: AsyncEngine, runners: Sequence[LeaseRunner[Any]]
+) -> AsyncIterator[list[BackgroundTask]]:
+    """Takes work until the context is left, and then ends as the runners were drained."""
+    news = [Notifications(engine, one.hear, one.look, one.table.channel) for one in runners]
+    tasks = [
+        BackgroundTask(f"{one.table.kind.replace(' ', '-')}-{part}", work, interval_s)
+        for one, heard in zip(runners, news, strict=True)
+        for part, work, interval_s in (
+            ("news", heard.keep_listening, CHECK_INTERVAL_S),
+            ("taking", one.take, 0.0),
+            ("leases", one.keep, KEEP_INTERVAL_S),
+        )
+    ]
+    try:
+        async with background(tasks):
+            yield tasks
+            await asyncio.gather(*(one.close() for one in runners))
+    finally:
+        for heard in news:
+            await heard.close()
+
+
+@asynccontextmanager
 async def _tasks(
     config: WorkerConfig,
     engine: AsyncEngine,
     temporal: TemporalConnection,
     settlements: Settlements,
-    calls: LeaseRunner[StoredCall],
+    starter: WorkflowStarter,
 ) -> AsyncIterator[list[BackgroundTask]]:
     outbox, producer = OutboxStore(engine), Producer(config.kafka)
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
     relay = Relay(outbox, producer, config.trajectory_topic)
     reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
-    starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
     webhooks, telling = WebhookStore(engine), Leadership(engine, WEBHOOK_LOCK)
-    channel_to = partial(
-        open_channel,
-        signer=config.signing_key.signer(),
-        tls=config.tls,
-        deadline_s=config.answer_timeout_s,
-    )
+    channel_to = _channels(config)
     adapters = channel_to(config.tool_adapters_target)
     to_ledger = channel_to(config.cost_ledger_target)
     sender = WebhookSender(webhooks, Adapters(adapters))
@@ -271,11 +314,7 @@ async def _tasks(
     promotions = Promotions(PromotionStore(engine), webhooks, Orchestrator(to_orchestrator))
     promoted = partial(telling.lead, promotions.owe)
     trimming = partial(telling.lead, webhooks.forget)
-    called = Notifications(engine, calls.hear, calls.look, CALL_QUEUE.channel)
     tasks = [
-        BackgroundTask("direct-call-news", called.keep_listening, CHECK_INTERVAL_S),
-        BackgroundTask("direct-calls", calls.take, interval_s=0),
-        BackgroundTask("direct-call-leases", calls.keep, KEEP_INTERVAL_S),
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
@@ -292,9 +331,7 @@ async def _tasks(
     try:
         async with background(tasks):
             yield tasks
-            await calls.close()
     finally:
-        await called.close()
         await producer.close()
         await adapters.close(None)
         await to_ledger.close(None)

@@ -8,8 +8,6 @@ ledger grants; a rejection names what would fit instead.
 import logging
 from dataclasses import dataclass
 
-from temporalio import activity
-
 from episodes.charges.purchases import Purchase, output_tokens
 from episodes.charges.shared_budget import shared_budget_id
 from episodes.clients import Ledger
@@ -83,7 +81,7 @@ class Charges:
 
         One reply per purchase: what is granted, or why nothing is.
         """
-        if activity.info().attempt == 1:
+        if not log.again:
             # An earlier attempt may have sent what it held money for.
             log.unsent.update(purchase.key for purchase in purchases)
         captures = [step for step in log.unsettled() if log.charged_usage(step) is not None]

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
-from episodes.leases.store_queue import Taken, WorkQueue
+from episodes.leases.store_queue import QueueTable, Taken, WorkQueue
 from episodes.temporal.activity_errors import FAULTS_MAX, TRANSIENT, faults_of
 from podium_kit.rpc.errors import DomainError, InternalError
 
@@ -57,9 +57,8 @@ class LeaseRunner(Generic[T]):
         self._drained_at: float | None = None
 
     @property
-    def drains(self) -> bool:
-        """Whether this worker ends soon."""
-        return self._drained_at is not None
+    def table(self) -> QueueTable[T]:
+        return self._queue.table
 
     def hear(self, id: str) -> None:
         """A row is new, or was changed by somebody else."""
@@ -83,7 +82,7 @@ class LeaseRunner(Generic[T]):
             self._changed = False
             await self.keep()
         room = min(self._most - len(self._running), TAKEN_AT_ONCE)
-        if room <= 0 or self.drains:
+        if room <= 0 or self._drained_at is not None:
             return
         rows = await self._queue.take(room, LEASE_S)
         for taken in rows:
@@ -151,10 +150,17 @@ class LeaseRunner(Generic[T]):
         transient = isinstance(error, TRANSIENT)
         if isinstance(error, InternalError):
             transient = faults_of(self._name(taken.id)) < FAULTS_MAX
-        if transient and taken.age_s < self._work.patience_s(taken):
+        left_s = self._work.patience_s(taken) - taken.age_s
+        if transient and left_s > 0:
             backoff_s = RETRY_FIRST_S * RETRY_FACTOR ** min(taken.attempts - 1, 20)
             asked_s = error.retry_after_s
-            delay_s = min(backoff_s, RETRY_MAX_S) if asked_s is None else asked_s
+            # Nothing slows a pause of nothing down.
+            asked_s = None if asked_s is None else max(asked_s, RETRY_FIRST_S)
+            pause_s = min(backoff_s, RETRY_MAX_S) if asked_s is None else asked_s
+            delay_s = min(pause_s, left_s)
+            log.info(
+                "%s is tried again in %.1f s: %s", self._name(taken.id), delay_s, error.message
+            )
             await self._give_back([taken.id], delay_s)
             asyncio.get_running_loop().call_later(delay_s, self._news.set)
             return
@@ -176,7 +182,7 @@ class LeaseRunner(Generic[T]):
         try:
             await self._queue.give_back(ids, delay_s)
         except DomainError as error:
-            log.warning("leases of %ss have to end: %s", self._queue.table.kind, error.message)
+            log.warning("leases of %ss have to end: %s", self.table.kind, error.message)
 
     def _name(self, id: str) -> str:
-        return f"{self._queue.table.kind} {id}"
+        return f"{self.table.kind} {id}"

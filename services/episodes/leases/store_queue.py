@@ -118,7 +118,7 @@ class QueueTable(Generic[T]):
 
 @dataclass(frozen=True)
 class Taken(Generic[T]):
-    """What is this worker's: how often it was taken, how old it is, and whether to end it.
+    """What is this worker's: how often it was taken, and since when it exists by the loop's clock.
 
     `cancelled` is set as soon as this worker knows.
     """
@@ -126,8 +126,12 @@ class Taken(Generic[T]):
     id: str
     item: T
     attempts: int
-    age_s: float
+    since: float
     cancelled: asyncio.Event
+
+    @property
+    def age_s(self) -> float:
+        return asyncio.get_running_loop().time() - self.since
 
 
 class WorkQueue(Generic[T]):
@@ -183,5 +187,5 @@ class WorkQueue(Generic[T]):
         cancelled = asyncio.Event()
         if row.cancelled:
             cancelled.set()
-        item = self.table.parse(row)
-        return Taken(str(row.id), item, row.attempts, float(row.age_s), cancelled)
+        since = asyncio.get_running_loop().time() - float(row.age_s)
+        return Taken(str(row.id), self.table.parse(row), row.attempts, since, cancelled)

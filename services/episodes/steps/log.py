@@ -46,7 +46,9 @@ class StepLog:
     tool_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(default_factory=dict)
     verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
     judgement: check_pb2.Judgement | None = None
-    # Keys that this process asked money for, and nobody has sent.
+    # Whether an attempt before this one may have sent what it held money for.
+    again: bool = False
+    # Keys that this attempt asked money for, and nobody has sent.
     unsent: set[str] = field(default_factory=set)
 
     @property

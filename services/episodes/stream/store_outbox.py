@@ -43,7 +43,8 @@ FINISH_ALONE = text(
         FROM record ORDER BY place
         ON CONFLICT (record_id) DO NOTHING
     ),
-    told AS ({OWE_EVENT.format(only_if="EXISTS (SELECT FROM ended)")})
+    told AS ({OWE_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
+    dequeued AS (DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid))
     SELECT pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
     """  # noqa: S608 all of it is constant
 )

@@ -50,6 +50,7 @@ class JudgeActivity:
                     telemetry.span("judge", {"podium.verifier": episode.spec.check.verifier}),
                 ):
                     steps = await self.logs.open(episode.id)
+                    steps.again = activity.info().attempt > 1
                     if steps.judgement is None:
                         await self._judge(episode, steps, activity.info().scheduled_time)
 

@@ -5,6 +5,7 @@ again: not after a crash of this worker, nor when a second worker takes over.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -63,29 +64,40 @@ class TurnActivity:
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
         """Takes a run of turns, continuing where an earlier attempt stopped."""
+        again = turn.resumed or activity.info().attempt > 1
         with activity_errors():
             async with heartbeats():
-                episode = await self.episodes.get(turn.episode_id)
-                with acting_as(episode.identity), telemetry.episode_context(episode.id):
-                    result = await self._run(episode, turn)
-                    ends = result.stop and turn.finishes
-                    return await self._finished(episode, result) if ends else result
+                return await self.take(turn, again=again, drains=activity.is_worker_shutdown)
 
-    async def _run(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
+    async def take(self, turn: TurnInput, *, again: bool, drains: Callable[[], bool]) -> TurnResult:
+        """As the activity, for whoever has the episode; `again` after a first attempt."""
+        episode = await self.episodes.get(turn.episode_id)
+        with acting_as(episode.identity), telemetry.episode_context(episode.id):
+            result = await self._run(episode, turn, again, drains)
+            ends = result.stop and turn.finishes
+            return await self._finished(episode, result) if ends else result
+
+    async def _run(
+        self, episode: RunningEpisode, turn: TurnInput, again: bool, drains: Callable[[], bool]
+    ) -> TurnResult:
         """Turn by turn until the workflow is needed, or another worker has to go on."""
         while True:
             with telemetry.span("turn", {"podium.turn": turn.turn}):
-                result = replace(await self._take(episode, turn), turn=turn.turn)
+                result = replace(await self._take(episode, turn, again), turn=turn.turn)
             waits = result.pending or result.children or result.asks_caller
             if result.stop or waits or not turn.run_to:
                 return result
             if turn.turn == turn.run_to:
                 return replace(result, stop=StopReason.TURN_LIMIT)
-            if activity.is_worker_shutdown():
+            if drains():
                 return result
             following = turn.turn + 1
             turn = TurnInput(
-                turn.episode_id, following, last=following == turn.run_to, run_to=turn.run_to
+                turn.episode_id,
+                following,
+                last=following == turn.run_to,
+                run_to=turn.run_to,
+                resumed=turn.resumed,
             )
 
     async def _finished(self, episode: RunningEpisode, result: TurnResult) -> TurnResult:
@@ -101,11 +113,14 @@ class TurnActivity:
             return result
         return replace(result, finished=True)
 
-    async def _take(self, episode: RunningEpisode, turn: TurnInput) -> TurnResult:
+    async def _take(self, episode: RunningEpisode, turn: TurnInput, again: bool) -> TurnResult:
         # The first attempt of a turn finds only what earlier turns stored.
-        again = turn.approvals or turn.children or turn.answered
-        first = activity.info().attempt == 1 and not again
-        log = await self.logs.open(episode.id, turn.turn - 1 if first else None)
+        continues = again or turn.approvals or turn.children or turn.answered
+        log = await self.logs.open(episode.id, None if continues else turn.turn - 1)
+        if again:
+            # What another process sent since is not known here.
+            log.unsent.clear()
+        log.again = again
         episode = episode.with_found_tools(log, turn.turn)
         if not log.has(turn.turn, StepKind.MODEL):
             try:

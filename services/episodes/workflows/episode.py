@@ -1,4 +1,6 @@
-"""The workflow of one episode: turns until an answer, a limit, a deadline or a cancel.
+"""The workflow of an episode that waits: turns until an answer, a limit, a deadline or a cancel.
+
+A worker took the turns before it, by a lease; it starts from the step log that they left.
 
 One activity takes a run of turns, until a person, a child, the caller or the end needs the
 workflow. Inside it every model call and tool call is a durable step of its own, so a repeated
@@ -23,6 +25,7 @@ from temporalio.exceptions import (
 from episodes.keys import workflow_id
 from episodes.temporal.uninterrupted import uninterrupted
 from episodes.workflows.payloads import (
+    OUT_OF_TIME,
     Approval,
     ChildCall,
     EpisodeInput,
@@ -55,8 +58,10 @@ class EpisodeWorkflow:
     """State is small: the turns whose calls may be decided, what was decided, and the turns whose
     calls the caller has answered."""
 
-    def __init__(self) -> None:
-        self._deciding = range(0)
+    @workflow.init
+    def __init__(self, episode: EpisodeInput) -> None:
+        # What the queue hands over may be decided before anything has run here.
+        self._deciding = range(1, episode.turn_limit + 1) if episode.runs else range(0)
         self._decided: dict[int, dict[str, Approval]] = {}
         self._answered: set[int] = set()
         self._ending = False
@@ -66,6 +71,8 @@ class EpisodeWorkflow:
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
         if episode.gone:
             ending = TurnResult(stop="failed", message=episode.gone)
+        elif episode.ending is not None:
+            ending = episode.ending
         elif episode.call is None:
             ending = await self._until_end(episode)
         else:
@@ -128,7 +135,7 @@ class EpisodeWorkflow:
             await workflow.wait([turns, timer], return_when=asyncio.FIRST_COMPLETED)
             if turns.done():
                 return turns.result()
-            ending = TurnResult(stop="deadline", message="the episode's time limit has passed")
+            ending = OUT_OF_TIME
         except asyncio.CancelledError:
             ending = TurnResult(stop="cancelled")
         except ActivityError as error:
@@ -174,7 +181,7 @@ class EpisodeWorkflow:
         )
 
     async def _take_turns(self, episode: EpisodeInput) -> TurnResult:
-        asked: TurnInput | None = _turn(episode, 1)
+        asked: TurnInput | None = turn_input(episode, 1)
         while asked is not None:
             # In a run any turn may be the one that asks; what the first one asked is decided.
             decided = asked.approvals or asked.ended or asked.answered
@@ -190,7 +197,7 @@ class EpisodeWorkflow:
     ) -> TurnInput | None:
         """What is asked for next, once what the turn waits for is there; None after the last."""
         if result.turn > asked.turn:
-            asked = _turn(episode, result.turn)
+            asked = turn_input(episode, result.turn)
         self._deciding = range(asked.turn, asked.turn + bool(result.pending))
         if result.pending:
             return await self._decided_turn(episode, asked, result.pending)
@@ -200,7 +207,8 @@ class EpisodeWorkflow:
             turn = asked.turn
             await workflow.wait_condition(lambda: turn in self._answered)
             return replace(asked, answered=True)
-        return _turn(episode, asked.turn + 1) if asked.turn < episode.turn_limit else None
+        more = asked.turn < episode.turn_limit
+        return turn_input(episode, asked.turn + 1) if more else None
 
     async def _decided_turn(
         self, episode: EpisodeInput, asked: TurnInput, pending: list[int]
@@ -276,13 +284,15 @@ class EpisodeWorkflow:
         return dict(decided)
 
 
-def _turn(episode: EpisodeInput, turn: int) -> TurnInput:
+def turn_input(episode: EpisodeInput, turn: int) -> TurnInput:
+    """Asks for a turn as its first attempt does, and for those after it where it `runs`."""
     return TurnInput(
         episode.episode_id,
         turn,
         last=turn == episode.turn_limit,
         run_to=episode.turn_limit if episode.runs else 0,
         finishes=episode.runs,
+        resumed=episode.resumed,
     )
 
 

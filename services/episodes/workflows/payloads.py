@@ -23,24 +23,6 @@ class ChildCall:
 
 
 @dataclass(frozen=True)
-class EpisodeInput:
-    """Starts an episode's workflow."""
-
-    episode_id: str
-    turn_limit: int
-    time_limit_s: float
-    approval_timeout_s: float = 3600.0
-    # Unset in every history from before answers were judged, so those replay as they ran.
-    checked: bool = False
-    # The call a child answers; it is not admitted yet.
-    call: ChildCall | None = None
-    # Why there is nothing left to do but to end: the workflow before this one is gone.
-    gone: str = ""
-    # Whether an activity takes turns until the workflow is needed; unset in histories of before.
-    runs: bool = False
-
-
-@dataclass(frozen=True)
 class EpisodeResult:
     """How an episode ended; the message says why when it gave no answer."""
 
@@ -67,7 +49,8 @@ class TurnInput:
     `children` are the indexes of calls that episodes of their own answer, `ended` how those
     episodes ended, by index: empty while they run. `answered` says that the caller's results
     of the turn are stored. `run_to` is the last turn to take before the workflow is asked again,
-    0: this one alone; `finishes` says that a run that ends the episode judges and finishes it.
+    0: this one alone; `finishes` says that a run that ends the episode judges and finishes it;
+    `resumed` that somebody may have begun the turn before the workflow's first attempt.
     """
 
     episode_id: str
@@ -80,6 +63,7 @@ class TurnInput:
     answered: bool = False
     run_to: int = 0
     finishes: bool = False
+    resumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +87,32 @@ class TurnResult:
     asks_caller: bool = False
     turn: int = 0
     finished: bool = False
+
+
+# What the clock says, whoever looks at it.
+OUT_OF_TIME = TurnResult(stop="deadline", message="the episode's time limit has passed")
+
+
+@dataclass(frozen=True)
+class EpisodeInput:
+    """Starts an episode's workflow."""
+
+    episode_id: str
+    turn_limit: int
+    time_limit_s: float
+    approval_timeout_s: float = 3600.0
+    # Unset in every history from before answers were judged, so those replay as they ran.
+    checked: bool = False
+    # The call a child answers; it is not admitted yet.
+    call: ChildCall | None = None
+    # Why there is nothing left to do but to end: the workflow before this one is gone.
+    gone: str = ""
+    # Whether an activity takes turns until the workflow is needed; unset in histories of before.
+    runs: bool = False
+    # How it has to end, where whoever took its turns before could not end it.
+    ending: TurnResult | None = None
+    # Whether a worker took its turns before there was a workflow.
+    resumed: bool = False
 
 
 @dataclass(frozen=True)

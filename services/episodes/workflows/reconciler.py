@@ -1,7 +1,8 @@
 """Ends episodes whose workflow Temporal no longer runs.
 
 A workflow that was terminated, or that Temporal lost, ends nothing: its episode would count as
-running for ever. One that never had a workflow is the starter sweep's.
+running for ever. What is in the queue has a worker, or is handed over; one that never had a
+workflow is the starter sweep's.
 """
 
 import logging

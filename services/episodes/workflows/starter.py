@@ -15,7 +15,7 @@ from episodes.models import NewEpisode
 from episodes.temporal.connection import TemporalConnection
 from episodes.workflows.convert import episode_input
 from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval, EpisodeInput
+from episodes.workflows.payloads import Approval, EpisodeInput, TurnResult
 from episodes.workflows.retry_policies import TASK_TIMEOUT
 from podium_kit.rpc.errors import Unavailable
 
@@ -42,6 +42,17 @@ class WorkflowStarter:
         # When it has run to its end already, that is exactly what a retried start should find.
         with suppress(WorkflowAlreadyStartedError):
             await self._start(episode_input(new), WorkflowIDReusePolicy.REJECT_DUPLICATE)
+
+    async def resume(self, new: NewEpisode, left_s: float, ending: TurnResult | None) -> None:
+        """Starts the workflow of an episode that ran without one, unless it runs or has run.
+
+        It goes on for what is left of its time, or only ends it. Raises TemporalUnavailable.
+        """
+        rest = replace(
+            episode_input(new), time_limit_s=max(left_s, 0.001), ending=ending, resumed=True
+        )
+        with suppress(WorkflowAlreadyStartedError):
+            await self._start(rest, WorkflowIDReusePolicy.REJECT_DUPLICATE)
 
     async def end(self, new: NewEpisode, reason: str) -> None:
         """Ends an episode whose workflow is gone, by one that does nothing else.

@@ -16,6 +16,7 @@ import uuid_utils
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from bench.episodes.model_server import MODEL
 from bench.episodes.processor import processor_seconds
@@ -125,12 +126,18 @@ class Product:
         return Load.of(concurrent, seconds, time.perf_counter() - started, failed)
 
     async def size(self, episode_id: str) -> Size:
-        """Bytes in the workflow's history and in the step log."""
+        """Bytes in the workflow's history, which few episodes have, and in the step log."""
         target = f"127.0.0.1:{self.platform.ports['temporal']}"
         temporal = await Client.connect(target)
         handle = temporal.get_workflow_handle(f"episode/{episode_id}")
-        description = await handle.describe()
-        history = description.raw_description.workflow_execution_info.history_size_bytes
+        try:
+            described = (await handle.describe()).raw_description
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            history = 0
+        else:
+            history = described.workflow_execution_info.history_size_bytes
         return Size(history, await self._stored_bytes(episode_id))
 
     async def _stored_bytes(self, episode_id: str) -> int:

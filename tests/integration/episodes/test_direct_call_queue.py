@@ -1,6 +1,5 @@
-"""A direct call is one worker's at a time, and another's when that one is gone."""
+"""Direct calls are taken of tenants in turn, and leave the queue; see test_work_queues.py."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -73,21 +72,6 @@ async def taken(queue: WorkQueue[StoredCall], most: int = 10, lease_s: float = L
     return [call.id for call in await queue.take(most, lease_s)]
 
 
-async def test_workers_that_take_at_once_share_the_calls(engine: AsyncEngine) -> None:
-    ids = await stored(engine, 12)
-    queues = [WorkQueue(engine, CALL_QUEUE, name) for name in ("a", "b", "c")]
-    shares = await asyncio.gather(*(taken(queue, most=4) for queue in queues))
-    again = await asyncio.gather(*(taken(queue, most=12) for queue in queues))
-    assert sorted(id for share in [*shares, *again] for id in share) == sorted(ids)
-
-
-async def test_the_oldest_call_is_taken_first(engine: AsyncEngine) -> None:
-    first, second = await stored(engine, 2)
-    queue = WorkQueue(engine, CALL_QUEUE, "a")
-    assert await taken(queue, most=1) == [first]
-    assert await taken(queue, most=1) == [second]
-
-
 async def test_a_tenants_many_calls_leave_places_to_another_tenants_few(
     engine: AsyncEngine,
 ) -> None:
@@ -113,30 +97,6 @@ async def test_taking_reads_a_few_rows_of_each_tenant_however_many_wait(
         explained = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {CALL_QUEUE.statement(TAKE)}")
         [plan] = (await connection.execute(explained, values)).scalar_one()
     assert rows_read(plan["Plan"]) < 1_000
-
-
-async def test_a_call_is_taken_again_when_its_lease_ends(engine: AsyncEngine) -> None:
-    [call_id] = await stored(engine, 1)
-    dead, alive = WorkQueue(engine, CALL_QUEUE, "dead"), WorkQueue(engine, CALL_QUEUE, "alive")
-    assert await taken(dead, lease_s=0.0) == [call_id]
-    [call] = await alive.take(10, LONG_S)
-    assert (call.id, call.attempts) == (call_id, 2)
-    # Whoever had it before hears that it is not theirs, and gives nothing back.
-    assert await dead.keep([call_id], LONG_S) == {}
-    await dead.give_back([call_id], 0.0)
-    assert await alive.keep([call_id], LONG_S) == {call_id: False}
-    assert await taken(dead) == []
-
-
-async def test_what_is_given_back_is_anybodys_after_the_pause(engine: AsyncEngine) -> None:
-    now, later = await stored(engine, 2)
-    queue, other = WorkQueue(engine, CALL_QUEUE, "a"), WorkQueue(engine, CALL_QUEUE, "b")
-    await taken(queue)
-    assert await other.waiting_s() == 0
-    await queue.give_back([now], 0.0)
-    await queue.give_back([later], LONG_S)
-    assert await other.waiting_s() > 0
-    assert await taken(other) == [now]
 
 
 async def test_a_call_is_open_until_it_is_dropped(engine: AsyncEngine) -> None:

@@ -75,10 +75,10 @@ async def approved(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.E
 
 
 async def failed(platform: EpisodesPlatform) -> str:
-    """An episode that ends for a reason that says something."""
+    """An episode that ends for a reason that says something, once it has a workflow."""
+    episode_id = await asked(platform)
     platform.neighbours.orchestrator.error = (grpc.StatusCode.FAILED_PRECONDITION, FAULT)
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, TASK)).id)
+    episode = await approved(platform, episode_id)
     assert FAULT in episode.failure.message
     return episode.id
 

@@ -1,13 +1,14 @@
-"""What a model engine says about when to come back decides when Temporal tries the turn again."""
+"""What a model engine says about when to come back decides when a worker takes the turn again."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from temporalio.client import Client
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from episodes.keys import workflow_id
 from integration.episodes.platform_under_test import finished, run_platform, start
 from openai_server import OpenAiServer, Reply
 from orchestrator_inference.config import Settings
@@ -17,6 +18,15 @@ from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.server import running_server
+from podium_kit.wire import duration_to_proto
+
+# Once it was given back: a worker's lease names its holder.
+PAUSE = text(
+    """
+    SELECT extract(epoch FROM due_time - clock_timestamp()) FROM episode_queue
+    WHERE episode_id = CAST(:id AS uuid) AND attempts = 1 AND holder = ''
+    """
+)
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
@@ -32,8 +42,10 @@ async def test_a_turn_waits_as_long_as_the_engine_asks(
     orchestrator = free_port()
     target = {"orchestrator_inference_target": f"127.0.0.1:{orchestrator}"}
     busy = [Reply("busy", status, {"retry-after": "3600"}) for status in (429, 503)]
+    url = await database()
+    episodes = create_async_engine(url)
     with OpenAiServer(busy) as engine:
-        async with run_platform(await database(), temporal, kafka, tmp_path, target) as platform:
+        async with run_platform(url, temporal, kafka, tmp_path, target) as platform:
             settings = Settings(
                 port=orchestrator,
                 verify_keys_file=tmp_path / "verify.json",
@@ -45,26 +57,27 @@ async def test_a_turn_waits_as_long_as_the_engine_asks(
                 running_server(settings, *served),
                 platform.client() as client,
             ):
-                waited_s = [await first_wait_s(client, temporal) for _ in busy]
-    assert waited_s == [pytest.approx(3600, abs=1)] * 2
-    assert len(engine.requests) == 2, "retried by something other than Temporal"
+                waited_s = [await first_wait_s(client, episodes) for _ in busy]
+    await episodes.dispose()
+    assert waited_s == [pytest.approx(3600, abs=60)] * 2
+    assert len(engine.requests) == 2, "retried by something other than the queue"
 
 
-async def first_wait_s(client: "EpisodeServiceAsyncStub", temporal: EmbeddedTemporal) -> float:
+async def first_wait_s(client: "EpisodeServiceAsyncStub", episodes: AsyncEngine) -> float:
     """How long an episode's first turn waits for its second attempt; the episode is cancelled."""
-    episode = await start(client)
-    waited_s = await retry_delay_s(temporal, episode.id)
+    # No pause is longer than the episode may last.
+    episode = await start(client, time_limit=duration_to_proto(7200))
+    waited_s = await pause_s(episodes, episode.id)
     await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
     await finished(client, episode.id)
     return waited_s
 
 
-async def retry_delay_s(temporal: EmbeddedTemporal, episode_id: str) -> float:
-    """Seconds between the failed attempt of the turn and the next one, as Temporal planned it."""
-    client = await Client.connect(temporal.target)
+async def pause_s(engine: AsyncEngine, episode_id: str) -> float:
+    """Seconds until a worker may take the episode again, after its first attempt."""
     while True:
-        described = await client.get_workflow_handle(workflow_id(episode_id)).describe()
-        for pending in described.raw_description.pending_activities:
-            if pending.HasField("next_attempt_schedule_time"):
-                next_time = pending.next_attempt_schedule_time.ToNanoseconds()
-                return (next_time - pending.last_attempt_complete_time.ToNanoseconds()) / 1e9
+        async with engine.connect() as connection:
+            found = (await connection.execute(PAUSE, {"id": episode_id})).scalar()
+        if found is not None:
+            return float(found)
+        await asyncio.sleep(0.05)

@@ -1,0 +1,1 @@
+"""Episodes that take turns without a workflow (docs/adr/0052)."""

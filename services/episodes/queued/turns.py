@@ -1,0 +1,130 @@
+"""Takes the turns of episodes that this worker has from the queue, and ends them.
+
+What needs more than a lease is handed to a workflow: a person who approves, a child, the caller's
+results, a verifier's calls, an end that cannot be stored now, and a worker that drains. All else is
+as in the workflow: the turns are raced against the time limit and a cancel.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from episodes.leases.store_queue import Taken
+from episodes.models import StopReason
+from episodes.queued.handover import Handover
+from episodes.queued.store_queue import QueuedEpisode
+from episodes.running_episode import RunningEpisode
+from episodes.temporal.uninterrupted import uninterrupted
+from episodes.turns.turn import TurnActivity
+from episodes.workflows.episode import turn_input
+from episodes.workflows.payloads import OUT_OF_TIME, EpisodeInput, FinishInput, TurnResult
+from podium_kit.rpc.errors import DomainError, InternalError
+
+log = logging.getLogger(__name__)
+
+CANCELLED = TurnResult(stop=StopReason.CANCELLED)
+
+
+@dataclass(frozen=True)
+class QueuedEpisodes:
+    """Works on episodes of the queue.
+
+    `versioned` workers hand everything over: Temporal decides which version an episode runs on.
+    """
+
+    turns: TurnActivity
+    handover: Handover
+    drains: Callable[[], bool]
+    versioned: bool
+
+    async def do(self, taken: Taken[QueuedEpisode]) -> None:
+        try:
+            await self._do(taken)
+        finally:
+            # Whoever goes on, it may be another worker, writes what this one's copy lacks.
+            self.turns.logs.forget(taken.id)
+
+    async def _do(self, taken: Taken[QueuedEpisode]) -> None:
+        episode = await self.turns.episodes.get(taken.id)
+        if taken.item.handed_over or self.versioned:
+            await self._hand_over(episode)
+            return
+        result = await self._until_end(episode, taken)
+        if result.finished:
+            await self._ended(episode)
+        elif result is CANCELLED or result is OUT_OF_TIME:
+            await self._end(episode, result)
+        else:
+            await self._hand_over(episode, result if result.stop else None)
+
+    async def fail(self, taken: Taken[QueuedEpisode], message: str) -> None:
+        """Ends what would meet the same at every attempt."""
+        episode = await self.turns.episodes.get(taken.id)
+        failed = TurnResult(stop=StopReason.FAILED, message=message)
+        await self._end(episode, failed if taken.age_s < taken.item.time_limit_s else OUT_OF_TIME)
+
+    async def leave(self, taken: Taken[QueuedEpisode]) -> None:
+        """Workers of a version before this one, which may be all that is left, know no queue."""
+        await self._hand_over(await self.turns.episodes.get(taken.id))
+
+    def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
+        """No outage ends an episode: its time limit does."""
+        return taken.item.time_limit_s
+
+    async def _until_end(self, episode: RunningEpisode, taken: Taken[QueuedEpisode]) -> TurnResult:
+        """How the episode ended, or what it waits for."""
+        left_s = taken.item.time_limit_s - taken.age_s
+        if taken.cancelled.is_set() or left_s <= 0:
+            return CANCELLED if taken.cancelled.is_set() else OUT_OF_TIME
+        new = episode.stored.new
+        first = turn_input(EpisodeInput(new.episode_id, new.turn_limit, 0, runs=True), 1)
+        turns = asyncio.create_task(
+            self.turns.take(first, again=taken.attempts > 1, drains=self.drains)
+        )
+        cancel = asyncio.create_task(taken.cancelled.wait())
+        try:
+            await asyncio.wait([turns, cancel], timeout=left_s, return_when="FIRST_COMPLETED")
+            in_time = turns.done()
+        finally:
+            cancel.cancel()
+            turns.cancel()
+            # A finish that has begun is not interrupted.
+            await asyncio.wait([turns])
+        if in_time or (not turns.cancelled() and not turns.exception() and turns.result().finished):
+            return _result(turns)
+        return CANCELLED if taken.cancelled.is_set() else OUT_OF_TIME
+
+    async def _end(self, episode: RunningEpisode, ending: TurnResult) -> None:
+        """Settles and publishes; where that fails, a workflow does it, as long as it takes."""
+        finish = FinishInput(episode.id, ending.stop, ending.message, failure=ending.failure)
+        try:
+            await uninterrupted(self.turns.finisher.finish(finish))
+        except Exception as error:  # noqa: BLE001 whatever it is, it is tried again
+            log.warning("episode %s is finished later: %r", episode.id, error)
+            await self._hand_over(episode, ending)
+        else:
+            await self._ended(episode)
+
+    async def _hand_over(self, episode: RunningEpisode, ending: TurnResult | None = None) -> None:
+        """Where that fails, whoever takes the episode when its lease ends does it."""
+        try:
+            await self.handover.hand_over(episode.stored.new, ending)
+        except DomainError as error:
+            log.warning("episode %s is handed over later: %s", episode.id, error.message)
+
+    async def _ended(self, episode: RunningEpisode) -> None:
+        """One of a group stays in the queue until the group's end is owed, too."""
+        if episode.stored.new.membership.size > 1:
+            await self.handover.queue.drop(episode.id)
+
+
+def _result(turns: asyncio.Task[TurnResult]) -> TurnResult:
+    """Raises DomainError: a fault of ours is one that is met again before it ends an episode."""
+    try:
+        return turns.result()
+    except DomainError:
+        raise
+    except Exception as error:
+        log.exception("internal error in the turns of an episode")
+        raise InternalError from error

@@ -1,0 +1,208 @@
+"""An episode that needs nobody but its worker needs no workflow; else it gets one, and goes on."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import grpc
+import psutil
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from episodes.keys import workflow_id
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from integration.episodes.tenants import Outage
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.orchestrator.v1.orchestrator_service_pb2 import Action, NextActionRequest
+from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_kit.rpc.errors import Unavailable
+from podium_kit.wire import duration_to_proto
+
+if TYPE_CHECKING:
+    from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
+
+AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+LEDGER, AWAY = ("CostLedgerService/Apply",), Unavailable("connection refused", retry_after_s=0.01)
+
+
+async def workflow_of(
+    temporal: EmbeddedTemporal, episode_id: str
+) -> WorkflowExecutionStatus | None:
+    """What became of an episode's workflow; None where it has none."""
+    client = await Client.connect(temporal.target)
+    try:
+        return (await client.get_workflow_handle(workflow_id(episode_id)).describe()).status
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+
+
+async def until_asked(client: "EpisodeServiceAsyncStub", episode_id: str) -> None:
+    async for seen in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
+        if seen.event.HasField("approval_requested"):
+            return
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def test_an_episode_that_nobody_waits_for_has_no_workflow(
+    platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    async with platform.client() as client:
+        ended = await finished(client, (await start(client)).id)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
+    assert await workflow_of(temporal, ended.id) is None
+
+
+async def test_a_cancelled_and_a_late_episode_have_none(
+    platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.orchestrator.delay_s = 600.0
+    async with platform.client() as client:
+        started = await start(client)
+        await until(lambda: bool(neighbours.orchestrator.requests))
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=started.id))
+        cancelled = await finished(client, started.id)
+        started = await start(client, time_limit=duration_to_proto(1))
+        late = await finished(client, started.id)
+    assert cancelled.stop_reason == episode_pb2.STOP_REASON_CANCELLED
+    assert late.stop_reason == episode_pb2.STOP_REASON_DEADLINE
+    for ended in (cancelled, late):
+        assert await workflow_of(temporal, ended.id) is None
+    # Who was cut off holds no money.
+    ledger = neighbours.ledger
+    assert set(ledger.holds) == ledger.released | set(ledger.captured)
+
+
+async def test_one_that_waits_for_a_person_gets_a_workflow_which_goes_on(
+    platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
+    async with platform.client() as ada, platform.client(subject="boss") as boss:
+        started = await start(ada)
+        await until_asked(ada, started.id)
+        # At once, so that the worker may not have handed it over yet.
+        await boss.ApproveToolCall(
+            pb.ApproveToolCallRequest(episode_id=started.id, turn=1, approved=True)
+        )
+        ended = await finished(ada, started.id)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "paid")
+    assert await workflow_of(temporal, ended.id) is not None
+    # The workflow walked through the turn that was taken before it.
+    assert len(neighbours.orchestrator.requests) == 2
+    assert set(neighbours.ledger.holds) == set(neighbours.ledger.captured)
+
+
+async def test_an_end_that_cannot_be_stored_is_a_workflows(
+    platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    """The answer is there when the ledger goes, so the time limit does not take it back."""
+    neighbours = platform.neighbours
+    outages: list[Outage] = []
+
+    def decide(request: NextActionRequest) -> Action:
+        outages.append(platform.tenants.fail(platform.tenant, *LEDGER, error=AWAY))
+        return in_turns(answer("42"))(request)
+
+    neighbours.orchestrator.decide = decide
+    async with platform.client() as client:
+        started = await start(client)
+        async with asyncio.timeout(90):
+            while await workflow_of(temporal, started.id) is None:
+                await asyncio.sleep(0.1)
+        outages[0].end()
+        ended = await finished(client, started.id)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
+    assert len(neighbours.orchestrator.requests) == 1
+
+
+@pytest.mark.chaos
+async def test_a_worker_that_drains_hands_over_what_it_is_at(
+    own_platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    neighbours = own_platform.neighbours
+    neighbours.orchestrator.decide = in_turns(
+        calls(call("calculator")), calls(call("calculator")), answer("42")
+    )
+    neighbours.orchestrator.delay_s = 2.0
+    async with own_platform.client() as client:
+        started = [await start(client) for _ in range(5)]
+        await until(lambda: len(neighbours.orchestrator.requests) >= 5)
+        await own_platform.worker.terminate()
+        for one in started:
+            assert await workflow_of(temporal, one.id) is WorkflowExecutionStatus.RUNNING
+        own_platform.worker.start()
+        ended = await asyncio.gather(*(finished(client, one.id) for one in started))
+    assert {one.stop_reason for one in ended} == {episode_pb2.STOP_REASON_ANSWERED}
+    # Nothing that was done before is done again.
+    assert set(neighbours.orchestrator.asked.values()) == {1}
+    assert len(neighbours.orchestrator.asked) == 15
+    assert set(neighbours.ledger.holds) == set(neighbours.ledger.captured)
+
+
+@pytest.mark.chaos
+async def test_what_waits_is_handed_over_when_temporal_is_back(
+    own_platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    neighbours, process = own_platform.neighbours, psutil.Process(temporal.process.pid)
+    neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
+    async with own_platform.client() as ada, own_platform.client(subject="boss") as boss:
+        # A worker that starts connects to Temporal before all else.
+        await until_asked(ada, (await start(ada)).id)
+        process.suspend()
+        try:
+            started = await start(ada)
+            await until_asked(ada, started.id)
+            request = pb.ApproveToolCallRequest(episode_id=started.id, turn=1, approved=True)
+            with pytest.raises(grpc.aio.AioRpcError) as away:
+                await boss.ApproveToolCall(request)
+            # Whoever of server and client waits longer.
+            assert away.value.code() in AGAIN
+        finally:
+            process.resume()
+        async with asyncio.timeout(60):
+            while await workflow_of(temporal, started.id) is None:
+                await asyncio.sleep(0.1)
+        await boss.ApproveToolCall(request)
+        ended = await finished(ada, started.id)
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "paid")
+    assert set(neighbours.orchestrator.asked.values()) == {1}
+
+
+@pytest.mark.chaos
+async def test_what_a_dead_worker_had_is_anothers_without_temporal(
+    own_platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    neighbours, process = own_platform.neighbours, psutil.Process(temporal.process.pid)
+    neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    neighbours.adapters.delay_s = 600.0
+    async with own_platform.client() as client:
+        started = await start(client)
+        await until(lambda: bool(neighbours.adapters.requests))
+        # The new worker connects to Temporal when it starts.
+        await own_platform.worker.kill()
+        neighbours.adapters.delay_s = 0.0
+        own_platform.worker.start()
+        ended = await finished(client, started.id)
+        assert await workflow_of(temporal, ended.id) is None
+        process.suspend()
+        try:
+            ended = await finished(client, (await start(client)).id)
+        finally:
+            process.resume()
+    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
+    # The model was asked once a turn, whoever took it.
+    assert len(neighbours.orchestrator.requests) == 4

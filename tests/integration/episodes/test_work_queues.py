@@ -1,0 +1,163 @@
+"""An episode, or a direct call, is one worker's at a time, and another's when that one is gone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from embedded_servers import Database
+from episodes.direct_calls.queued import CALL_QUEUE
+from episodes.leases.store_queue import QueueTable, WorkQueue
+from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
+from episodes.server import MIGRATIONS
+from episodes.store import EpisodeStore
+from episodes.workflows.payloads import TurnResult
+from integration.episodes.queue_rows import new_episode, queued_call, queued_episode
+from podium_kit.postgres.migrations import upgrade
+
+LONG_S = 60.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A queue, and how a row comes into it."""
+
+    table: QueueTable[Any]
+    add: Callable[[AsyncEngine], Awaitable[str]]
+
+
+KINDS = [Kind(CALL_QUEUE, queued_call), Kind(EPISODE_QUEUE, queued_episode)]
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Of one kind, for any number of workers."""
+
+    engine: AsyncEngine
+    kind: Kind
+
+    def of(self, holder: str) -> WorkQueue[Any]:
+        return WorkQueue(self.engine, self.kind.table, holder)
+
+    async def add(self, count: int) -> list[str]:
+        """Ids of so many new rows, oldest first."""
+        return [await self.kind.add(self.engine) for _ in range(count)]
+
+
+@pytest_asyncio.fixture
+async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
+    url = await database("episodes")
+    await upgrade(url, MIGRATIONS)
+    engine = create_async_engine(url)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture(params=KINDS, ids=[kind.table.kind for kind in KINDS])
+def queues(engine: AsyncEngine, request: pytest.FixtureRequest) -> Queues:
+    return Queues(engine, request.param)
+
+
+async def taken(queue: WorkQueue[Any], most: int = 10, lease_s: float = LONG_S) -> list[str]:
+    return [one.id for one in await queue.take(most, lease_s)]
+
+
+async def test_workers_that_take_at_once_share_what_is_there(queues: Queues) -> None:
+    ids = await queues.add(12)
+    workers = [queues.of(name) for name in ("a", "b", "c")]
+    shares = await asyncio.gather(*(taken(worker, most=4) for worker in workers))
+    again = await asyncio.gather(*(taken(worker, most=12) for worker in workers))
+    assert sorted(id for share in [*shares, *again] for id in share) == sorted(ids)
+
+
+async def test_the_oldest_is_taken_first(queues: Queues) -> None:
+    first, second = await queues.add(2)
+    queue = queues.of("a")
+    assert await taken(queue, most=1) == [first]
+    assert await taken(queue, most=1) == [second]
+
+
+async def test_it_is_taken_again_when_its_lease_ends(queues: Queues) -> None:
+    [id] = await queues.add(1)
+    dead, alive = queues.of("dead"), queues.of("alive")
+    assert await taken(dead, lease_s=0.0) == [id]
+    [one] = await alive.take(10, LONG_S)
+    assert (one.id, one.attempts) == (id, 2)
+    # Whoever had it before hears that it is not theirs, and gives nothing back.
+    assert await dead.keep([id], LONG_S) == {}
+    await dead.give_back([id], 0.0)
+    assert await alive.keep([id], LONG_S) == {id: False}
+    assert await taken(dead) == []
+
+
+async def test_what_is_given_back_is_anybodys_after_the_pause(queues: Queues) -> None:
+    now, later = await queues.add(2)
+    queue, other = queues.of("a"), queues.of("b")
+    await taken(queue)
+    assert await other.waiting_s() == 0
+    await queue.give_back([now], 0.0)
+    await queue.give_back([later], LONG_S)
+    assert await other.waiting_s() > 0
+    assert await taken(other) == [now]
+
+
+async def test_a_cancel_reaches_who_has_an_episode_and_ends_a_pause(engine: AsyncEngine) -> None:
+    held, pausing = await queued_episode(engine), await queued_episode(engine)
+    queue, others = WorkQueue(engine, EPISODE_QUEUE, "a"), EpisodeQueue(engine)
+    await taken(queue)
+    await queue.give_back([pausing], LONG_S)
+    assert await others.cancel(held)
+    assert await others.cancel(pausing)
+    assert await queue.keep([held], LONG_S) == {held: True}
+    [again] = await queue.take(10, LONG_S)
+    assert again.id == pausing
+    assert again.cancelled.is_set()
+    # One that has a workflow, or has ended, is not in the queue.
+    await others.drop(held)
+    assert not await others.cancel(held)
+
+
+async def test_only_what_is_not_queued_is_a_workflows(engine: AsyncEngine) -> None:
+    """The sweep and the reconciler would start or end what a worker is at."""
+    store, others = EpisodeStore(engine), EpisodeQueue(engine)
+    queued, alone = new_episode(), new_episode()
+    await store.insert(queued, queued=True)
+    await store.insert(alone)
+    for left in (await store.unfinished("", 10), await store.unstarted(-LONG_S, 10)):
+        assert [one.new.episode_id for one in left] == [alone.episode_id]
+    assert await others.release(queued.episode_id)
+    assert len(await store.unfinished("", 10)) == 2
+
+
+async def test_an_episode_that_is_stored_again_is_queued_once(engine: AsyncEngine) -> None:
+    store, queue, new = EpisodeStore(engine), WorkQueue(engine, EPISODE_QUEUE, "a"), new_episode()
+    for _ in range(2):
+        await store.insert(new, queued=True)
+    assert await taken(queue) == [new.episode_id]
+    await queue.drop(new.episode_id)
+    await store.insert(new, queued=True)
+    assert await taken(queue) == []
+
+
+async def test_the_first_who_hands_over_says_how_an_episode_ends(engine: AsyncEngine) -> None:
+    episode_id, others = await queued_episode(engine), EpisodeQueue(engine)
+    [one] = await WorkQueue(engine, EPISODE_QUEUE, "dead").take(10, 0.0)
+    assert not one.item.handed_over
+    ending = TurnResult(stop="answered", turn=3)
+    for given in (ending, None, TurnResult(stop="failed")):
+        marked = await others.mark(episode_id, given)
+        assert marked is not None
+        assert marked.ending == ending
+    # Whoever takes it next takes no turn.
+    [one] = await WorkQueue(engine, EPISODE_QUEUE, "alive").take(10, LONG_S)
+    assert one.item.handed_over
+    # A cancel that comes before it leaves is not lost.
+    await others.cancel(episode_id)
+    assert not await others.release(episode_id)
+    await others.drop(episode_id)
+    assert await others.release(episode_id)
+    assert await others.mark(episode_id, None) is None
