@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 from cluster.certificates import renewed
 from cluster.custom_resources import applied
+from cluster.disruptions import drained, killed, rolled_back
 from cluster.finding import require
 from cluster.pods import CLIENT, program, said
 from cluster.quota import counted
 from cluster.release import Release, run
+from cluster.scaling import scaled
 from cluster.tasks import first_task
 
 Check = Callable[[Release], str]
@@ -124,7 +126,11 @@ CHECKS: dict[str, Check] = {
     "network: who reaches whom": reach,
     "helm test": tested,
     "mutual TLS, and a certificate renewed": renewed,
+    "each service is killed while episodes run": killed,
+    "services are drained while episodes run": drained,
     "upgrade with the same values": upgraded,
+    "an upgrade is rolled back": rolled_back,
+    "KEDA scales workers on direct calls": scaled,
     "custom resources": applied,
     "training: Kueue counts every accelerator": counted,
     "uninstall": uninstalled,

@@ -70,8 +70,12 @@ class Release:
         """The one command of the guide; keeps what it prints."""
         self.notes = self.helm("install", *self._chart())
 
-    def upgrade(self) -> None:
-        self.helm("upgrade", *self._chart())
+    def upgrade(self, *more: str) -> None:
+        self.helm("upgrade", *self._chart(), *more)
+
+    def revision(self) -> int:
+        """Number of the newest."""
+        return int(json.loads(self.helm("history", "-o", "json"))[-1]["revision"])
 
     def template(self, values: dict[str, str], *more: str) -> str:
         """Manifests with further values."""

@@ -1,0 +1,38 @@
+"""Requests without a pause while a check does something to the platform."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster.pods import CLIENT, program, said
+from cluster.release import Release
+
+PROGRAM = Path(__file__).parent / "programs/load.py"
+# Beyond the last of them: what is open then has so long to end.
+MARGIN_S = 400
+
+
+class Load:
+    """What runs in a pod; `ended` waits for it."""
+
+    def __init__(self, release: Release, name: str, seconds: int) -> None:
+        self._release, self._name, self._seconds = release, name, seconds
+
+    def ended(self) -> str:
+        """How many were answered. Raises CommandFailed when one was not."""
+        return said(self._release, self._name, self._seconds + MARGIN_S)
+
+
+@contextmanager
+def load(release: Release, kind: str, seconds: int, at_once: int) -> Iterator[Load]:
+    """`episodes` or `direct-calls`, as the first tenant."""
+    secret = release.kubectl("get", "secret", "podium-api-keys", "-o", "jsonpath={.data.tenant}")
+    environment = {
+        "PODIUM_URL": "http://podium-gateway:8080",
+        "PODIUM_API_KEY": base64.b64decode(secret).decode(),
+    }
+    name = f"load-of-{kind}"
+    command = ["python", "-c", PROGRAM.read_text(), kind, str(seconds), str(at_once)]
+    with program(release, name, command, CLIENT, environment):
+        yield Load(release, name, seconds)

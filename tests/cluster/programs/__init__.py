@@ -1,0 +1,1 @@
+"""What pods of a check run with the platform's own image."""

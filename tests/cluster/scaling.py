@@ -1,0 +1,55 @@
+"""KEDA starts workers for open work, and takes them away when it is done."""
+
+import time
+
+from cluster.finding import NotSo, require
+from cluster.load import load
+from cluster.release import Release, served
+
+WORKER = "podium-episode-worker"
+MOST = 2
+VALUES = {
+    "integrations.keda.enabled": "true",
+    "components.episode-worker.autoscaling.enabled": "true",
+    "components.episode-worker.autoscaling.minReplicas": "1",
+    "components.episode-worker.autoscaling.maxReplicas": str(MOST),
+    "components.episode-worker.autoscaling.openWork": "1",
+}
+UP_S, LOAD_S = 180, 150
+# Kubernetes waits five minutes before it takes pods away.
+DOWN_S = 480
+
+
+def scaled(release: Release) -> str:
+    """By direct calls, which are on no queue of Temporal's; all of them are answered."""
+    if not served("scaledobjects.keda.sh"):
+        return "not tried: KEDA is not served"
+    before = list(release.values)
+    release.values += [f"{key}={value}" for key, value in VALUES.items()]
+    try:
+        release.upgrade()
+        with load(release, "direct-calls", LOAD_S, 32) as running:
+            up_s = _until(release, MOST, UP_S)
+            answered = running.ended()
+        down_s = _until(release, 1, DOWN_S)
+    finally:
+        release.values = before
+        release.upgrade()
+    return f"1 to {MOST} workers in {up_s:.0f} s, back in {down_s:.0f} s; {answered}"
+
+
+def _until(release: Release, replicas: int, within_s: float) -> float:
+    """Seconds until so many workers are ready."""
+    began = time.monotonic()
+    ready = 0
+    while time.monotonic() - began < within_s:
+        [worker] = [
+            one for one in release.items("deployments.apps") if one["metadata"]["name"] == WORKER
+        ]
+        ready = worker["status"].get("readyReplicas", 0)
+        if ready == replicas:
+            return time.monotonic() - began
+        time.sleep(2)
+    scalers = release.kubectl("describe", "scaledobjects.keda.sh")
+    require(bool(scalers), "there is no ScaledObject")
+    raise NotSo(f"{ready} workers instead of {replicas}: {scalers[-1500:]}")
