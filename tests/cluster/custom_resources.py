@@ -7,6 +7,8 @@ import yaml
 from chart.rendering import ROOT
 from cluster.release import Json, Release, run, served
 
+# A release of its own, as `helm install podium-crds` makes it for the whole cluster.
+CRDS = ("podium-crds", "-n", "default")
 TOOL, SKU, PRICE = "capital-finder", "own/capital-finder", "0.0005"
 VALUES = {
     "controller.enabled": "true",
@@ -33,10 +35,11 @@ def applied(release: Release) -> str:
 
 
 def _install_crds(release: Release) -> None:
-    """The chart's uninstall keeps them, and so the test removes them by name."""
-    chart = ("podium-crds", "charts/podium-crds", "-n", release.namespace)
+    """Their chart's uninstall keeps them, and so the test removes them by name."""
+    chart = (CRDS[0], "charts/podium-crds", *CRDS[1:])
     run("helm", "install", *chart)
     made = [one["metadata"]["name"] for one in yaml.safe_load_all(run("helm", "template", *chart))]
+    release.undo.append(("helm", "uninstall", *CRDS))
     release.undo.append(("kubectl", "delete", "crd", *made))
 
 
