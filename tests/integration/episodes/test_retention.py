@@ -29,7 +29,7 @@ BODIES = "SELECT count(*) FROM segments WHERE position($1::bytea IN body) > 0"
 ATTACHMENT = "INSERT INTO attachments VALUES ('acme', $1::uuid, sha256('x'), 'x')"
 REFERRING = """
     SELECT conrelid::regclass::text AS table FROM pg_constraint
-    WHERE confrelid = 'episodes'::regclass
+    WHERE confrelid = 'episodes'::regclass AND confdeltype <> 'c'
 """
 UNREFERENCED = """
     SELECT count(*) FROM segments s WHERE NOT EXISTS (SELECT FROM steps WHERE digest = s.digest)

@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from episodes.keys import workflow_id
 from episodes.temporal.client import connect_temporal
 from episodes.temporal.settings import TemporalSettings
 from integration.podium_cli.attacks_on_loopback import TOPIC, context, temporal_over_tls
-from integration.podium_cli.conftest import CommandLine, Platform
+from integration.podium_cli.conftest import COMMAND_TIMEOUT_S, CommandLine, Platform
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
 
@@ -76,18 +77,31 @@ def payload_key_id(podium: CommandLine) -> str:
     return file.read_text().split()[0]
 
 
+@pytest.fixture
+def waiting_episode(podium: CommandLine, platform: Platform, tmp_path: Path) -> Iterator[str]:
+    """One that waits for a person, and so has a workflow."""
+    policy = tmp_path / "waits.yaml"
+    policy.write_text("name: waits\nunknown_price: admit\napproval: {names: [calculator]}\n")
+    podium.json("policies", "apply", "-f", str(policy))
+    platform.model.push({"thought": "", "tool": "calculator", "arguments": {"expression": "1 + 1"}})
+    run = podium.start("run", "What is 1 + 1?", "--policy", "waits")
+    while not (found := podium.json("approvals", "list")["approvals"]):
+        pass
+    [asked] = found
+    yield asked["episode_id"]
+    assert podium("episodes", "cancel", asked["episode_id"]).returncode == 0
+    run.communicate(timeout=COMMAND_TIMEOUT_S)
+
+
 async def test_temporal_stores_nothing_that_it_can_read(
-    podium: CommandLine, platform: Platform, payload_key_id: str
+    podium: CommandLine, waiting_episode: str, payload_key_id: str
 ) -> None:
-    platform.model.push({"answer": "Ouagadougou"})
-    said = podium("run", "What is the capital of Burkina Faso?", "--json").stdout
-    episode_id = json.loads(said.splitlines()[-1])["finished"]["episode"]["id"]
     connection = json.loads((podium.state_dir / "connection.json").read_text())
     del connection["temporal"]["payload_keys_file"]
     client = await connect_temporal(
         connection["temporal_target"], "default", TemporalSettings(**connection["temporal"])
     )
-    history = await client.get_workflow_handle(workflow_id(episode_id)).fetch_history()
+    history = await client.get_workflow_handle(workflow_id(waiting_episode)).fetch_history()
     payload = history.events[0].workflow_execution_started_event_attributes.input.payloads[0]
     assert dict(payload.metadata) == {
         "encoding": b"binary/encrypted",
