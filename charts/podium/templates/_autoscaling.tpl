@@ -28,7 +28,7 @@
   {{- end }}
 {{- end }}
 {{- with $scaling.openWork }}{{ $cpu = false }}
-# Direct calls are on no queue of Temporal's: the episodes server counts them.
+# Most episodes and all direct calls are on no queue of Temporal's: the episodes server counts them.
 - type: metrics-api
   metadata:
     url: http://{{ include "podium.host" (dict "root" $.root "name" "episodes") }}:{{ $.root.Values.monitoring.metricsPort }}{{ include "podium.metricsPath" $.root }}

@@ -133,7 +133,7 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
   ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine") | ternary $port $values.monitoring.metricsPort }}}]
 {{- end }}{{ end }}
 {{- if and (eq $name "episodes") $values.integrations.keda.enabled $values.integrations.keda.from }}
-# KEDA counts direct calls.
+# KEDA reads how much work is open.
 - from: {{ toJson $values.integrations.keda.from }}
   ports: [{protocol: TCP, port: {{ $values.monitoring.metricsPort }}}]
 {{- end }}
