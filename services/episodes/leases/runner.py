@@ -61,7 +61,7 @@ class LeaseRunner(Generic[T]):
         return self._queue.table
 
     def hear(self, id: str) -> None:
-        """A row is new, or was changed by somebody else."""
+        """A row is new, or was changed by a server or another worker."""
         self._changed |= id in self._running
         self._news.set()
 

@@ -146,7 +146,7 @@ class WorkQueue(Generic[T]):
         )
 
     async def take(self, most: int, lease_s: float) -> list[Taken[T]]:
-        """What is nobody's, oldest first, of tenants in turn where the table names them.
+        """What no worker has, oldest first; of tenants in turn where the table names them.
 
         Others may take it when the lease ends.
         """

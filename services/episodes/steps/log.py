@@ -48,7 +48,7 @@ class StepLog:
     judgement: check_pb2.Judgement | None = None
     # Whether an attempt before this one may have sent what it held money for.
     again: bool = False
-    # Keys that this attempt asked money for, and nobody has sent.
+    # Keys that this attempt asked money for, and that were not sent.
     unsent: set[str] = field(default_factory=set)
 
     @property

@@ -1,4 +1,4 @@
-"""Calls that an episode's end cut off, or that nobody waited for any more.
+"""Calls that an episode's end cut off, or that it no longer waited for.
 
 Money is held for them and no step says what became of them: they may have been made, and billed.
 So each becomes a step of unknown cost, with the reason. What had certainly not begun is none.

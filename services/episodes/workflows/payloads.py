@@ -50,7 +50,7 @@ class TurnInput:
     episodes ended, by index: empty while they run. `answered` says that the caller's results
     of the turn are stored. `run_to` is the last turn to take before the workflow is asked again,
     0: this one alone; `finishes` says that a run that ends the episode judges and finishes it;
-    `resumed` that somebody may have begun the turn before the workflow's first attempt.
+    `resumed` that a worker may have begun the turn before the workflow's first attempt.
     """
 
     episode_id: str

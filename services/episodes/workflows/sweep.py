@@ -1,7 +1,7 @@
 """Starts workflows of episodes that were accepted but never started.
 
-Servers of version 0.1 stored an episode first and started its workflow second; a crash in
-between must not leave the episode pending for ever. What is in the queue needs none.
+Servers of before the queue (ADR 52) stored an episode first and started its workflow second; a
+crash in between must not leave the episode pending for ever. What is in the queue needs none.
 """
 
 from episodes.store import EpisodeStore

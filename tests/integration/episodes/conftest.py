@@ -4,11 +4,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from embedded_servers import Database, Databases
+from episodes.server import MIGRATIONS
 from integration.episodes.platform_under_test import EpisodesPlatform, run_platform
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_kit.postgres.migrations import upgrade
 from temporary_files import server_folder
 
 
@@ -37,3 +40,13 @@ async def own_platform(
     """A platform of one test: it may be killed, and its topic holds its own records alone."""
     async with run_platform(await database("episodes"), temporal, kafka, tmp_path) as running:
         yield running
+
+
+@pytest_asyncio.fixture
+async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
+    """Of a database with this service's tables, where no server runs."""
+    url = await database("episodes")
+    await upgrade(url, MIGRATIONS)
+    engine = create_async_engine(url)
+    yield engine
+    await engine.dispose()

@@ -39,7 +39,7 @@ async def queued_episode(engine: AsyncEngine) -> str:
     return new.episode_id
 
 
-async def queued_call(engine: AsyncEngine) -> str:
-    call = StoredCall(new_id(), "acme", "ada", b"spec", b"toolset", datetime.now(UTC))
+async def queued_call(engine: AsyncEngine, tenant: str = "acme") -> str:
+    call = StoredCall(new_id(), tenant, "ada", b"spec", b"toolset", datetime.now(UTC))
     await DirectCallStore(engine).insert(call)
     return call.id

@@ -1,22 +1,16 @@
 """Direct calls are taken of tenants in turn, and leave the queue; see test_work_queues.py."""
 
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
-import pytest_asyncio
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from embedded_servers import Database
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
 from episodes.leases.store_queue import TAKE, WorkQueue
-from episodes.server import MIGRATIONS
-from integration.episodes.platform_under_test import new_id
+from integration.episodes.queue_rows import queued_call
 from podium_kit.money import Money
-from podium_kit.postgres.migrations import upgrade
 
 LONG_S = 60.0
 FILL = text(
@@ -31,22 +25,9 @@ FILL = text(
 )
 
 
-@pytest_asyncio.fixture
-async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
-    url = await database("episodes")
-    await upgrade(url, MIGRATIONS)
-    engine = create_async_engine(url)
-    yield engine
-    await engine.dispose()
-
-
 async def stored(engine: AsyncEngine, count: int, tenant: str = "acme") -> list[str]:
     """Ids of so many new calls, oldest first."""
-    ids = [new_id() for _ in range(count)]
-    for call_id in ids:
-        call = StoredCall(call_id, tenant, "ada", b"spec", b"toolset", datetime.now(UTC))
-        await DirectCallStore(engine).insert(call)
-    return ids
+    return [await queued_call(engine, tenant) for _ in range(count)]
 
 
 async def fill(engine: AsyncEngine, waiting: int) -> None:

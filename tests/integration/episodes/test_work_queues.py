@@ -1,23 +1,19 @@
 """An episode, or a direct call, is one worker's at a time, and another's when that one is gone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from embedded_servers import Database
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.leases.store_queue import QueueTable, WorkQueue
 from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
-from episodes.server import MIGRATIONS
 from episodes.store import EpisodeStore
 from episodes.workflows.payloads import TurnResult
 from integration.episodes.queue_rows import new_episode, queued_call, queued_episode
-from podium_kit.postgres.migrations import upgrade
 
 LONG_S = 60.0
 
@@ -46,15 +42,6 @@ class Queues:
     async def add(self, count: int) -> list[str]:
         """Ids of so many new rows, oldest first."""
         return [await self.kind.add(self.engine) for _ in range(count)]
-
-
-@pytest_asyncio.fixture
-async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
-    url = await database("episodes")
-    await upgrade(url, MIGRATIONS)
-    engine = create_async_engine(url)
-    yield engine
-    await engine.dispose()
 
 
 @pytest.fixture(params=KINDS, ids=[kind.table.kind for kind in KINDS])
