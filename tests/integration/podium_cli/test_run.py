@@ -75,6 +75,8 @@ def test_ctrl_c_cancels_the_episode(podium: CommandLine, model: OpenAiServer) ->
     # The view names the tools once the episode has started.
     while "tools" not in running.stderr.readline():
         assert running.poll() is None
+    while not model.in_flight:
+        time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=60)
     assert running.returncode == 130
