@@ -33,7 +33,9 @@ INSERT = text(
     )
     ON CONFLICT (id) DO NOTHING
     RETURNING id, create_time),
-    queued AS (INSERT INTO episode_queue (episode_id) SELECT id FROM stored WHERE :queued)
+    queued AS (
+        INSERT INTO episode_queue (episode_id, tenant) SELECT id, :tenant FROM stored WHERE :queued
+    )
     SELECT create_time, CASE WHEN :queued THEN pg_notify('episode_queue', CAST(id AS text)) END
     FROM stored
     """

@@ -19,7 +19,6 @@ CALL_QUEUE = QueueTable(
     join="JOIN direct_calls d ON d.id = taken.call_id",
     since="d.create_time",
     parse=call_of,
-    by_tenant=True,
 )
 # Beyond the time of the call's tool, for the ledger and the stores.
 MARGIN_S = 60.0

@@ -15,14 +15,11 @@ from podium_kit.postgres.engine import autocommit
 
 T = TypeVar("T")
 
-_OLDEST = """
-    SELECT {id} AS id FROM {name} WHERE due_time <= clock_timestamp()
-    ORDER BY due_time LIMIT :most FOR UPDATE SKIP LOCKED
-"""
+# Next is the tenant of whose rows the fewest are worked on.
 # A row's place is how many of its tenant's are worked on, or wait before it.
 # Reads a few rows of each tenant, however many wait. BETWEEN, because for "=" PostgreSQL may go
 # through everybody's rows by age. More than are wanted: another worker may be locking some.
-_OLDEST_OF_TENANTS_IN_TURN = """
+_NEXT = """
     WITH RECURSIVE tenants AS (
         (SELECT tenant FROM {name} ORDER BY tenant LIMIT 1)
         UNION ALL
@@ -87,12 +84,11 @@ _SIZE = "SELECT count(*) FROM {name}"
 
 @dataclass(frozen=True)
 class QueueTable(Generic[T]):
-    """A table with the columns due_time, holder and attempts, in words of SQL.
+    """A table with the columns tenant, due_time, holder and attempts, in words of SQL.
 
     What is taken is read by `read` and `join`, in which the row is `taken`, and made by `parse`;
     its age counts from `since`. `at_first` are further assignments of a taking. Where rows can
-    be cancelled, `cancelled` is the column. `by_tenant` says that there is a column tenant, with
-    indexes of its own: next is the tenant of whose rows the fewest are worked on.
+    be cancelled, `cancelled` is the column.
     """
 
     kind: str
@@ -106,14 +102,12 @@ class QueueTable(Generic[T]):
     join: str = ""
     at_first: str = ""
     cancelled: str = "false"
-    by_tenant: bool = False
 
     def statement(self, template: str) -> TextClause:
         """One of the templates above, for this table; none of it comes from a request."""
         words = ("name", "id", "read", "since", "join", "at_first", "cancelled")
         values = {word: getattr(self, word) for word in words}
-        oldest = _OLDEST_OF_TENANTS_IN_TURN if self.by_tenant else _OLDEST
-        return text(template.format(**values, next=oldest.format(**values)))
+        return text(template.format(**values, next=_NEXT.format(**values)))
 
 
 @dataclass(frozen=True)
@@ -146,7 +140,7 @@ class WorkQueue(Generic[T]):
         )
 
     async def take(self, most: int, lease_s: float) -> list[Taken[T]]:
-        """What no worker has, oldest first; of tenants in turn where the table names them.
+        """What no worker has: of tenants in turn, a tenant's oldest first.
 
         Others may take it when the lease ends.
         """

@@ -13,12 +13,12 @@ from integration.episodes.platform_under_test import new_id
 TIME_LIMIT_S = 600.0
 
 
-def new_episode(group_size: int = 1) -> NewEpisode:
+def new_episode(group_size: int = 1, tenant: str = "acme") -> NewEpisode:
     """An episode that nothing has to read."""
     episode_id = new_id()
     return NewEpisode(
         episode_id=episode_id,
-        tenant="acme",
+        tenant=tenant,
         subject="ada",
         groups=frozenset(),
         spec=b"",
@@ -33,8 +33,8 @@ def new_episode(group_size: int = 1) -> NewEpisode:
     )
 
 
-async def queued_episode(engine: AsyncEngine) -> str:
-    new = new_episode()
+async def queued_episode(engine: AsyncEngine, tenant: str = "acme") -> str:
+    new = new_episode(tenant=tenant)
     await EpisodeStore(engine).insert(new, queued=True)
     return new.episode_id
 

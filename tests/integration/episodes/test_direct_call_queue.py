@@ -1,4 +1,4 @@
-"""Direct calls are taken of tenants in turn, and leave the queue; see test_work_queues.py."""
+"""Direct calls are taken fast, and leave the queue; see test_work_queues.py."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ FILL = text(
 )
 
 
-async def stored(engine: AsyncEngine, count: int, tenant: str = "acme") -> list[str]:
+async def stored(engine: AsyncEngine, count: int) -> list[str]:
     """Ids of so many new calls, oldest first."""
-    return [await queued_call(engine, tenant) for _ in range(count)]
+    return [await queued_call(engine) for _ in range(count)]
 
 
 async def fill(engine: AsyncEngine, waiting: int) -> None:
@@ -51,22 +51,6 @@ def rows_read(plan: dict[str, Any]) -> float:
 
 async def taken(queue: WorkQueue[StoredCall], most: int = 10, lease_s: float = LONG_S) -> list[str]:
     return [call.id for call in await queue.take(most, lease_s)]
-
-
-async def test_a_tenants_many_calls_leave_places_to_another_tenants_few(
-    engine: AsyncEngine,
-) -> None:
-    many = await stored(engine, 40, "many")
-    first, *others = await stored(engine, 3, "few")
-    queue, other = WorkQueue(engine, CALL_QUEUE, "a"), WorkQueue(engine, CALL_QUEUE, "b")
-    assert set(await taken(queue, most=2)) == {many[0], first}
-    # Whoever has the fewest calls in the making is next, on another worker, too.
-    assert set(await taken(other, most=4)) == {*many[1:3], *others}
-    await queue.drop(first)
-    [newest] = await stored(engine, 1, "few")
-    assert await taken(other, most=1) == [newest]
-    # What is there alone gets all places.
-    assert await taken(queue, most=37) == many[3:]
 
 
 async def test_taking_reads_a_few_rows_of_each_tenant_however_many_wait(

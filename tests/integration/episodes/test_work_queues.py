@@ -23,7 +23,7 @@ class Kind:
     """A queue, and how a row comes into it."""
 
     table: QueueTable[Any]
-    add: Callable[[AsyncEngine], Awaitable[str]]
+    add: Callable[[AsyncEngine, str], Awaitable[str]]
 
 
 KINDS = [Kind(CALL_QUEUE, queued_call), Kind(EPISODE_QUEUE, queued_episode)]
@@ -39,9 +39,9 @@ class Queues:
     def of(self, holder: str) -> WorkQueue[Any]:
         return WorkQueue(self.engine, self.kind.table, holder)
 
-    async def add(self, count: int) -> list[str]:
+    async def add(self, count: int, tenant: str = "acme") -> list[str]:
         """Ids of so many new rows, oldest first."""
-        return [await self.kind.add(self.engine) for _ in range(count)]
+        return [await self.kind.add(self.engine, tenant) for _ in range(count)]
 
 
 @pytest.fixture(params=KINDS, ids=[kind.table.kind for kind in KINDS])
@@ -66,6 +66,20 @@ async def test_the_oldest_is_taken_first(queues: Queues) -> None:
     queue = queues.of("a")
     assert await taken(queue, most=1) == [first]
     assert await taken(queue, most=1) == [second]
+
+
+async def test_a_tenants_many_rows_leave_places_to_another_tenants_few(queues: Queues) -> None:
+    many = await queues.add(40, "many")
+    first, *others = await queues.add(3, "few")
+    queue, other = queues.of("a"), queues.of("b")
+    assert set(await taken(queue, most=2)) == {many[0], first}
+    # Whoever has the fewest that are worked on is next, on another worker, too.
+    assert set(await taken(other, most=4)) == {*many[1:3], *others}
+    await queue.drop(first)
+    [newest] = await queues.add(1, "few")
+    assert await taken(other, most=1) == [newest]
+    # What is there alone gets all places.
+    assert await taken(queue, most=37) == many[3:]
 
 
 async def test_it_is_taken_again_when_its_lease_ends(queues: Queues) -> None:
