@@ -20,7 +20,7 @@ from podium_kit.rpc.errors import DomainError
 log = logging.getLogger(__name__)
 
 _unpriced = telemetry.get_meter(__name__).create_counter(
-    "podium.ledger.unpriced_calls", "{call}", "calls that are charged without a known price"
+    "podium.ledger.unpriced_calls", "{call}", "calls charged whose price, or usage, is unknown"
 )
 
 HOLDS_PER_SWEEP = 1000
@@ -94,7 +94,10 @@ class CostLedger:
         # After the commit: what was rolled back was not charged.
         for entry in books.written.entries.values():
             if entry.postings.unit == UNPRICED and entry.postings.suspense > 0:
-                _unpriced.add(1, {"podium.sku": entry.call.sku})
+                # One that was cut off has used what no reply says; a price would not help.
+                measured = entry.usage is not None and entry.usage.quantities
+                unknown = "price" if measured else "usage"
+                _unpriced.add(1, {"podium.sku": entry.call.sku, "podium.unknown": unknown})
         return outcomes
 
 
