@@ -5,7 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from temporalio.client import WorkflowExecutionStatus, WorkflowUpdateFailedError
+from temporalio.client import (
+    WorkflowExecutionStatus,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -84,14 +88,20 @@ class WorkflowStarter:
                 raise TemporalUnavailable from error
 
     async def decide(self, episode_id: str, approval: Approval) -> bool:
-        """Passes a decision on; False when no such call waits for one."""
+        """Passes a decision on; False when no such call waits for one. Again, it changes nothing.
+
+        Raises TemporalUnavailable.
+        """
         handle = self._temporal.client.get_workflow_handle_for(
             EpisodeWorkflow.run, workflow_id(episode_id)
         )
         try:
-            await handle.execute_update(EpisodeWorkflow.decide, approval)
+            async with self._answer():
+                await handle.execute_update(EpisodeWorkflow.decide, approval)
         except WorkflowUpdateFailedError:
             return False
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise TemporalUnavailable from error
         except RPCError as error:
             if error.status in GONE:
                 return False

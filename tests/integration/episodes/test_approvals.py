@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 import grpc
+import psutil
 import pytest
 
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 if TYPE_CHECKING:
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
@@ -94,3 +96,23 @@ async def test_only_a_call_that_was_asked_about_is_decided(platform: EpisodesPla
         assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
         await decide(boss, episode.id, approved=True)
         assert (await decision_of(ada, episode.id)).approved
+
+
+@pytest.mark.chaos
+async def test_a_decision_while_temporal_stalls_is_answered_in_time_and_counts_once(
+    own_platform: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    pays(own_platform)
+    process = psutil.Process(temporal.process.pid)
+    async with own_platform.client() as ada, own_platform.client(subject="boss") as boss:
+        episode = await asked(ada)
+        process.suspend()
+        try:
+            with pytest.raises(grpc.aio.AioRpcError) as stalled:
+                await decide(boss, episode.id, approved=True)
+        finally:
+            process.resume()
+        assert stalled.value.code() is grpc.StatusCode.UNAVAILABLE
+        await decide(boss, episode.id, approved=True)
+        assert (await decision_of(ada, episode.id)).actor == "boss"
+    assert len(own_platform.neighbours.adapters.requests) == 1
