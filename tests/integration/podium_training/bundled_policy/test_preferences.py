@@ -118,8 +118,7 @@ def test_weight_on_latency_makes_first_calls_quicker() -> None:
     assert surely_more(expected(seconds, "accuracy"), expected(seconds, "speed"))
 
 
-@pytest.mark.parametrize("alias", ["generalist-large", "generalist-small", "mathematician"])
+@pytest.mark.parametrize("alias", EXPERTS)
 def test_weight_on_a_model_makes_it_asked_more_often(alias: str) -> None:
-    """The librarian, too, but too seldom to be sure of it (training/LOG.md)."""
     calls = {alias: 1.0}
     assert surely_more(expected(calls, "balanced", alias), expected(calls, "balanced"))
