@@ -15,8 +15,8 @@ from podium_kit.postgres.engine import autocommit
 
 T = TypeVar("T")
 
-# Next is the tenant of whose rows the fewest are worked on.
-# A row's place is how many of its tenant's are worked on, or wait before it.
+# Next is the tenant that has the fewest rows in work: a row's place is how many of its tenant's
+# are worked on, or wait before it.
 # Reads a few rows of each tenant, however many wait. BETWEEN, because for "=" PostgreSQL may go
 # through everybody's rows by age. More than are wanted: another worker may be locking some.
 _NEXT = """

@@ -88,7 +88,7 @@ class WorkflowStarter:
                 raise TemporalUnavailable from error
 
     async def decide(self, episode_id: str, approval: Approval) -> bool:
-        """Passes a decision on; False when no such call waits for one. Again, it changes nothing.
+        """Passes a decision on; False when no such call waits for one. A retry changes nothing.
 
         Raises TemporalUnavailable.
         """

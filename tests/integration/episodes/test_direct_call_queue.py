@@ -1,4 +1,4 @@
-"""Direct calls are taken fast, and leave the queue; see test_work_queues.py."""
+"""Taking direct calls reads few, however many wait; see test_work_queues.py."""
 
 from typing import Any
 
