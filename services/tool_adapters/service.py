@@ -11,6 +11,7 @@ from podium_kit.attachments import AttachedFile
 from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import current_identity
+from podium_kit.time_limit import time_limit
 from tool_adapters.adapter import Adapter, Answer, Conversation, ToolCall
 from tool_adapters.calls.attempts import Attempts, Progress
 from tool_adapters.calls.bulkheads import Gate, Gates
@@ -132,7 +133,7 @@ class Invoker:
         """Waiting for a slot and every attempt share the time."""
         tool = progress.tool
         try:
-            async with asyncio.timeout(timeout_s), gate.places.place(progress.call.tenant):
+            async with time_limit(timeout_s), gate.places.place(progress.call.tenant):
                 return await self.attempts.make(progress)
         except TimeoutError:
             return progress.answer(_too_slow(progress) if progress.started else _busy(tool))

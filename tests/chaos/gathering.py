@@ -19,7 +19,7 @@ from chaos.tools import ORDER_TOOLS
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium_kit.embedded.postgres import EmbeddedPostgres
-from podium_kit.stream import KafkaSettings
+from podium_kit.stream import KafkaSettings, end_offsets
 
 TOPIC = "trajectories.v1"
 STREAM_S = 90.0
@@ -117,9 +117,8 @@ def read_stream(scene: Scene, ids: frozenset[str]) -> list[Record]:
     try:
         numbers = consumer.partitions_for_topic(TOPIC) or set()
         partitions = [TopicPartition(TOPIC, number) for number in sorted(numbers)]
-        consumer.assign(partitions)
+        ends = end_offsets(consumer, partitions)
         consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions) if partitions else {}
         while any(consumer.position(place) < end for place, end in ends.items()):
             for records in consumer.poll(timeout_ms=500).values():
                 found += [one for each in records if (one := _record(each, ids))]

@@ -70,8 +70,10 @@ class StepLog:
         return any((step.turn, step.kind, step.call_index) == wanted for step in self.steps)
 
     def add(self, steps: list[Step]) -> None:
-        """Takes steps in sequence order."""
+        """Takes steps in sequence order, each once: two attempts may read the same ones at once."""
         for step in steps:
+            if step.sequence <= self.last_sequence:
+                continue
             self.steps.append(step)
             body = BODY_OF[step.kind].FromString(step.body)
             if isinstance(body, trajectory_pb2.ModelCall):

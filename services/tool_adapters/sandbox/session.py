@@ -5,9 +5,11 @@ import json
 import logging
 import tempfile
 from asyncio.subprocess import Process
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
+from podium_kit.time_limit import time_limit
 from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.launch import code_world, launch
 from tool_adapters.sandbox.limits import Sizes
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_S = 30.0
 # The supervisor's clock comes first; it needs this long to end, measure and pack at most.
 REPORT_TIMEOUT_S = 10.0
+STATUS_TIMEOUT_S = 1.0
 ERROR_BYTES_MAX = 2000
 
 
@@ -43,7 +46,7 @@ class Session:
             await asyncio.shield(asyncio.create_task(cls._end_launched(launching, errors, sizes)))
             raise
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
+            async with time_limit(START_TIMEOUT_S):
                 ready = await session._stdout.readline()
         except TimeoutError as error:
             await session.end()
@@ -52,8 +55,10 @@ class Session:
             await session.end()
             raise
         if ready != b"ready\n":
+            status = await session._status()
             await session.end()
-            raise SandboxBroken(session.complaint or "the sandbox did not start")
+            ended = f"the sandbox did not start: its launcher ended with status {status}"
+            raise SandboxBroken(session.complaint or ended)
         return session
 
     @classmethod
@@ -70,7 +75,7 @@ class Session:
         """The report. Raises SandboxBroken; whatever happens, nothing is left running."""
         try:
             await self._send(job)
-            async with asyncio.timeout(job.limits.wall_time_s + REPORT_TIMEOUT_S):
+            async with time_limit(job.limits.wall_time_s + REPORT_TIMEOUT_S):
                 return await read_report(self._stdout, job.limits)
         except (BrokenReport, TimeoutError, ConnectionError) as error:
             await self.end()
@@ -82,6 +87,13 @@ class Session:
     async def end(self) -> None:
         """Also when the caller is cancelled: nothing is left running."""
         await asyncio.shield(asyncio.create_task(self._end()))
+
+    async def _status(self) -> int | None:
+        """Of the launcher that ends by itself: all there is to go by where it wrote nothing."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_TIMEOUT_S):
+                return await self._process.wait()
+        return None
 
     async def _end(self) -> None:
         if self._errors.closed:

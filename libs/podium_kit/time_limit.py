@@ -1,0 +1,31 @@
+"""A limit on how long others may take."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+# A busy process is late by less.
+LATE_S = 1.0
+
+
+@asynccontextmanager
+async def time_limit(seconds: float) -> AsyncIterator[None]:
+    """As `asyncio.timeout`, but a process that stood still blames nobody else for it.
+
+    Stopped, swapped out or on a paused machine when the time ran out, it finds the limit passed
+    and the answer waiting to be read. So it waits again, as long as it was late and `seconds` at
+    most. Raises TimeoutError.
+    """
+    loop = asyncio.get_running_loop()
+    due = loop.time() + seconds
+
+    def expire() -> None:
+        late_s = loop.time() - due
+        limit.reschedule(loop.time() + (min(late_s, seconds) if late_s > LATE_S else 0.0))
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_at(due, expire)
+        try:
+            yield
+        finally:
+            timer.cancel()
