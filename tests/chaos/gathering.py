@@ -21,6 +21,9 @@ from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.stream import KafkaSettings, end_offsets
 
+# The id of a record, and what it says.
+Message = tuple[str, trajectory_pb2.TrajectoryRecord]
+
 TOPIC = "trajectories.v1"
 STREAM_S = 90.0
 POLL_S = 1.0
@@ -34,8 +37,10 @@ COSTS = """
     SELECT id::text AS id, coalesce(cost, 0) AS cost FROM episodes
     WHERE id::text = ANY($1) AND stop_reason IS NOT NULL AND unpriced_call_count = 0
 """
-
-
+STORED = """
+    SELECT encode(digest, 'hex') AS digest, body FROM segments
+    WHERE digest = ANY(SELECT decode(one, 'hex') FROM unnest($1::text[]) AS one)
+"""
 # A child's id bears the time of its parent's.
 CHILDREN = "SELECT id::text AS id, spec, stop_reason FROM episodes WHERE id >= $1::uuid"
 
@@ -94,26 +99,27 @@ async def _streamed(scene: Scene, ids: frozenset[str], ended: set[str]) -> list[
     loop = asyncio.get_running_loop()
     until = loop.time() + STREAM_S
     while True:
-        records = await asyncio.to_thread(_readable, scene, ids)
+        messages = await asyncio.to_thread(_readable, scene)
+        records = [one for each in await _complete(scene, messages) if (one := _record(each, ids))]
         if ended <= {one.episode_id for one in records} or loop.time() > until:
             return records
         await asyncio.sleep(POLL_S)
 
 
-def _readable(scene: Scene, ids: frozenset[str]) -> list[Record]:
+def _readable(scene: Scene) -> list[Message]:
     """Nothing where the broker does not answer yet."""
     try:
-        return read_stream(scene, ids)
+        return read_stream(scene)
     except KafkaError:
         return []
 
 
-def read_stream(scene: Scene, ids: frozenset[str]) -> list[Record]:
-    """Trajectories of those episodes, each as often as it is there."""
+def read_stream(scene: Scene) -> list[Message]:
+    """What is on the stream, each message as often as it is there."""
     assert scene.connection is not None
     kafka = KafkaSettings.model_validate(scene.connection.kafka)
     consumer = KafkaConsumer(**kafka.arguments(), enable_auto_commit=False)
-    found: list[Record] = []
+    found: list[Message] = []
     try:
         numbers = consumer.partitions_for_topic(TOPIC) or set()
         partitions = [TopicPartition(TOPIC, number) for number in sorted(numbers)]
@@ -121,20 +127,37 @@ def read_stream(scene: Scene, ids: frozenset[str]) -> list[Record]:
         consumer.seek_to_beginning(*partitions)
         while any(consumer.position(place) < end for place, end in ends.items()):
             for records in consumer.poll(timeout_ms=500).values():
-                found += [one for each in records if (one := _record(each, ids))]
+                found += [_message(each) for each in records]
         return found
     finally:
         consumer.close()
 
 
-def _record(raw: Any, ids: frozenset[str]) -> Record | None:
-    message = trajectory_pb2.TrajectoryRecord.FromString(raw.value)
-    seen = message.trajectory
-    if not message.HasField("trajectory") or seen.episode_id not in ids:
+def _message(raw: Any) -> Message:
+    record_id = dict(raw.headers)["record-id"].decode()
+    return record_id, trajectory_pb2.TrajectoryRecord.FromString(raw.value)
+
+
+async def _complete(scene: Scene, messages: list[Message]) -> list[Message]:
+    """With the trajectories that were too large for the topic, from where they are stored."""
+    digests = [one.reference.digest for _, one in messages if one.HasField("reference")]
+    rows = await _rows(scene, "episodes", STORED, digests)
+    stored = {row["digest"]: row["body"] for row in rows}
+    return [
+        (record_id, trajectory_pb2.TrajectoryRecord.FromString(stored[one.reference.digest]))
+        if one.HasField("reference")
+        else (record_id, one)
+        for record_id, one in messages
+    ]
+
+
+def _record(message: Message, ids: frozenset[str]) -> Record | None:
+    record_id, one = message
+    seen = one.trajectory
+    if not one.HasField("trajectory") or seen.episode_id not in ids:
         return None
     reason = episode_pb2.StopReason.Name(seen.stop_reason).removeprefix("STOP_REASON_")
     calls = [_call(one) for turn in seen.turns for one in turn.tool_invocations]
-    record_id = dict(raw.headers)["record-id"].decode()
     cost = Decimal(seen.cost.amount or "0")
     return Record(record_id, seen.episode_id, reason, cost, tuple(calls))
 
