@@ -92,7 +92,7 @@ def _lead(
 
 def publish_latest(config: RunConfig) -> Manifest:
     """The version of the newest checkpoint. Raises InvalidConfig when there is none of either."""
-    publisher = _publisher(config)
+    publisher = publisher_of(config)
     if publisher is None:
         raise InvalidConfig("the run has no section `publish`; name its store and run there")
     checkpoint = latest(config.output / "checkpoints")
@@ -111,7 +111,7 @@ def whole_policy(config: RunConfig, checkpoint: Checkpoint) -> PreTrainedModel:
 
 
 def _publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> Publish | None:
-    publisher = _publisher(config)
+    publisher = publisher_of(config)
     if publisher is None:
         return None
 
@@ -170,7 +170,8 @@ def _staleness(config: RunConfig) -> StalenessBound | None:
     return StalenessBound(config.publish.run, bound)
 
 
-def _publisher(config: RunConfig) -> Publisher | None:
+def publisher_of(config: RunConfig) -> Publisher | None:
+    """Of the run's versions; None where it has no section `publish`."""
     if config.publish is None:
         return None
     tokenizer = AutoTokenizer.from_pretrained(config.model)
