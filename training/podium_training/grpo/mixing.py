@@ -1,4 +1,4 @@
-"""`python -m podium_training.grpo.mixing CONFIG.yaml ADAPTER --share S --number N`: publishes a mix.
+"""`python -m podium_training.grpo.mixing RUN.yaml ADAPTER --share S --number N`: publishes a mix.
 
 Each matrix of the version is the weighted mean of two adapters' matrices: `lora.start` of the
 configuration, and ADAPTER. What a policy gained by going on from another is had in part, for less
