@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from episodes.errors import EpisodeNotFound
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.steps.settlements import Settlements
@@ -142,18 +143,22 @@ class StepLogs:
         bodies: list[tuple[int, StepKind, int, Body]],
         events: Sequence[Event] = (),
     ) -> None:
-        """Stores steps (turn, kind, call index, body); if another attempt did, reads its own.
+        """Stores steps (turn, kind, call index, body), but those that another attempt did: it
+        reads them.
 
-        Events are owed to webhooks together with the steps.
+        Events are owed to webhooks together with the steps. Raises EpisodeNotFound.
         """
-        steps = [
-            Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
-            for sequence, (turn, kind, index, body) in enumerate(bodies, log.last_sequence + 1)
-        ]
-        if await self._store.append(steps, events):
+        while missing := [body for body in bodies if not log.has(*body[:3])]:
+            steps = [
+                Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
+                for sequence, (turn, kind, index, body) in enumerate(missing, log.last_sequence + 1)
+            ]
+            if not await self._store.append(steps, events):
+                # It may have stored one of ours, or none: the others are still to be stored.
+                steps = await self._store.read(log.episode_id, after=log.last_sequence)
+                if not steps:
+                    raise EpisodeNotFound(log.episode_id)
             log.add(steps)
-        else:
-            log.add(await self._store.read(log.episode_id, after=log.last_sequence))
 
     def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
         log.settle(step, cost)

@@ -3,14 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from embedded_servers import Database
+from episodes.errors import EpisodeNotFound
 from episodes.keys import StepKind
 from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
+from integration.episodes.platform_under_test import new_id
 from integration.episodes.queue_rows import queued_episode
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.postgres.engine import open_engine
@@ -36,3 +39,23 @@ async def test_two_attempts_that_read_at_once_find_each_step_once(engine: AsyncE
     one, other = await asyncio.gather(logs.open(episode), logs.open(episode))
     for read in (one, other, await logs.open(episode)):
         assert [step.turn for step in read.steps] == [*range(1, TURNS + 1)]
+
+
+async def test_what_another_attempt_did_not_store_is_stored(engine: AsyncEngine) -> None:
+    """It had one of the turn's answers, and this attempt has both: the other one is paid, too."""
+    store, episode = StepStore(engine), await queued_episode(engine)
+    here, there = (StepLogs(store, Settlements(store)) for _ in range(2))
+    log, others = await here.open(episode), await there.open(episode)
+    first, second = (trajectory_pb2.ToolInvocation(model=name) for name in ("first", "second"))
+    await there.append(others, [(1, StepKind.TOOL, 0, first)])
+    repeated = trajectory_pb2.ToolInvocation(model="repeated")
+    await here.append(log, [(1, StepKind.TOOL, 0, repeated), (1, StepKind.TOOL, 1, second)])
+    assert log.tool_calls == {1: {0: first, 1: second}}
+    assert (await there.open(episode)).tool_calls == log.tool_calls
+
+
+async def test_a_step_of_an_episode_that_is_gone_is_an_error(engine: AsyncEngine) -> None:
+    logs = StepLogs(StepStore(engine), Settlements(StepStore(engine)))
+    log = await logs.open(new_id())
+    with pytest.raises(EpisodeNotFound):
+        await logs.append(log, [(1, StepKind.MODEL, 0, trajectory_pb2.ModelCall())])
