@@ -43,6 +43,7 @@ from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
+from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 
 # Left to store an episode and to answer, before its caller would be told that it failed.
@@ -92,17 +93,22 @@ class Episodes:
         contents = checked_contents(attachments, attachment_data)
         files = Files(tuple(attachments), contents, own_quota)
         with telemetry.episode_context(episode_id):
-            stored = await self._started_before(episode_id, spec)
-            if stored is None:
+            try:
                 new = await self._admitted(episode_id, spec)
                 if spec.HasField("budget"):
                     # What is rejected has no budget either; without one, storing it says so.
+                    if (stored := await self._started_before(episode_id, spec)) is not None:
+                        return stored
                     await self.store.require_room(new, running_limit, files)
                     await self.ledger.create_budget(episode_budget(new, spec))
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)
-                stored = await self.store.insert(new, running_limit, files, queued=True)
-            return stored
+                return await self.store.insert(new, running_limit, files, queued=True)
+            except DomainError:
+                # What was admitted before stays admitted, whatever has changed since.
+                if (stored := await self._started_before(episode_id, spec)) is not None:
+                    return stored
+                raise
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
         """Tokens of the first prompt that such an episode would have."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import TextClause, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
@@ -17,41 +17,39 @@ from episodes.store_rows import episode_of
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
+# With a limit, counted and stored at once: `ok` says whether there is room.
 INSERT = text(
     """
-    WITH segment AS (
-        INSERT INTO segments (digest, body) VALUES (:toolset_digest, :toolset)
+    WITH room AS MATERIALIZED (
+        SELECT CASE WHEN CAST(:running_limit AS integer) = 0 THEN true
+               ELSE episode_has_room(:tenant, CAST(:id AS uuid), :running_limit) END AS ok
+    ),
+    segment AS (
+        INSERT INTO segments (digest, body) SELECT :toolset_digest, :toolset FROM room WHERE ok
         ON CONFLICT DO NOTHING
     ),
     stored AS (INSERT INTO episodes (
         id, tenant, subject, groups, spec, toolset_digest, policy_name, policy_version, labels,
         group_id, group_size, sample_index, task_id, turn_limit, time_limit_s
-    ) VALUES (
+    ) SELECT
         CAST(:id AS uuid), :tenant, :subject, :groups, :spec, :toolset_digest, :policy_name,
         :policy_version, CAST(:labels AS jsonb), :group_id, :group_size, :sample_index, :task_id,
         :turn_limit, :time_limit_s
-    )
+    FROM room WHERE ok
     ON CONFLICT (id) DO NOTHING
     RETURNING id, create_time),
     queued AS (
         INSERT INTO episode_queue (episode_id, tenant) SELECT id, :tenant FROM stored WHERE :queued
     )
-    SELECT create_time, CASE WHEN :queued THEN pg_notify('episode_queue', CAST(id AS text)) END
-    FROM stored
+    SELECT ok, create_time,
+           CASE WHEN :queued THEN pg_notify('episode_queue', CAST(id AS text)) END
+    FROM room LEFT JOIN stored ON true
     """
 )
 
 FOREIGN_KEY_VIOLATION = "23503"
 
-# Starts of one tenant count one after the other, so that none of them overlooks another.
-LOCK_TENANT = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 5150003))")
-RUNNING = text(
-    """
-    SELECT count(*) AS running,
-           EXISTS (SELECT FROM episodes WHERE id = CAST(:id AS uuid)) AS known
-    FROM episodes WHERE tenant = :tenant AND stop_reason IS NULL
-    """
-)
+HAS_ROOM = text("SELECT episode_has_room(:tenant, CAST(:id AS uuid), :running_limit)")
 
 # What a running episode has done is summed from its steps; an ended one keeps its sums.
 _PROGRESS = """
@@ -128,15 +126,15 @@ class EpisodeStore:
         time. Raises EpisodeConflict, GroupConflict, TooManyRunning, FilesFull,
         TransactionConflict, and InvalidAttachments for a file without bytes.
         """
-        # Without anything that must be stored with it, or counted, it is one statement.
-        alone = not running_limit and not files.attachments
-        values = {**_insert_values(new), "queued": queued}
+        # Without files it is one statement, and no transaction.
+        begun = transaction if files.attachments else autocommit
+        values = {**_insert_values(new), "running_limit": running_limit, "queued": queued}
         try:
-            async with (autocommit if alone else transaction)(self._engine) as connection:
-                if running_limit:
-                    await _require_room(connection, new, running_limit)
-                created = (await connection.execute(INSERT, values)).scalar()
-                if created is not None:
+            async with begun(self._engine) as connection:
+                row = (await connection.execute(INSERT, values)).one()
+                if not row.ok:
+                    raise TooManyRunning(running_limit)
+                if (created := row.create_time) is not None:
                     await keep(connection, new.tenant, new.episode_id, files, self._quota)
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) == FOREIGN_KEY_VIOLATION:
@@ -158,9 +156,10 @@ class EpisodeStore:
     async def require_room(self, new: NewEpisode, running_limit: int, files: Files) -> None:
         """Raises TooManyRunning, FilesFull. `insert` alone is exact about starts at once."""
         if running_limit or files.attachments:
+            values = {"tenant": new.tenant, "id": new.episode_id, "running_limit": running_limit}
             async with transaction(self._engine) as connection:
-                if running_limit:
-                    await _require_room(connection, new, running_limit)
+                if running_limit and not (await connection.execute(HAS_ROOM, values)).scalar():
+                    raise TooManyRunning(running_limit)
                 await require_room(connection, new.tenant, files, self._quota)
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
@@ -229,15 +228,6 @@ class EpisodeStore:
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(statement, {"age": older_than_s, "limit": limit})
             return [episode_of(row) for row in rows]
-
-
-async def _require_room(connection: AsyncConnection, new: NewEpisode, running_limit: int) -> None:
-    """Raises TooManyRunning, but not for an episode that a retry finds."""
-    values = {"tenant": new.tenant, "id": new.episode_id}
-    await connection.execute(LOCK_TENANT, {"tenant": new.tenant})
-    found = (await connection.execute(RUNNING, values)).one()
-    if found.running >= running_limit and not found.known:
-        raise TooManyRunning(running_limit)
 
 
 def _is_uuid(name: str) -> bool:
