@@ -5,6 +5,7 @@ models say how short an answer is still worth paying for, and are clamped to wha
 ledger grants; a rejection names what would fit instead.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs, unknown
+from episodes.temporal.uninterrupted import uninterrupted
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
@@ -90,14 +92,19 @@ class Charges:
             for step in log.unsettled()
             if (call := _tool_call(log, step)) is not None and call.unsent
         ]
-        results = await self._apply(
-            [_capture(log, step) for step in captures],
-            [*releases, *(_reserve(episode, purchase) for purchase in purchases)],
+        # Whoever ends the episode asks what is held for it, and must not be answered before this.
+        results, cancelled = await uninterrupted(
+            self._apply(
+                [_capture(log, step) for step in captures],
+                [*releases, *(_reserve(episode, purchase) for purchase in purchases)],
+            )
         )
         for step, result in zip(captures, results, strict=False):
             cost = optional_money_from_proto(result.capture.entry.amount)
             self._logs.settle(log, step, cost)
         self._settle_free_steps(log)
+        if cancelled:
+            raise asyncio.CancelledError
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
         return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
 

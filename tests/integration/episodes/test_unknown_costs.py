@@ -19,7 +19,7 @@ from podium_kit.rpc.errors import DomainError, FailedPrecondition, InternalError
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-ADAPTERS = "ToolAdapterService/Invoke"
+ADAPTERS, LEDGER = "ToolAdapterService/Invoke", "CostLedgerService/Apply"
 AWAY = Unavailable("connection refused", retry_after_s=0.01)
 FAULT = InternalError(retry_after_s=0.01)
 REJECTED = FailedPrecondition("the adapters do not serve tools of this kind yet")
@@ -144,6 +144,22 @@ async def test_a_call_that_had_not_begun_costs_nothing(platform: EpisodesPlatfor
         ended = await finished(client, episode.id)
     ledger = platform.neighbours.ledger
     assert ended.unpriced_call_count == 0 and not platform.neighbours.orchestrator.asked
+    assert ledger.released == set(ledger.holds) and not ledger.captured
+
+
+async def test_money_that_is_asked_for_when_the_episode_ends_is_given_back(
+    platform: EpisodesPlatform,
+) -> None:
+    # The ledger takes its time, and the cancel is heard meanwhile.
+    outage, ledger = platform.tenants.fail(platform.tenant, LEDGER), platform.neighbours.ledger
+    async with platform.client() as client:
+        episode = await start(client)
+        await _met(outage, 1)
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+        asyncio.get_running_loop().call_later(1.0, outage.end)
+        ended = await finished(client, episode.id)
+    assert ended.stop_reason == episode_pb2.STOP_REASON_CANCELLED
+    await _until(lambda: bool(ledger.holds))
     assert ledger.released == set(ledger.holds) and not ledger.captured
 
 
