@@ -81,6 +81,15 @@ class Ending:
 
 
 @dataclass(frozen=True)
+class End:
+    """How an episode ended, when, and what it did."""
+
+    progress: Progress
+    ending: Ending
+    time: datetime
+
+
+@dataclass(frozen=True)
 class StoredEpisode:
     """An episode as the database knows it."""
 
@@ -90,6 +99,13 @@ class StoredEpisode:
     progress: Progress
     ending: Ending | None = None
     end_time: datetime | None = None
+
+    def ended(self, end: End) -> "StoredEpisode":
+        """The episode after its end."""
+        finished = EpisodeState.FINISHED
+        return StoredEpisode(
+            self.new, self.create_time, finished, end.progress, end.ending, end.time
+        )
 
 
 @dataclass(frozen=True)

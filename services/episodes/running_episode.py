@@ -81,8 +81,16 @@ class RunningEpisodes:
 
     async def get(self, episode_id: str) -> RunningEpisode:
         """The episode. Raises EpisodeNotFound."""
+        if episode_id in self._cache:
+            self._cache.move_to_end(episode_id)
+            return self._cache[episode_id]
+        return self.keep(await self._store.load(episode_id))
+
+    def keep(self, stored: StoredEpisode) -> RunningEpisode:
+        """One that was read elsewhere."""
+        episode_id = stored.new.episode_id
         if episode_id not in self._cache:
-            self._cache[episode_id] = _parse(await self._store.load(episode_id))
+            self._cache[episode_id] = _parse(stored)
         self._cache.move_to_end(episode_id)
         if len(self._cache) > CACHED_EPISODES:
             self._cache.popitem(last=False)

@@ -132,8 +132,7 @@ class Episodes:
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
         """What happened after an event, and what happens, until the episode ends."""
-        stored = await self.get(episode_id)
-        async for progress in self.watcher.follow(stored, after):
+        async for progress in self.watcher.follow(current_identity().tenant, episode_id, after):
             yield progress
 
     async def cancel(self, episode_id: str) -> StoredEpisode:

@@ -5,6 +5,7 @@ from typing import Any
 
 from episodes.keys import StepKind
 from episodes.models import (
+    End,
     Ending,
     EpisodeState,
     Membership,
@@ -51,6 +52,26 @@ def episode_of(row: Any) -> StoredEpisode:
         ),
         ending=_ending_of(row),
         end_time=row.end_time,
+    )
+
+
+def accepted_of(row: Any) -> StoredEpisode:
+    """An episode as it was accepted, whatever it has done since."""
+    return StoredEpisode(_new_episode_of(row), row.create_time, EpisodeState.PENDING, Progress())
+
+
+def end_of(row: Any) -> End:
+    """Of an episode that has ended, whose sums are in columns apart from a step's."""
+    return End(
+        progress=Progress(
+            turn_count=row.turn_count,
+            tool_call_count=row.tool_call_count,
+            cost=money_of(row.total_cost, row.total_currency),
+            unpriced_call_count=row.unpriced_call_count,
+            usage=row.usage,
+        ),
+        ending=Ending(StopReason(row.stop_reason), row.answer, row.failure),
+        time=row.end_time,
     )
 
 

@@ -8,6 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.leases.store_queue import QueueTable
+from episodes.models import StoredEpisode
+from episodes.store_rows import accepted_of
 from episodes.workflows.payloads import TurnResult
 from podium_kit.postgres.engine import autocommit
 
@@ -46,14 +48,18 @@ class Marked:
 
 @dataclass(frozen=True)
 class QueuedEpisode:
-    """What a worker has to know before it loads an episode."""
+    """An episode as it was stored; what it has done since is in its step log."""
 
-    time_limit_s: float
+    stored: StoredEpisode
     handed_over: bool
+
+    @property
+    def time_limit_s(self) -> float:
+        return self.stored.new.time_limit_s
 
 
 def _queued_episode(row: Any) -> QueuedEpisode:
-    return QueuedEpisode(row.time_limit_s, row.handover is not None)
+    return QueuedEpisode(accepted_of(row), row.handover is not None)
 
 
 EPISODE_QUEUE = QueueTable(
@@ -61,8 +67,11 @@ EPISODE_QUEUE = QueueTable(
     name="episode_queue",
     id="episode_id",
     channel="episode_queue",
-    read="e.id, e.time_limit_s, taken.handover",
-    join="JOIN episodes e ON e.id = taken.episode_id",
+    read="e.*, g.body AS toolset, taken.handover",
+    join="""
+        JOIN episodes e ON e.id = taken.episode_id
+        JOIN segments g ON g.digest = e.toolset_digest
+    """,
     since="taken.begin_time",
     at_first=", begin_time = coalesce(q.begin_time, clock_timestamp())",
     cancelled="cancelled",

@@ -46,7 +46,7 @@ class QueuedEpisodes:
             self.turns.logs.forget(taken.id)
 
     async def _do(self, taken: Taken[QueuedEpisode]) -> None:
-        episode = await self.turns.episodes.get(taken.id)
+        episode = self.turns.episodes.keep(taken.item.stored)
         if taken.item.handed_over or self.versioned:
             await self._hand_over(episode)
             return
@@ -60,13 +60,13 @@ class QueuedEpisodes:
 
     async def fail(self, taken: Taken[QueuedEpisode], message: str) -> None:
         """Ends what would meet the same at every attempt."""
-        episode = await self.turns.episodes.get(taken.id)
+        episode = self.turns.episodes.keep(taken.item.stored)
         failed = TurnResult(stop=StopReason.FAILED, message=message)
         await self._end(episode, failed if taken.age_s < taken.item.time_limit_s else OUT_OF_TIME)
 
     async def leave(self, taken: Taken[QueuedEpisode]) -> None:
         """Workers of a version before this one, which may be all that is left, know no queue."""
-        await self._hand_over(await self.turns.episodes.get(taken.id))
+        await self._hand_over(self.turns.episodes.keep(taken.item.stored))
 
     def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
         """No outage ends an episode: its time limit does."""

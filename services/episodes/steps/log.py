@@ -127,11 +127,11 @@ class StepLogs:
         """The log with everything any worker has stored.
 
         A caller that knows that nothing was stored after a turn spares the database the
-        question when this worker took that turn itself.
+        question when this worker took that turn itself; after turn 0 nobody did.
         """
         log = self._cache.setdefault(episode_id, StepLog(episode_id))
         self._cache.move_to_end(episode_id)
-        if complete_to_turn is None or log.last_turn != complete_to_turn:
+        if complete_to_turn is None or (log.last_turn or 0) != complete_to_turn:
             log.add(await self._store.read(episode_id, after=log.last_sequence))
         if len(self._cache) > CACHED_LOGS:
             self._cache.popitem(last=False)

@@ -6,19 +6,28 @@ from dataclasses import dataclass, field
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.models import Step
-from episodes.store_rows import step_of
+from episodes.models import End, Step
+from episodes.store_rows import end_of, step_of
 from podium_kit.group_commit import GroupCommit
 from podium_kit.postgres.engine import autocommit
 
+# How an episode ended comes once, with the last of its steps: an answer may be large.
 READ = text(
     """
-    SELECT asked.id, asked.after, e.stop_reason IS NOT NULL AS ended, s.*, g.body
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:afters AS integer[])) AS asked (id, after)
-    JOIN episodes e ON e.id = asked.id
-    LEFT JOIN steps s ON s.episode_id = asked.id AND s.sequence > asked.after
+    WITH found AS (
+        SELECT asked.id, asked.after, s.*,
+               s.sequence IS NOT DISTINCT FROM
+                   max(s.sequence) OVER (PARTITION BY asked.id, asked.after) AS is_last
+        FROM unnest(CAST(:ids AS uuid[]), CAST(:afters AS integer[])) AS asked (id, after)
+        LEFT JOIN steps s ON s.episode_id = asked.id AND s.sequence > asked.after
+    )
+    SELECT found.*, g.body, e.stop_reason, e.answer, e.failure, e.turn_count, e.tool_call_count,
+           e.cost AS total_cost, e.currency AS total_currency, e.unpriced_call_count, e.usage,
+           e.end_time
+    FROM found
     LEFT JOIN segments g USING (digest)
-    ORDER BY s.sequence
+    LEFT JOIN episodes e ON e.id = found.id AND found.is_last AND e.stop_reason IS NOT NULL
+    ORDER BY found.sequence
     """
 )
 ASKED_MAX = 200
@@ -28,9 +37,9 @@ Asked = tuple[str, int]
 
 @dataclass
 class News:
-    """Steps in order, and whether the episode has ended: then there are no others."""
+    """Steps in order, and how the episode has ended: then there are no others."""
 
-    ended: bool = False
+    end: End | None = None
     steps: list[Step] = field(default_factory=list)
 
 
@@ -51,7 +60,8 @@ class NewsStore:
         async with autocommit(self._engine) as connection:
             for row in await connection.execute(READ, values):
                 news = found[str(row.id), row.after]
-                news.ended = row.ended
+                if row.stop_reason is not None:
+                    news.end = end_of(row)
                 if row.sequence is not None:
                     news.steps.append(step_of(row))
         return [found[each] for each in asked]

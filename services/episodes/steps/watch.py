@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from episodes.models import Step, StoredEpisode
+from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.store_news import NewsStore
 from episodes.store import EpisodeStore
 
@@ -46,15 +46,22 @@ class Watcher:
             for event in events:
                 event.set()
 
-    async def follow(self, stored: StoredEpisode, after: int) -> AsyncIterator[EpisodeProgress]:
-        """Events after a sequence, in order and without gaps, until the end."""
+    async def follow(
+        self, tenant: str, episode_id: str, after: int
+    ) -> AsyncIterator[EpisodeProgress]:
+        """Events after a sequence, in order and without gaps, until the end.
+
+        Raises EpisodeNotFound.
+        """
         news = asyncio.Event()
-        self._waiting[stored.new.episode_id].add(news)
+        self._waiting[episode_id].add(news)
         try:
+            # Read after news are listened to: what it lacks wakes us.
+            stored = await self._episodes.get(tenant, episode_id)
             async for progress in self._events(stored, after, news):
                 yield progress
         finally:
-            self._leave(stored.new.episode_id, news)
+            self._leave(episode_id, news)
 
     async def _events(
         self, stored: StoredEpisode, after: int, news: asyncio.Event
@@ -62,17 +69,18 @@ class Watcher:
         seen = after
         if seen < 1:
             yield EpisodeProgress(seen := 1, stored)
+        if seen == 1 and stored.state is EpisodeState.PENDING:
+            await _wait(news)
         while True:
             found = await self._news.after(stored.new.episode_id, max(seen - 2, 0))
-            ended, steps = found.ended, found.steps
+            end, steps = found.end, found.steps
             if seen > 1 and not any(step.sequence == seen - 1 for step in steps):
                 return  # the watcher has seen the end already
-            for step in steps if ended else _settled(steps):
+            for step in steps if end else _settled(steps):
                 if step.sequence >= seen:
                     yield EpisodeProgress(seen := step.sequence + 1, stored, step)
-            if ended:
-                end = await self._episodes.get(stored.new.tenant, stored.new.episode_id)
-                yield EpisodeProgress(seen + 1, end)
+            if end:
+                yield EpisodeProgress(seen + 1, stored.ended(end))
                 return
             await _wait(news)
 
