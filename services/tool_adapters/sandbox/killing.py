@@ -17,13 +17,19 @@ async def kill_all(launcher: Process) -> None:
     """Everything that the launcher, which leads a session, started; also if it is dead itself."""
     # While the session has members its number is taken: a process of that number is another's.
     if launcher.returncode is None or not psutil.pid_exists(launcher.pid):
-        await asyncio.to_thread(kill_tree, launcher.pid)
+        await kill_tree(launcher.pid)
 
 
-def kill_tree(pid: int) -> None:
-    """Kills the session's members and everything below them, however far the start has come.
+async def kill_tree(pid: int) -> None:
+    """Kills the session's members and everything below them, however far the start has come."""
+    tree = await asyncio.to_thread(_killed, pid)
+    deadline = time.monotonic() + DEATH_TIMEOUT_S
+    while any(map(_is_alive, tree)) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
 
-    The group is stopped first: what is stopped forks no more, so the tree is complete
+
+def _killed(pid: int) -> list[psutil.Process]:
+    """The group is stopped first: what is stopped forks no more, so the tree is complete
     when it is read. Killed one by one, a child could be born to a parent just killed.
     """
     _signal_group(pid, signal.SIGSTOP)
@@ -32,9 +38,7 @@ def kill_tree(pid: int) -> None:
     for each in tree:
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    deadline = time.monotonic() + DEATH_TIMEOUT_S
-    while any(map(_is_alive, tree)) and time.monotonic() < deadline:
-        time.sleep(0.002)
+    return tree
 
 
 def _tree(session: int) -> list[psutil.Process]:

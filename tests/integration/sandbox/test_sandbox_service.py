@@ -152,7 +152,7 @@ async def test_a_sandbox_that_is_killed_is_our_fault_and_no_answer(
     while not running.done():
         # As a whole: code whose launcher alone is killed at its start runs on, and reports.
         for process in own_processes("bwrap"):
-            await asyncio.to_thread(kill_tree, process.pid)
+            await kill_tree(process.pid)
         await asyncio.sleep(0.02)
     # Of the kind that the episode worker repeats, but not without end.
     with pytest.raises(InternalError):
