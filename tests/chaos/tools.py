@@ -37,6 +37,8 @@ NAMED = tuple(name for name in KINDS if name not in UNREGISTERED)
 TOOLS_OF = {
     victims.MODEL_SERVER: frozenset({"ask_llm"}),
     victims.TOOL_SERVER: frozenset({ORDER_TOOL, QUOTE_TOOL, GRPC_ORDER_TOOL, MCP_ORDER_TOOL}),
+    # An MCP server of the operator's runs in a sandbox, and what it remembers ends with it.
+    victims.SANDBOX: frozenset({BOARD_TOOL}),
 }
 
 

@@ -22,6 +22,7 @@ START_TIMEOUT_S = 30.0
 # The supervisor's clock comes first; it needs this long to end, measure and pack at most.
 REPORT_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 1.0
+LOOK_INTERVAL_S = 0.1
 ERROR_BYTES_MAX = 2000
 
 
@@ -47,7 +48,7 @@ class Session:
             raise
         try:
             async with time_limit(START_TIMEOUT_S):
-                ready = await session._stdout.readline()
+                ready = await session._first_line()
         except TimeoutError as error:
             await session.end()
             raise SandboxBroken("the sandbox did not start in time") from error
@@ -87,6 +88,20 @@ class Session:
     async def end(self) -> None:
         """Also when the caller is cancelled: nothing is left running."""
         await asyncio.shield(asyncio.create_task(self._end()))
+
+    async def _first_line(self) -> bytes:
+        """Nothing where the launcher ends before.
+
+        Bubblewrap that is killed between two of its steps leaves a process that waits for it
+        without end, and holds the output open.
+        """
+        reading = asyncio.ensure_future(self._stdout.readline())
+        try:
+            while self.alive and not reading.done():
+                await asyncio.wait({reading}, timeout=LOOK_INTERVAL_S)
+            return reading.result() if reading.done() else b""
+        finally:
+            reading.cancel()
 
     async def _status(self) -> int | None:
         """Of the launcher that ends by itself: all there is to go by where it wrote nothing."""

@@ -1,12 +1,16 @@
 """The invoker's own decisions, with an adapter that does what a test says."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import pytest
 
 from callers import make_identity
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import UsageSource
+from podium_kit.rpc.errors import InternalError
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import AdapterResult, Answer, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts
@@ -101,6 +105,18 @@ async def test_a_bug_in_an_adapter_is_an_internal_failure_without_its_details() 
     assert isinstance(answer.outcome, ToolFailure)
     assert answer.outcome.kind is FailureKind.INTERNAL
     assert "detail" not in answer.outcome.message
+
+
+@pytest.mark.parametrize(
+    "shortage",
+    [MemoryError(), OSError(errno.EMFILE, "files"), RuntimeError("can't start new thread")],
+)
+async def test_a_shortage_of_this_process_is_no_answer(shortage: Exception) -> None:
+    async def crash() -> AdapterResult:
+        raise shortage
+
+    with pytest.raises(InternalError):
+        await invoke(make_invoker(make_tool(), crash))
 
 
 async def test_a_call_that_finds_no_place_used_nothing() -> None:

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from podium_kit.failures import FailureKind
+from process_owner import Processes
 from tool_adapters.sandbox import (
     Execution,
     IsolationUnavailable,
@@ -176,6 +177,19 @@ async def test_a_workspace_that_is_none_is_an_error_and_not_code_in_our_process(
     await workspaces.save(Whose("acme", "e1"), "", b"no archive")
     with pytest.raises(SandboxBroken):
         await in_episode(Sandbox(workspaces, LocalRunner()), "x")
+
+
+async def test_a_launcher_that_ends_before_its_sandbox_is_ready_is_not_waited_for(
+    tmp_path: Path, own_processes: Processes
+) -> None:
+    """As one killed between two of its steps: what it leaves holds the output open."""
+    launcher = tmp_path / "bwrap"
+    launcher.write_text("#!/bin/sh\nsleep 600 &\nexit 9\n")
+    launcher.chmod(0o755)
+    sandbox = Sandbox(workspaces_in_memory(), LocalRunner(bwrap_path=lambda: launcher))
+    with pytest.raises(SandboxBroken, match="ended with status 9"):
+        await sandbox.run("1", LIMITS)
+    assert not own_processes("sleep 600")
 
 
 async def test_a_warm_sandbox_is_used_once(warm: Sandbox) -> None:
