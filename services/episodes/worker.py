@@ -114,7 +114,7 @@ async def work(config: WorkerConfig) -> None:
         )
         settlements = Settlements(StepStore(engine))
         maker = _direct_call_maker(config, engine)
-        turns = _turns(config, engine, settlements)
+        turns = turns_of(config, engine, settlements)
         starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
         queued = QueuedEpisodes(
             turns,
@@ -185,7 +185,7 @@ def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallM
     )
 
 
-def _turns(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnActivity:
+def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnActivity:
     channel_to = _channels(config)
     orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
     adapters = Adapters(channel_to(config.tool_adapters_target))

@@ -19,6 +19,7 @@ from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
 from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.attempts import attempt_at
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import JUDGE_ANSWER
 from episodes.workflows.payloads import JudgeInput
@@ -41,7 +42,7 @@ class JudgeActivity:
     @activity.defn(name=JUDGE_ANSWER)
     async def judge_answer(self, judge: JudgeInput) -> None:
         """Judges one answer, continuing where an earlier attempt stopped."""
-        with activity_errors():
+        with activity_errors(), attempt_at(self.logs, judge.episode_id):
             async with heartbeats():
                 episode = await self.episodes.get(judge.episode_id)
                 with (

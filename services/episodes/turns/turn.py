@@ -20,6 +20,7 @@ from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
 from episodes.temporal.uninterrupted import uninterrupted
 from episodes.turns.approvals import approval_of
+from episodes.turns.attempts import attempt_at
 from episodes.turns.client_calls import ClientCalls, wrong_arguments
 from episodes.turns.cut_replies import ending_after_cuts
 from episodes.turns.decide import Decider
@@ -65,7 +66,7 @@ class TurnActivity:
     async def take_turn(self, turn: TurnInput) -> TurnResult:
         """Takes a run of turns, continuing where an earlier attempt stopped."""
         again = turn.resumed or activity.info().attempt > 1
-        with activity_errors():
+        with activity_errors(), attempt_at(self.logs, turn.episode_id):
             async with heartbeats():
                 return await self.take(turn, again=again, drains=activity.is_worker_shutdown)
 
@@ -81,9 +82,11 @@ class TurnActivity:
         self, episode: RunningEpisode, turn: TurnInput, again: bool, drains: Callable[[], bool]
     ) -> TurnResult:
         """Turn by turn until the workflow is needed, or another worker has to go on."""
+        taken: int | None = None
         while True:
             with telemetry.span("turn", {"podium.turn": turn.turn}):
-                result = replace(await self._take(episode, turn, again), turn=turn.turn)
+                result = replace(await self._take(episode, turn, again, taken), turn=turn.turn)
+            taken = turn.turn
             waits = result.pending or result.children or result.asks_caller
             if result.stop or waits or not turn.run_to:
                 return result
@@ -113,10 +116,11 @@ class TurnActivity:
             return result
         return replace(result, finished=True)
 
-    async def _take(self, episode: RunningEpisode, turn: TurnInput, again: bool) -> TurnResult:
-        # The first attempt of a turn finds only what earlier turns stored.
-        continues = again or turn.approvals or turn.children or turn.answered
-        log = await self.logs.open(episode.id, None if continues else turn.turn - 1)
+    async def _take(
+        self, episode: RunningEpisode, turn: TurnInput, again: bool, taken: int | None
+    ) -> TurnResult:
+        # What came before the run's first turn may be another worker's.
+        log = await self.logs.open(episode.id, taken)
         if again:
             # What another process sent since is not known here.
             log.unsent.clear()
@@ -182,8 +186,7 @@ class TurnActivity:
         waiting = [plan.call for plan in plans if plan.waits]
         if waiting:
             await self._ask_for_approval(episode, log, turn.turn, waiting)
-            # Watchers see settled steps only, and a person must see what is asked of them.
-            await self.invoker.charges.settle_and_reserve(episode, log, [])
+            await self._show(episode, log)
             return TurnResult(pending=[call.index for call in waiting])
         todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
         if starting := [plan for plan in todo if plan.starts_child]:
@@ -200,9 +203,16 @@ class TurnActivity:
             await self.invoker.invoke(episode, log, turn.turn, ready)
         if callers:
             await self.clients.request(log, turn.turn, callers)
-            # Watchers see settled steps only, and the caller must see what is asked of it.
-            await self.invoker.charges.settle_and_reserve(episode, log, [])
+            await self._show(episode, log)
         return TurnResult(asks_caller=bool(callers))
+
+    async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
+        """Watchers see settled steps only, and whoever is asked must see it.
+
+        Nobody takes the turn again before the answer, so it is stored before this worker may end.
+        """
+        await self.invoker.charges.settle_and_reserve(episode, log, [])
+        await self.finisher.settlements.flush()
 
     async def _ask_for_approval(
         self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]

@@ -1,0 +1,79 @@
+"""Attempts at one episode by several workers, and by one worker at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from sqlalchemy.ext.asyncio import AsyncEngine
+from temporalio.exceptions import ApplicationError
+
+from episodes.steps.store import StepStore
+from episodes.workflows.payloads import FinishInput
+from integration.episodes.attempts import TENANT, Workers, attempt, run_from, workers_on
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from podium_kit.rpc.errors import Unavailable
+
+LEDGER, AWAY = "CostLedgerService/Apply", Unavailable("connection refused")
+
+
+@pytest_asyncio.fixture
+async def workers(engine: AsyncEngine, tmp_path: Path) -> AsyncIterator[Workers]:
+    async with workers_on(engine, tmp_path) as running:
+        yield running
+
+
+async def test_a_worker_reads_what_another_one_did_in_the_turn_that_it_began(
+    workers: Workers,
+) -> None:
+    """It asked a person, and the other one made the call and drained."""
+    orchestrator = workers.neighbours.orchestrator
+    orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
+    episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
+    first, other = workers.another(), workers.another()
+    asked = await first.take(run_from(episode_id), again=False, drains=lambda: False)
+    assert asked.pending == [0]
+    approved = replace(run_from(episode_id), approvals={"0": True})
+    await other.take(approved, again=False, drains=lambda: True)
+    ended = await first.take(run_from(episode_id, 2), again=False, drains=lambda: False)
+    assert (ended.stop, ended.finished) == ("answered", True)
+    [turn] = orchestrator.requests[-1].turns
+    assert [seen.content for seen in turn.observations] == ["pay says {}"]
+
+
+async def test_what_a_person_is_asked_is_shown_before_the_worker_ends(
+    workers: Workers, engine: AsyncEngine
+) -> None:
+    """Watchers see settled steps alone, and nobody takes the turn again before the answer."""
+    workers.neighbours.orchestrator.decide = in_turns(calls(call("pay")))
+    episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
+    await workers.another().take(run_from(episode_id), again=False, drains=lambda: False)
+    assert [step.settled for step in await StepStore(engine).read(episode_id)] == [True, True]
+
+
+async def test_a_call_that_another_worker_sent_is_not_given_back(workers: Workers) -> None:
+    """The first attempt failed before it sent the call; another worker's was cut off after it."""
+    orchestrator, ledger = workers.neighbours.orchestrator, workers.neighbours.ledger
+    orchestrator.delay_s = 600.0
+    episode_id = await workers.episode()
+    first, other = workers.another(), workers.another()
+    outage = workers.tenants.fail(TENANT, LEDGER, error=AWAY)
+    with pytest.raises(ApplicationError):
+        await attempt(1).run(first.take_turn, run_from(episode_id))
+    outage.end()
+    second = attempt(2)
+    taking = asyncio.create_task(second.run(other.take_turn, run_from(episode_id)))
+    await until(orchestrator.was_asked.is_set)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    await first.finisher.finish(FinishInput(episode_id, "cancelled"))
+    assert set(ledger.unpriced) == set(ledger.holds) and not ledger.released
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
