@@ -163,13 +163,13 @@ def _record(message: Message, ids: frozenset[str]) -> Record | None:
 
 
 def _call(one: trajectory_pb2.ToolInvocation) -> Call:
-    asked, failure = one.observation.call, ""
+    asked, failure, message = one.observation.call, "", one.observation.failure.message
     if one.observation.HasField("failure"):
         kind = failure_pb2.FailureKind.Name(one.observation.failure.kind)
         failure = kind.removeprefix("FAILURE_KIND_")
     arguments = json.loads(asked.arguments_json or "{}")
     order = arguments.get("order", "") if asked.tool_name in ORDER_TOOLS else ""
-    return Call(one.key, asked.tool_name, failure, order)
+    return Call(one.key, asked.tool_name, failure, order, message)
 
 
 def _charge(row: asyncpg.Record) -> Charge:

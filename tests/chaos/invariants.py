@@ -113,7 +113,7 @@ def _doubled_records(records: dict[str, list[Record]]) -> list[str]:
 def _wrong_lessons(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
     """A fault of the platform must be no tool's answer: a model would learn from it."""
     return [
-        f"the call {call.key} of {call.tool} was answered with {call.failure}"
+        f"the call {call.key} of {call.tool} was answered with {call.failure}: {call.message}"
         for one in _first(records)
         if one.episode_id not in seen.poisoned
         for call in one.calls

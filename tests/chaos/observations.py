@@ -15,6 +15,8 @@ class Call:
     tool: str
     failure: str = ""
     order: str = ""
+    message: str = ""
+    """Of the failure, as the model read it."""
 
 
 @dataclass(frozen=True)
