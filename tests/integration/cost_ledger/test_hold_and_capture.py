@@ -1,9 +1,13 @@
 """Money is held before a call and the truth is posted after it, once per key."""
 
+from types import SimpleNamespace
+
 import grpc
 import pytest
 
+from cost_ledger.journal import service
 from integration.cost_ledger.builders import (
+    GPT5,
     make_budget,
     make_capture,
     make_key,
@@ -246,6 +250,22 @@ async def test_unusable_figures_are_posted_without_a_price_and_end_the_hold(
     assert (await worker.ledger.Capture(request)).entry == entry
     status = await status_of(worker)
     assert (status.held, status.posted) == (usd("0"), usd("0"))
+
+
+async def test_unpriced_calls_are_counted_by_what_is_unknown(
+    worker: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The alert is for prices alone: a call that was cut off needs none."""
+    counted: list[tuple[int, dict[str, str]]] = []
+    counter = SimpleNamespace(add=lambda count, labels: counted.append((count, labels)))
+    monkeypatch.setattr(service, "_unpriced", counter)
+    usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_PROVIDER, unusable_reason="cut off")
+    await worker.ledger.Record(make_record("cut", usage=usage))
+    await worker.ledger.Record(make_record("new", sku="own/new"))
+    assert counted == [
+        (1, {"podium.sku": GPT5, "podium.unknown": "usage"}),
+        (1, {"podium.sku": "own/new", "podium.unknown": "price"}),
+    ]
 
 
 async def test_a_cost_above_any_amount_is_posted_without_a_price(
