@@ -86,10 +86,11 @@ class Charges:
         if not log.again:
             # An earlier attempt may have sent what it held money for.
             log.unsent.update(purchase.key for purchase in purchases)
-        captures = [step for step in log.unsettled() if log.charged_usage(step) is not None]
+        unsettled = log.unsettled()
+        captures = [step for step in unsettled if log.charged_usage(step) is not None]
         releases = [
             _release(step.key, call)
-            for step in log.unsettled()
+            for step in unsettled
             if (call := _tool_call(log, step)) is not None and call.unsent
         ]
         # Whoever ends the episode asks what is held for it, and must not be answered before this.
@@ -102,7 +103,10 @@ class Charges:
         for step, result in zip(captures, results, strict=False):
             cost = optional_money_from_proto(result.capture.entry.amount)
             self._logs.settle(log, step, cost)
-        self._settle_free_steps(log)
+        # No others: what another attempt has stored meanwhile was not asked about.
+        for step in unsettled:
+            if step not in captures:
+                self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
         if cancelled:
             raise asyncio.CancelledError
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
@@ -142,11 +146,6 @@ class Charges:
         usage = unknown(failure_pb2.Failure(message=reason))
         await captured_alone(self._ledger, pb.CaptureRequest(key=step.key, usage=usage))
         self._logs.settle(log, step, None)
-
-    def _settle_free_steps(self, log: StepLog) -> None:
-        for step in log.unsettled():
-            if log.charged_usage(step) is None:
-                self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
 
 
 async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.OperationResult:

@@ -105,7 +105,8 @@ class StepLog:
         return record.usage if record.HasField("usage") else None
 
     def settle(self, step: Step, cost: Money | None) -> None:
-        place = self.steps.index(step)
+        """Also where another attempt has done so meanwhile."""
+        place = next(i for i, each in enumerate(self.steps) if each.sequence == step.sequence)
         self.steps[place] = replace(step, settled=True, cost=cost)
 
 
@@ -149,16 +150,17 @@ class StepLogs:
         Events are owed to webhooks together with the steps. Raises EpisodeNotFound.
         """
         while missing := [body for body in bodies if not log.has(*body[:3])]:
+            place = log.last_sequence + 1
             steps = [
                 Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
-                for sequence, (turn, kind, index, body) in enumerate(missing, log.last_sequence + 1)
+                for sequence, (turn, kind, index, body) in enumerate(missing, place)
             ]
             if not await self._store.append(steps, events):
                 # It may have stored one of ours, or none: the others are still to be stored.
                 steps = await self._store.read(log.episode_id, after=log.last_sequence)
-                if not steps:
-                    raise EpisodeNotFound(log.episode_id)
             log.add(steps)
+            if log.last_sequence < place:
+                raise EpisodeNotFound(log.episode_id)
 
     def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
         log.settle(step, cost)

@@ -10,11 +10,17 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.exceptions import ApplicationError
 
+from episodes.charges.purchases import Purchase
+from episodes.keys import StepKind, effect_key
 from episodes.steps.store import StepStore
+from episodes.store import EpisodeStore
 from episodes.workflows.payloads import FinishInput
 from integration.episodes.attempts import TENANT, Workers, attempt, run_from, workers_on
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from podium.episodes.v1 import trajectory_pb2
+from podium_kit.money import Money
 from podium_kit.rpc.errors import Unavailable
+from podium_kit.rpc.identity import acting_as
 
 LEDGER, AWAY = "CostLedgerService/Apply", Unavailable("connection refused")
 
@@ -71,6 +77,46 @@ async def test_a_call_that_another_worker_sent_is_not_given_back(workers: Worker
         await taking
     await first.finisher.finish(FinishInput(episode_id, "cancelled"))
     assert set(ledger.unpriced) == set(ledger.holds) and not ledger.released
+
+
+async def test_two_attempts_of_one_worker_at_once_end_an_episode_once(workers: Workers) -> None:
+    """Its lease ended unnoticed, and the same worker took it again."""
+    ledger = workers.neighbours.ledger
+    workers.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    episode_id, worker = await workers.episode(), workers.another()
+    ended = await asyncio.gather(
+        *(
+            worker.take(run_from(episode_id), again=again, drains=lambda: False)
+            for again in (False, True)
+        )
+    )
+    assert [(one.stop, one.finished) for one in ended] == [("answered", True)] * 2
+    assert set(ledger.holds) == set(ledger.captured) and len(ledger.holds) == 3
+    stored = await EpisodeStore(workers.engine).load(episode_id)
+    assert stored.progress.cost == Money(ledger.total(episode_id), "USD")
+
+
+async def test_what_another_attempt_stores_meanwhile_is_not_settled_as_free(
+    workers: Workers,
+) -> None:
+    """A call was not sent, so its money is given back and not forgotten."""
+    ledger = workers.neighbours.ledger
+    episode_id, worker = await workers.episode(), workers.another()
+    charges = worker.invoker.charges
+    episode, log = await worker.episodes.get(episode_id), await worker.logs.open(episode_id)
+    purchase = Purchase(effect_key(episode_id, 1, StepKind.TOOL), 1, "calculator", "", "tool", ())
+    with acting_as(episode.identity):
+        await charges.settle_and_reserve(episode, log, [purchase])
+        outage = workers.tenants.fail(TENANT, LEDGER)
+        other = replace(purchase, key=effect_key(episode_id, 1, StepKind.TOOL, 1))
+        asking = asyncio.create_task(charges.settle_and_reserve(episode, log, [other]))
+        await until(lambda: bool(outage.calls))
+        unsent = trajectory_pb2.ToolInvocation(unsent=True)
+        await worker.logs.append(log, [(1, StepKind.TOOL, 0, unsent)])
+        outage.end()
+        await asking
+        await charges.settle_and_reserve(episode, log, [])
+    assert ledger.released == {purchase.key}
 
 
 async def until(holds: Callable[[], bool]) -> None:

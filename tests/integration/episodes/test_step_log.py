@@ -54,6 +54,15 @@ async def test_what_another_attempt_did_not_store_is_stored(engine: AsyncEngine)
     assert (await there.open(episode)).tool_calls == log.tool_calls
 
 
+async def test_two_attempts_of_one_worker_may_store_the_same_step(engine: AsyncEngine) -> None:
+    store, episode = StepStore(engine), await queued_episode(engine)
+    logs = StepLogs(store, Settlements(store))
+    log = await logs.open(episode)
+    step = (1, StepKind.MODEL, 0, trajectory_pb2.ModelCall())
+    await asyncio.gather(logs.append(log, [step]), logs.append(log, [step]))
+    assert [one.sequence for one in log.steps] == [1]
+
+
 async def test_a_step_of_an_episode_that_is_gone_is_an_error(engine: AsyncEngine) -> None:
     logs = StepLogs(StepStore(engine), Settlements(StepStore(engine)))
     log = await logs.open(new_id())
