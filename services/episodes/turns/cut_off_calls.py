@@ -12,11 +12,12 @@ from episodes.keys import StepKind, effect_place
 from episodes.models import StopReason
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import Body, StepLog, StepLogs, unknown
+from episodes.workflows.payloads import TurnResult
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.wire import failure_to_proto
+from podium_kit.wire import failure_from_proto, failure_to_proto
 
 REASON = "the call was cut off by the episode's end; whether it was made is not known"
 KINDS = {StopReason.CANCELLED: FailureKind.CANCELLED, StopReason.DEADLINE: FailureKind.TIMEOUT}
@@ -48,6 +49,15 @@ class CutOffCalls:
         for key in keys:
             if key in known:
                 await self.charges.settle_as_unknown(log, known[key], REASON)
+
+
+def ending_after_cut_off(log: StepLog, turn: int) -> TurnResult | None:
+    """How the episode is being ended, or has been, by whoever cut off the turn's model call."""
+    if not log.model_calls[turn].HasField("failure"):
+        return None
+    kind = failure_from_proto(log.model_calls[turn].failure).kind
+    stop = next((stop for stop in KINDS if KINDS[stop] is kind), StopReason.FAILED)
+    return TurnResult(stop=stop, message=REASON)
 
 
 def _body(episode: RunningEpisode, log: StepLog, key: str, failure: failure_pb2.Failure) -> Body:

@@ -22,6 +22,7 @@ from episodes.temporal.uninterrupted import uninterrupted
 from episodes.turns.approvals import approval_of
 from episodes.turns.attempts import attempt_at
 from episodes.turns.client_calls import ClientCalls, wrong_arguments
+from episodes.turns.cut_off_calls import ending_after_cut_off
 from episodes.turns.cut_replies import ending_after_cuts
 from episodes.turns.decide import Decider
 from episodes.turns.finish import FinishActivity
@@ -136,7 +137,7 @@ class TurnActivity:
                 return TurnResult(stop=StopReason.FAILED, message=error.message, failure=failure)
             if ending is not None:
                 return ending
-        if ending := ending_after_cuts(log, turn.turn):
+        if ending := ending_after_cut_off(log, turn.turn) or ending_after_cuts(log, turn.turn):
             return ending
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":

@@ -119,6 +119,25 @@ async def test_what_another_attempt_stores_meanwhile_is_not_settled_as_free(
     assert ledger.released == {purchase.key}
 
 
+@pytest.mark.parametrize("stop", ["cancelled", "deadline", "failed"])
+async def test_an_attempt_whose_call_the_end_cut_off_goes_no_further(
+    workers: Workers, stop: str
+) -> None:
+    """Another worker ended the episode, and this one has not heard of it."""
+    neighbours = workers.neighbours
+    neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    episode_id, first = await workers.episode(), workers.another()
+    outage = workers.tenants.fail(TENANT, "OrchestratorService/NextAction")
+    taking = asyncio.create_task(
+        first.take(run_from(episode_id), again=False, drains=lambda: False)
+    )
+    await until(lambda: bool(outage.calls))
+    await workers.another().finisher.finish(FinishInput(episode_id, stop))
+    outage.end()
+    assert (await taking).stop == stop
+    assert len(neighbours.orchestrator.requests) == len(neighbours.ledger.holds) == 1
+
+
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not holds():
