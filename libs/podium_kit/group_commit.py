@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from podium_kit.rpc.errors import DomainError, Unavailable
+from podium_kit.rpc.errors import DependencyAway, DomainError, Unavailable
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -82,7 +82,8 @@ class GroupCommit(Generic[Item, Answer]):
         items = [waiting.item for waiting in group]
         commit = asyncio.ensure_future(self._commit(items))
         await asyncio.wait({commit})
-        error = commit.exception()
+        # The connection it waited on may have been closed on this side, as a gRPC channel is.
+        error = DependencyAway() if commit.cancelled() else commit.exception()
         if error is None:
             for waiting, outcome in zip(group, commit.result(), strict=True):
                 waiting.resolve(outcome)

@@ -50,10 +50,14 @@ class Notifications:
             await connection.close()
 
     async def _listen(self) -> None:
-        connection = await self._engine.connect()
-        self._connection = connection
-        driver: Any = (await connection.get_raw_connection()).driver_connection
-        await driver.add_listener(self._channel, self._receive)
+        self._connection = await self._engine.connect()
+        try:
+            driver: Any = (await self._connection.get_raw_connection()).driver_connection
+            await driver.add_listener(self._channel, self._receive)
+        except BaseException:
+            # It lives, and would pass for one that listens.
+            await self.close()
+            raise
         self._missed()
 
     def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from sqlalchemy import text
@@ -46,4 +47,24 @@ async def test_news_are_heard_and_a_lost_connection_is_told(engine: AsyncEngine)
     assert missed.empty()
     await notifications.keep_listening()
     await missed.get()
+    await notifications.close()
+
+
+async def test_who_could_not_listen_listens_later(
+    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standby takes no LISTEN, and keeps its connections when it is promoted."""
+
+    async def on_standby(*_: object) -> None:
+        raise asyncpg.ReadOnlySQLTransactionError("cannot execute LISTEN during recovery")
+
+    heard, missed = asyncio.Queue[str](), asyncio.Queue[None]()
+    notifications = Notifications(engine, heard.put_nowait, lambda: missed.put_nowait(None))
+    with monkeypatch.context() as standby:
+        standby.setattr(asyncpg.Connection, "add_listener", on_standby)
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await notifications.keep_listening()
+    await notifications.keep_listening()
+    async with asyncio.timeout(10):
+        await missed.get()
     await notifications.close()

@@ -8,7 +8,7 @@ import pytest
 from cost_ledger.errors import JournalRejected, KeyReused
 from podium_kit.group_commit import GroupCommit
 from podium_kit.postgres.engine import DatabaseUnavailable
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import DependencyAway, DomainError
 
 
 class Commits:
@@ -26,6 +26,8 @@ class Commits:
             raise JournalRejected
         if -503 in items:
             raise DatabaseUnavailable
+        if -499 in items:
+            raise asyncio.CancelledError
         return [KeyReused("reserve", "7") if item == -7 else item * 2 for item in items]
 
 
@@ -98,3 +100,13 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
         await leaving
     await group.close()
     assert list(chain(*commits.groups)) == [1, 2]
+
+
+async def test_a_commit_that_ends_as_cancelled_stops_nothing_after_it() -> None:
+    """As a gRPC call does when its channel is closed."""
+    commits = Commits()
+    group = make_group(commits)
+    answers = await submit_all(group, [1, -499, 2])
+    assert all(isinstance(answer, DependencyAway) for answer in answers)
+    async with asyncio.timeout(10):
+        assert await group.submit(4) == 8
