@@ -78,14 +78,14 @@ class Resolution:
         Raises PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable, and
         InvalidTool and InvalidSchema for tools of the caller.
         """
-        offered = await self._toolset(policy, None)
+        catalogue, sources = await self._sources()
+        offered = await self._toolset(catalogue, sources, policy, None)
         if floor := disabling(offered.policy.spec):
             raise PresetDisabled(offered.policy.spec.name, floor)
         await self._note_use(offered.policy)
         toolset = narrowed(offered, wanted)
         if not (wanted or with_embedders):
             toolset = without_embedders(toolset)
-        catalogue, sources = await self._sources()
         if fitting is not None:
             past = self.experience.of(current_identity().tenant)
             ranked = await self.search.rank(catalogue.tools, fitting.task, past)
@@ -97,7 +97,8 @@ class Resolution:
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""
-        return (await self._toolset(policy, spec)).decisions
+        catalogue, sources = await self._sources()
+        return (await self._toolset(catalogue, sources, policy, spec)).decisions
 
     async def check(
         self, policy: str, calls: Sequence[PlannedCall]
@@ -154,8 +155,9 @@ class Resolution:
         for each in (policy, *(floor.policy for floor in policy.spec.floors)):
             await self.uses.note(tenant, each)
 
-    async def _toolset(self, name: str, spec: PolicySpec | None) -> Toolset:
-        catalogue, sources = await self._sources()
+    async def _toolset(
+        self, catalogue: Catalogue, sources: Sources, name: str, spec: PolicySpec | None
+    ) -> Toolset:
         policy = self._policy(catalogue, name, spec)
         return await self.toolsets.of(current_identity().tenant, policy, sources)
 
