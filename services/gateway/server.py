@@ -113,9 +113,7 @@ class _Parts:
 async def _parts(
     settings: Settings, signer: TokenSigner, draining: asyncio.Event, stack: AsyncExitStack
 ) -> _Parts:
-    engine = open_engine(
-        settings.database_url, pre_ping=True, answer_timeout_s=settings.database_timeout_s
-    )
+    engine = open_engine(settings.database_url, answer_timeout_s=settings.database_timeout_s)
     stack.push_async_callback(engine.dispose)
     upstreams = Upstreams.open(settings, signer)
     stack.push_async_callback(upstreams.close)

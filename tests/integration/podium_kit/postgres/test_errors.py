@@ -1,6 +1,8 @@
 """What PostgreSQL's own errors mean to callers: the same request may work later."""
 
 import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -33,6 +35,29 @@ async def test_a_timeout_or_a_lost_connection_is_unavailable(
             for statement in statements:
                 await connection.execute(text(statement))
     await engine.dispose()
+
+
+async def test_connections_that_a_restart_ended_are_not_given_out(database: Database) -> None:
+    url = await database()
+    service, restart = open_engine(url), open_engine(url)
+    pids, ended = [], []
+    async with AsyncExitStack() as stack:
+        for _ in range(3):
+            connection = await stack.enter_async_context(transaction(service))
+            pids.append((await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            ended.append(end := asyncio.Event())
+            driver.add_termination_listener(lambda _, end=end: end.set())
+    async with transaction(restart) as connection:
+        for pid in pids:
+            await connection.execute(text(f"SELECT pg_terminate_backend({pid})"))
+    await asyncio.gather(*(each.wait() for each in ended))
+    for _ in pids:
+        async with transaction(service) as connection:
+            fresh = (await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+            assert fresh not in pids
+    await service.dispose()
+    await restart.dispose()
 
 
 async def test_of_a_deadlock_one_side_is_unavailable_and_the_other_goes_on(
