@@ -5,10 +5,14 @@ or by the end of the episode, so nothing waits for these writes.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from episodes.models import Step
 from episodes.steps.store import StepStore
 from podium_kit.money import Money
+
+Costs = list[tuple[Step, Money | None]]
 
 FLUSH_INTERVAL_S = 0.02
 # A round that waits longer than a background task may take would pass for one that hangs.
@@ -20,7 +24,7 @@ class Settlements:
 
     def __init__(self, store: StepStore) -> None:
         self._store = store
-        self._costs: list[tuple[Step, Money | None]] = []
+        self._costs: Costs = []
         self._announced: dict[str, None] = {}
         self._ready = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -49,6 +53,24 @@ class Settlements:
         async with self._writing:
             if self._costs or self._announced:
                 await self._write()
+
+    @asynccontextmanager
+    async def taken(self, episode_id: str) -> AsyncIterator[Costs]:
+        """The costs queued for an episode, for whoever writes and announces them with something
+        else; queued again where that fails.
+        """
+        async with self._writing:  # they may be among those that are being written
+            costs = [each for each in self._costs if each[0].episode_id == episode_id]
+            self._costs = [each for each in self._costs if each[0].episode_id != episode_id]
+            self._announced.pop(episode_id, None)
+        if not self._costs and not self._announced:
+            self._ready.clear()
+        try:
+            yield costs
+        except BaseException:
+            self._costs = costs + self._costs
+            self.notify(episode_id)
+            raise
 
     async def _write(self) -> None:
         self._ready.clear()

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from episodes.models import Ending, Membership, OutboxRecord, Progress
+from episodes.models import Ending, Membership, OutboxRecord, Progress, Step
 from episodes.webhooks.events import episode_ended, record_dead_lettered
 from episodes.webhooks.store import OWE_EVENT, event_values, owe_event
 from podium_kit.characters import storable
+from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
 
 _FINISH = """
@@ -22,11 +23,20 @@ _FINISH = """
     WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
 """
 FINISH = text(_FINISH)
-# Of an episode that is a group by itself, at once: the rows are those of FINISH, OWE and the
-# webhooks' OWE, and the same again for a repetition.
+_SETTLE = """
+    UPDATE steps SET settled = true, cost = new.cost, currency = new.currency
+    FROM unnest(
+        CAST(:sequences AS integer[]), CAST(:costs AS numeric[]), CAST(:currencies AS text[])
+    ) AS new (sequence, cost, currency)
+    WHERE episode_id = CAST(:id AS uuid) AND steps.sequence = new.sequence
+"""
+SETTLE = text(_SETTLE)
+# Of an episode that is a group by itself, at once: the rows are those of SETTLE, FINISH, OWE and
+# the webhooks' OWE, and the same again for a repetition.
 FINISH_ALONE = text(
     f"""
-    WITH ended AS ({_FINISH} RETURNING id),
+    WITH settled AS ({_SETTLE}),
+    ended AS ({_FINISH} RETURNING id),
     record AS (
         SELECT * FROM unnest(
             CAST(:record_ids AS text[]), CAST(:kinds AS text[]), CAST(:group_ids AS text[]),
@@ -163,15 +173,19 @@ class OutboxStore:
         ending: Ending,
         progress: Progress,
         records: Sequence[OutboxRecord],
+        *,
+        costs: Sequence[tuple[Step, Money | None]],
     ) -> list[GroupMember]:
-        """Ends an episode, owes its records, and tells watchers; repeating it changes nothing.
+        """Ends an episode, notes costs of its steps that are not noted yet, owes its records, and
+        tells watchers; repeating it changes nothing.
 
         Returns the finished members of a group of several, in sample order.
         """
         if place.size == 1:
-            await self._finish_alone(episode_id, ending, progress, records)
+            await self._finish_alone(episode_id, ending, progress, records, costs)
             return []
         async with transaction(self._engine) as connection:
+            await connection.execute(SETTLE, _settle_values(episode_id, costs))
             ended = await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
             if ended.rowcount:
                 await owe_event(connection, episode_ended(records[0], episode_id, ending, progress))
@@ -189,8 +203,10 @@ class OutboxStore:
         ending: Ending,
         progress: Progress,
         records: Sequence[OutboxRecord],
+        costs: Sequence[tuple[Step, Money | None]],
     ) -> None:
         values = {
+            **_settle_values(episode_id, costs),
             **_finish_values(episode_id, ending, progress),
             **event_values(episode_ended(records[0], episode_id, ending, progress)),
             "record_ids": [record.record_id for record in records],
@@ -302,6 +318,17 @@ async def owe_record(
 
 def _group_values(record: OutboxRecord) -> dict[str, object]:
     return {"tenant": record.tenant, "group_id": record.group_id}
+
+
+def _settle_values(
+    episode_id: str, costs: Sequence[tuple[Step, Money | None]]
+) -> dict[str, object]:
+    return {
+        "id": episode_id,
+        "sequences": [step.sequence for step, _ in costs],
+        "costs": [cost and cost.amount for _, cost in costs],
+        "currencies": [cost and cost.currency_code for _, cost in costs],
+    }
 
 
 def _finish_values(episode_id: str, ending: Ending, progress: Progress) -> dict[str, object]:

@@ -85,8 +85,6 @@ class FinishActivity:
         if _may_hold_money(finish, log):
             await self.cut_off_calls.settle(episode, log, StopReason(finish.stop_reason))
         await self._close_tools(episode, log)
-        # The costs must be there before watchers can see that the episode has ended.
-        await self.settlements.flush()
         ending = _ending(finish, log)
         progress = await self._end(episode, log, ending, _judgement(episode, log, finish))
         telemetry.record_episode(ended_episode(episode, ending, progress))
@@ -111,7 +109,11 @@ class FinishActivity:
         records = [record]
         if place.size == 1:
             records.append(closing_record(record, [(episode.id, record.digest)]))
-        members = await self.outbox.finish(episode.id, place, ending, progress, records)
+        async with self.settlements.taken(episode.id) as costs:
+            # Watchers that see the end see the costs.
+            members = await self.outbox.finish(
+                episode.id, place, ending, progress, records, costs=costs
+            )
         if len(members) == place.size:
             pairs = [(member.episode_id, member.digest) for member in members]
             await self.outbox.owe(closing_record(record, pairs))
