@@ -7,6 +7,7 @@ that dies leaves its rows to whoever looks next; each goes on from what is store
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 from episodes.leases.store_queue import QueueTable, Taken, WorkQueue
@@ -53,6 +54,7 @@ class LeaseRunner(Generic[T]):
         self._most = most
         self._running: dict[str, tuple[Taken[T], asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
+        self._taking = asyncio.Lock()
         self._changed = False
         self._drained_at: float | None = None
 
@@ -81,12 +83,13 @@ class LeaseRunner(Generic[T]):
         if self._changed:
             self._changed = False
             await self.keep()
-        room = min(self._most - len(self._running), TAKEN_AT_ONCE)
-        if room <= 0 or self._drained_at is not None:
-            return
-        rows = await self._queue.take(room, LEASE_S)
-        for taken in rows:
-            self._start(taken)
+        async with self._taking:
+            room = min(self._most - len(self._running), TAKEN_AT_ONCE)
+            if room <= 0 or self._drained_at is not None:
+                return
+            rows = await self._queue.take(room, LEASE_S)
+            for taken in rows:
+                self._start(taken)
         if len(rows) == room:
             self._news.set()
 
@@ -108,6 +111,10 @@ class LeaseRunner(Generic[T]):
 
     async def close(self) -> None:
         """Waits for what is worked on as `drain` said, and gives back the rest."""
+        # What is being taken at this moment is this worker's, too.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEASE_S), self._taking:
+                pass
         loop = asyncio.get_running_loop()
         left_s = max(0.0, (self._drained_at or loop.time()) - loop.time())
         if self._running:

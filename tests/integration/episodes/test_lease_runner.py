@@ -1,0 +1,67 @@
+"""Whoever works on a queue leaves nothing behind that nobody looks after."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from episodes.leases.runner import LeaseRunner
+from episodes.leases.store_queue import Taken, WorkQueue
+from episodes.queued.store_queue import EPISODE_QUEUE, QueuedEpisode
+from integration.episodes.queue_rows import queued_episode
+
+Rows = list[Taken[QueuedEpisode]]
+
+
+@dataclass
+class Endless:
+    """Work that never ends by itself."""
+
+    begun: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    async def do(self, taken: Taken[QueuedEpisode]) -> None:
+        self.begun.append(taken.id)
+        await asyncio.Event().wait()
+
+    async def fail(self, taken: Taken[QueuedEpisode], message: str) -> None:
+        raise AssertionError(message)
+
+    async def leave(self, taken: Taken[QueuedEpisode]) -> None:
+        self.left.append(taken.id)
+
+    def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
+        return taken.item.time_limit_s
+
+
+class SlowQueue(WorkQueue[QueuedEpisode]):
+    """Says what it has taken a while after that."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine, EPISODE_QUEUE, "slow")
+        self.taken, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def take(self, most: int, lease_s: float) -> Rows:
+        rows = await super().take(most, lease_s)
+        self.taken.set()
+        await self.gate.wait()
+        return rows
+
+
+async def test_what_is_being_taken_while_a_worker_ends_is_left_to_others(
+    engine: AsyncEngine,
+) -> None:
+    queue, work = SlowQueue(engine), Endless()
+    runner, id = LeaseRunner(queue, work, 10), await queued_episode(engine)
+    runner.look()
+    taking = asyncio.create_task(runner.take())
+    await queue.taken.wait()
+    runner.drain(0.0)
+    closing = asyncio.create_task(runner.close())
+    asyncio.get_running_loop().call_later(0.2, queue.gate.set)
+    await closing
+    # As the worker does once all is closed.
+    taking.cancel()
+    assert work.left == [id]
+    [again] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
+    assert again.id == id
