@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from episodes.errors import EpisodeNotFound
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.steps.settlements import Settlements
@@ -147,20 +146,17 @@ class StepLogs:
         """Stores steps (turn, kind, call index, body), but those that another attempt did: it
         reads them.
 
-        Events are owed to webhooks together with the steps. Raises EpisodeNotFound.
+        Events are owed to webhooks together with the steps. Raises TransactionConflict.
         """
         while missing := [body for body in bodies if not log.has(*body[:3])]:
-            place = log.last_sequence + 1
             steps = [
                 Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
-                for sequence, (turn, kind, index, body) in enumerate(missing, place)
+                for sequence, (turn, kind, index, body) in enumerate(missing, log.last_sequence + 1)
             ]
             if not await self._store.append(steps, events):
                 # It may have stored one of ours, or none: the others are still to be stored.
                 steps = await self._store.read(log.episode_id, after=log.last_sequence)
             log.add(steps)
-            if log.last_sequence < place:
-                raise EpisodeNotFound(log.episode_id)
 
     def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
         log.settle(step, cost)

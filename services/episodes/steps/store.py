@@ -19,7 +19,7 @@ from episodes.webhooks.models import Event
 from episodes.webhooks.store import owe_event
 from podium_kit.group_commit import GroupCommit
 from podium_kit.money import Money
-from podium_kit.postgres.engine import autocommit, transaction
+from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
 
 READ = text(
     """
@@ -65,6 +65,7 @@ SETTLE_AND_NOTIFY = text(
            (SELECT count(pg_notify('episode_steps', ids)) FROM unnest(CAST(:news AS text[])) AS ids)
     """
 )
+UNIQUE_VIOLATION = "23505"
 STEPS_PER_COMMIT = 200
 # A notification carries at most 8000 bytes: 200 ids of 36 characters and a comma.
 IDS_PER_NOTIFICATION = 200
@@ -99,7 +100,7 @@ class StepStore:
         Events, which are rare, are owed to webhooks in a transaction with their steps alone.
 
         False when another attempt already stored one of them; then none is
-        stored, and the caller reads what the other stored.
+        stored, and the caller reads what the other stored. Raises TransactionConflict.
         """
         if events:
             return await self._append_and_owe(steps, events)
@@ -111,8 +112,8 @@ class StepStore:
                 await connection.execute(APPEND, _append_values(steps))
                 for event in events:
                     await owe_event(connection, event)
-        except IntegrityError:
-            return False
+        except IntegrityError as error:
+            return _lost(error)
         return True
 
     async def _append(self, batches: list[Sequence[Step]]) -> list[bool]:
@@ -120,10 +121,10 @@ class StepStore:
         try:
             async with autocommit(self._engine) as connection:
                 await connection.execute(APPEND, _append_values([*chain.from_iterable(batches)]))
-        except IntegrityError:
+        except IntegrityError as error:
             if len(batches) > 1:
                 raise
-            return [False]
+            return [_lost(error)]
         return [True] * len(batches)
 
     async def settle(self, costs: Sequence[tuple[Step, Money | None]], news: Sequence[str]) -> None:
@@ -143,6 +144,14 @@ class StepStore:
         }
         async with autocommit(self._engine) as connection:
             await connection.execute(SETTLE_AND_NOTIFY, values)
+
+
+def _lost(error: IntegrityError) -> bool:
+    """False: another attempt has stored a step. Raises TransactionConflict."""
+    if getattr(error.orig, "sqlstate", None) == UNIQUE_VIOLATION:
+        return False
+    # The episode was forgotten, or at this moment the last other one with the same body.
+    raise TransactionConflict from error
 
 
 def _append_values(steps: Sequence[Step]) -> dict[str, object]:

@@ -8,15 +8,15 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from embedded_servers import Database
-from episodes.errors import EpisodeNotFound
 from episodes.keys import StepKind
 from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
+from episodes.webhooks.models import Event, EventType
 from integration.episodes.platform_under_test import new_id
 from integration.episodes.queue_rows import queued_episode
 from podium.episodes.v1 import trajectory_pb2
-from podium_kit.postgres.engine import open_engine
+from podium_kit.postgres.engine import TransactionConflict, open_engine
 
 TURNS = 3
 
@@ -63,8 +63,13 @@ async def test_two_attempts_of_one_worker_may_store_the_same_step(engine: AsyncE
     assert [one.sequence for one in log.steps] == [1]
 
 
-async def test_a_step_of_an_episode_that_is_gone_is_an_error(engine: AsyncEngine) -> None:
-    logs = StepLogs(StepStore(engine), Settlements(StepStore(engine)))
-    log = await logs.open(new_id())
-    with pytest.raises(EpisodeNotFound):
-        await logs.append(log, [(1, StepKind.MODEL, 0, trajectory_pb2.ModelCall())])
+@pytest.mark.parametrize("events", [0, 1])
+async def test_a_step_that_nobody_has_stored_is_not_taken_for_stored(
+    engine: AsyncEngine, events: int
+) -> None:
+    """What it refers to is gone: its episode, or a body it shared with one that was forgotten."""
+    logs, episode = StepLogs(StepStore(engine), Settlements(StepStore(engine))), new_id()
+    log = await logs.open(episode)
+    told = [Event("acme", EventType.APPROVAL_REQUESTED, new_id(), {})] * events
+    with pytest.raises(TransactionConflict):
+        await logs.append(log, [(1, StepKind.MODEL, 0, trajectory_pb2.ModelCall())], told)
