@@ -58,7 +58,11 @@ class WebhookSender:
     async def send_due(self) -> bool:
         """Sends one batch; whether there was one."""
         due = await self._store.due(BATCH, SHARE)
-        await asyncio.gather(*(self._send(delivery) for delivery in due))
+        # The next round would send what is still under way once more.
+        sent = await asyncio.gather(*map(self._send, due), return_exceptions=True)
+        for outcome in sent:
+            if outcome is not None:
+                raise outcome
         return bool(due)
 
     async def _send(self, delivery: DueDelivery) -> None:
