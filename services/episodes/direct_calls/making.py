@@ -5,6 +5,7 @@ answered is stored before it is charged, so a repeated attempt charges what is s
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 from episodes.attachments.store import AttachmentStore
@@ -36,6 +37,7 @@ from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.money import Money
+from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.wire import (
     duration_to_proto,
@@ -73,12 +75,19 @@ class DirectCallMaker:
             await self._make(call)
 
     async def fail(self, call_id: str, message: str) -> None:
-        """Ends the call with a failure. What it may have cost stays unknown here; its hold
-        becomes a provisional cost in the ledger."""
+        """Ends the call with a failure, unless it was answered: then it costs what it cost.
+
+        What a call without an answer may have cost stays unknown here; its hold becomes a
+        provisional cost in the ledger.
+        """
         failure = ToolFailure(FailureKind.UNAVAILABLE, message)
-        answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
-        await self.store.answered(call_id, answer.SerializeToString())
-        await self.store.ended(call_id, None)
+        failed = adapters_pb.InvokeResponse(failure=failure_to_proto(failure)).SerializeToString()
+        stored, cost = await self.store.answered(call_id, failed), None
+        if stored.answer and stored.answer != failed:
+            answer = adapters_pb.InvokeResponse.FromString(stored.answer)
+            with suppress(DomainError), acting_as(_identity(DirectCall.of(stored))):
+                cost = await self._charged(stored.key, answer)
+        await self.store.ended(call_id, cost)
 
     async def _make(self, call: DirectCall) -> None:
         stored = call.stored

@@ -25,6 +25,7 @@ from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.rpc.errors import FailedPrecondition
 
 if TYPE_CHECKING:
     from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
@@ -97,6 +98,21 @@ async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_fo
     [asked] = neighbours.adapters.requests
     assert list(asked.conversation.messages) == ASK
     assert (asked.conversation.temperature, asked.max_output_tokens) == (0.5, 200)
+
+
+async def test_a_call_whose_tool_cannot_be_closed_costs_what_the_ledger_says(
+    platform: EpisodesPlatform,
+) -> None:
+    neighbours = platform.neighbours
+    away = FailedPrecondition("the adapters cannot close it")
+    platform.tenants.fail(platform.tenant, "ToolAdapterService/CloseEpisode", error=away)
+    async with calls_of(platform) as stub:
+        neighbours.registry.toolset = make_toolset("sums")
+        neighbours.registry.toolset.tools[0].kind = tool_pb2.TOOL_KIND_MCP
+        started = await start(stub, tool_name="sums", messages=[], arguments_json="{}")
+        call = await ended(stub, started.id)
+    assert call.content == "sums says {}"
+    assert call.cost.amount == f"{neighbours.ledger.captured[call.ledger_key]:f}"
 
 
 async def test_any_tool_is_called_with_its_arguments(platform: EpisodesPlatform) -> None:
