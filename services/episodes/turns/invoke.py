@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from episodes.attachments.for_experts import read_by, task_for
@@ -15,6 +16,7 @@ from episodes.models import PolicyDecision
 from episodes.running_episode import RunningEpisode
 from episodes.steps.expert_context import expert_context
 from episodes.steps.log import Body, StepLog, StepLogs
+from episodes.temporal.uninterrupted import uninterrupted
 from episodes.turns.client_calls import ClientResult, is_client_tool, note_result
 from episodes.turns.find_tools import ToolFinder
 from episodes.turns.platform_faults import ask_adapters, failure_of
@@ -94,13 +96,24 @@ class Invoker:
         """Makes the calls of a turn that are not in the log yet, and logs them."""
         todo = [plan for plan in plans if not steps.has(turn, StepKind.TOOL, plan.call.index)]
         verdicts = await self._verdicts(episode, steps, turn, todo)
-        results = await asyncio.gather(
-            *(
+        making = [
+            asyncio.create_task(
                 _traced(plan, self._call(episode, steps, turn, plan, verdicts[plan.call.index]))
-                for plan in todo
-            ),
-            return_exceptions=True,
-        )
+            )
+            for plan in todo
+        ]
+        try:
+            results = await asyncio.gather(*making, return_exceptions=True)
+        except asyncio.CancelledError:
+            # What was answered is paid, and its cost is known.
+            answered = [
+                (plan, call.result())
+                for plan, call in zip(todo, making, strict=True)
+                if not call.cancelled() and call.exception() is None
+            ]
+            with suppress(DomainError):
+                await uninterrupted(self._store(steps, turn, answered))
+            raise
         await self._log(steps, turn, todo, results)
 
     async def _verdicts(
@@ -137,16 +150,26 @@ class Invoker:
         results: list[trajectory_pb2.ToolInvocation | BaseException],
     ) -> None:
         """Stores what succeeded before it lets an error of the platform fail the attempt."""
-        done: list[tuple[int, StepKind, int, Body]] = [
-            (turn, StepKind.TOOL, plan.call.index, result)
+        done = [
+            (plan, result)
             for plan, result in zip(plans, results, strict=True)
             if not isinstance(result, BaseException)
         ]
-        if done:
-            await self.logs.append(steps, done)
+        await self._store(steps, turn, done)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    async def _store(
+        self,
+        steps: StepLog,
+        turn: int,
+        done: list[tuple[ToolCallPlan, trajectory_pb2.ToolInvocation]],
+    ) -> None:
+        bodies: list[tuple[int, StepKind, int, Body]] = [
+            (turn, StepKind.TOOL, plan.call.index, record) for plan, record in done
+        ]
+        await self.logs.append(steps, bodies)
 
     async def _call(
         self,

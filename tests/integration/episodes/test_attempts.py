@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,7 +17,8 @@ from episodes.steps.store import StepStore
 from episodes.store import EpisodeStore
 from episodes.workflows.payloads import FinishInput
 from integration.episodes.attempts import TENANT, Workers, attempt, run_from, workers_on
-from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
+from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset, one_call
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import Unavailable
@@ -136,6 +138,45 @@ async def test_an_attempt_whose_call_the_end_cut_off_goes_no_further(
     outage.end()
     assert (await taking).stop == stop
     assert len(neighbours.orchestrator.requests) == len(neighbours.ledger.holds) == 1
+
+
+class SearchesForEver:
+    """Adapters of which one tool never answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def invoke(
+        self, request: adapters_pb.InvokeRequest, _timeout_s: float
+    ) -> adapters_pb.InvokeResponse:
+        self.asked.append(request.tool_name)
+        if request.tool_name == "search":
+            await asyncio.Event().wait()
+        output = adapters_pb.ToolOutput(content="42")
+        return adapters_pb.InvokeResponse(output=output, usage=one_call())
+
+
+async def test_what_was_answered_before_the_end_cut_off_the_rest_has_its_cost(
+    workers: Workers,
+) -> None:
+    adapters: Any = SearchesForEver()
+    worker, ledger = workers.another(), workers.neighbours.ledger
+    worker = replace(worker, invoker=replace(worker.invoker, adapters=adapters))
+    both = calls(call("calculator"), call("search", index=1))
+    workers.neighbours.orchestrator.decide = in_turns(both)
+    episode_id = await workers.episode(make_toolset("calculator", "search"))
+    taking = asyncio.create_task(
+        worker.take(run_from(episode_id), again=False, drains=lambda: False)
+    )
+    await until(lambda: len(adapters.asked) == 2)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    await workers.another().finisher.finish(FinishInput(episode_id, "cancelled"))
+    first, second = (effect_key(episode_id, 1, StepKind.TOOL, index) for index in (0, 1))
+    assert ledger.captured[first] and set(ledger.unpriced) == {second}
+    log = await worker.logs.open(episode_id)
+    assert log.tool_calls[1][0].observation.content == "42"
 
 
 async def until(holds: Callable[[], bool]) -> None:
