@@ -12,14 +12,12 @@ from podium_kit.group_commit import GroupCommit
 from podium_kit.postgres.engine import autocommit
 
 # How an episode ended comes once, with the last of its steps: an answer may be large.
-READ = text(
-    """
+_READ = """
     WITH found AS (
         SELECT asked.id, asked.after, s.*,
                s.sequence IS NOT DISTINCT FROM
                    max(s.sequence) OVER (PARTITION BY asked.id, asked.after) AS is_last
-        FROM unnest(CAST(:ids AS uuid[]), CAST(:afters AS integer[])) AS asked (id, after)
-        LEFT JOIN steps s ON s.episode_id = asked.id AND s.sequence > asked.after
+        FROM {asked} LEFT JOIN steps s ON s.episode_id = asked.id AND s.sequence > asked.after
     )
     SELECT found.*, g.body, e.stop_reason, e.answer, e.failure, e.turn_count, e.tool_call_count,
            e.cost AS total_cost, e.currency AS total_currency, e.unpriced_call_count, e.usage,
@@ -28,7 +26,15 @@ READ = text(
     LEFT JOIN segments g USING (digest)
     LEFT JOIN episodes e ON e.id = found.id AND found.is_last AND e.stop_reason IS NOT NULL
     ORDER BY found.sequence
-    """
+"""
+# PostgreSQL plans anew for each list, which takes longer than reading what one episode has.
+READ = text(
+    _READ.format(asked="(SELECT CAST(:id AS uuid) AS id, CAST(:after AS integer) AS after) asked")
+)
+READ_ALL = text(
+    _READ.format(
+        asked="unnest(CAST(:ids AS uuid[]), CAST(:afters AS integer[])) AS asked (id, after)"
+    )
 )
 ASKED_MAX = 200
 # An episode, and the sequence after which its steps are asked for.
@@ -56,9 +62,14 @@ class NewsStore:
 
     async def _read(self, asked: list[Asked]) -> Sequence[News]:
         found = {each: News() for each in asked}
-        values = {"ids": [id for id, _ in found], "afters": [after for _, after in found]}
+        if len(found) == 1:
+            [(id, after)] = found
+            statement, values = READ, {"id": id, "after": after}
+        else:
+            ids, afters = zip(*found, strict=True)
+            statement, values = READ_ALL, {"ids": list(ids), "afters": list(afters)}
         async with autocommit(self._engine) as connection:
-            for row in await connection.execute(READ, values):
+            for row in await connection.execute(statement, values):
                 news = found[str(row.id), row.after]
                 if row.stop_reason is not None:
                     news.end = end_of(row)

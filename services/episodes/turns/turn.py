@@ -83,7 +83,9 @@ class TurnActivity:
         self, episode: RunningEpisode, turn: TurnInput, again: bool, drains: Callable[[], bool]
     ) -> TurnResult:
         """Turn by turn until the workflow is needed, or another worker has to go on."""
-        taken: int | None = None
+        # Nothing came before an episode's first attempt; what came before others may be another
+        # worker's.
+        taken = 0 if turn.turn == 1 and not again else None
         while True:
             with telemetry.span("turn", {"podium.turn": turn.turn}):
                 result = replace(await self._take(episode, turn, again, taken), turn=turn.turn)
@@ -120,7 +122,6 @@ class TurnActivity:
     async def _take(
         self, episode: RunningEpisode, turn: TurnInput, again: bool, taken: int | None
     ) -> TurnResult:
-        # What came before the run's first turn may be another worker's.
         log = await self.logs.open(episode.id, taken)
         if again:
             # What another process sent since is not known here.
