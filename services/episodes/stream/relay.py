@@ -27,13 +27,16 @@ class Relay:
         self._topic = topic
 
     async def relay(self) -> bool:
-        """Publishes one batch, whether there was one. One relay at a time keeps groups in order."""
+        """Publishes one batch, whether it was a full one: then there may be more.
+
+        One relay at a time keeps groups in order.
+        """
         owed = await self._outbox.owed(BATCH)
         sendable = [entry for entry in owed if await self._is_valid(entry)]
         if sendable:
             outcomes = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
             await self._note(list(zip(sendable, outcomes, strict=True)))
-        return bool(owed)
+        return len(owed) == BATCH
 
     async def _note(self, outcomes: Sequence[tuple[OwedRecord, Place | Rejection]]) -> None:
         await self._outbox.mark_published(

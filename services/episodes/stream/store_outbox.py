@@ -221,7 +221,7 @@ class OutboxStore:
 
     async def owe(self, record: OutboxRecord) -> None:
         """Owes a record that no single episode made. Repeating it changes nothing."""
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await owe_record(connection, record, None)
 
     async def owed(self, limit: int) -> list[OwedRecord]:
@@ -250,7 +250,7 @@ class OutboxStore:
             "partitions": [partition for _, partition, _ in placed],
             "offsets": [offset for _, _, offset in placed],
         }
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(PUBLISHED, values)
 
     async def mark_dead(self, entry: OwedRecord, reason: str) -> None:
@@ -272,7 +272,7 @@ class OutboxStore:
 
     async def confirm(self, row_ids: Sequence[int]) -> None:
         """Notes that records were read back from the topic."""
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(CONFIRM, {"ids": list(row_ids)})
 
     async def high_water(self, window_s: float) -> dict[int, int]:
@@ -283,12 +283,12 @@ class OutboxStore:
 
     async def doubt(self, window_s: float) -> None:
         """Takes back every confirmation within the window: the topic has lost its end."""
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(DOUBT, {"window_s": window_s})
 
     async def owe_again(self, row_ids: Sequence[int]) -> None:
         """Owes records again that the broker acknowledged and lost."""
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(OWE_AGAIN, {"ids": list(row_ids)})
 
     async def trajectory(self, tenant: str, episode_id: str) -> bytes | None:

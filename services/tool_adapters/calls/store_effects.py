@@ -6,7 +6,7 @@ from datetime import timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from podium_kit.postgres.engine import transaction
+from podium_kit.postgres.engine import autocommit
 from tool_adapters.adapter import Answer
 from tool_adapters.calls.effects import Claim
 
@@ -42,7 +42,7 @@ class PostgresEffectStore:
     async def claim(self, tenant: str, key: str, digest: str) -> Claim:
         """The claim of a key, made now when there is none."""
         values = {"tenant": tenant, "key": key}
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             inserted = await connection.execute(CLAIM, values | {"digest": digest})
             if inserted.rowcount:
                 return Claim(True, digest, None)
@@ -51,10 +51,10 @@ class PostgresEffectStore:
 
     async def answer(self, tenant: str, key: str, answer: Answer) -> None:
         values = {"tenant": tenant, "key": key, "answer": self._encode(answer)}
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(STORE_ANSWER, values)
 
     async def forget_older_than(self, age: timedelta) -> None:
         """Deletes what no caller comes back for."""
-        async with transaction(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})
