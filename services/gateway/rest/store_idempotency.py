@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sqlalchemy import Column, DateTime, MetaData, Table, Text, func
+from sqlalchemy import Column, DateTime, MetaData, Table, Text, func, text
 from sqlalchemy.dialects.postgresql import UUID, insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -15,6 +15,14 @@ IDEMPOTENCY_KEYS = Table(
     Column("key", Text, primary_key=True),
     Column("episode_id", UUID(as_uuid=False), nullable=False),
     Column("create_time", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)
+
+# Of every start without a key, mostly in vain: text is not built anew each time.
+TAKE = text(
+    """
+    DELETE FROM idempotency_keys WHERE tenant = :tenant AND key = :key
+    RETURNING episode_id, create_time > now() - CAST(:age AS interval) AS is_recent
+    """
 )
 
 
@@ -36,15 +44,10 @@ class PostgresIdempotencyStore:
 
     async def take(self, tenant: str, key: str, age: timedelta) -> str | None:
         """The name that a key has had for no longer than an age; the key has none from now on."""
-        keys = IDEMPOTENCY_KEYS.c
-        statement = (
-            IDEMPOTENCY_KEYS.delete()
-            .where(keys.tenant == tenant, keys.key == key)
-            .returning(keys.episode_id, keys.create_time > func.now() - age)
-        )
+        values = {"tenant": tenant, "key": key, "age": age}
         async with autocommit(self._engine) as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        return str(row[0]) if row and row[1] else None
+            row = (await connection.execute(TAKE, values)).one_or_none()
+        return str(row.episode_id) if row and row.is_recent else None
 
     async def forget(self, age: timedelta) -> None:
         old = IDEMPOTENCY_KEYS.c.create_time < func.now() - age
