@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from episodes.models import StoredEpisode
+from episodes.models import Ending, StoredEpisode
 from episodes.steps.log import StepLog
 from episodes.store import EpisodeStore
 from podium.episodes.v1 import episode_pb2
@@ -95,6 +95,10 @@ class RunningEpisodes:
         if len(self._cache) > CACHED_EPISODES:
             self._cache.popitem(last=False)
         return self._cache[episode_id]
+
+    async def ending(self, episode_id: str) -> Ending | None:
+        """How it has ended, as it is stored; None while it runs. Raises EpisodeNotFound."""
+        return (await self._store.load(episode_id)).ending
 
     def forget(self, episode_id: str) -> None:
         self._cache.pop(episode_id, None)

@@ -75,6 +75,10 @@ class TurnActivity:
         """As the activity, for whoever has the episode; `again` after a first attempt."""
         episode = await self.episodes.get(turn.episode_id)
         with acting_as(episode.identity), telemetry.episode_context(episode.id):
+            if again and (ended := await self.episodes.ending(episode.id)):
+                # A workflow may have been started while a worker ended its episode.
+                result = TurnResult(stop=ended.stop_reason, turn=turn.turn)
+                return await self._finished(episode, result, again=True)
             result = await self._run(episode, turn, again, drains)
             ends = result.stop and turn.finishes
             return await self._finished(episode, result) if ends else result
@@ -106,14 +110,20 @@ class TurnActivity:
                 resumed=turn.resumed,
             )
 
-    async def _finished(self, episode: RunningEpisode, result: TurnResult) -> TurnResult:
-        """Judges and finishes what has ended; where that fails, the workflow has it done."""
+    async def _finished(
+        self, episode: RunningEpisode, result: TurnResult, *, again: bool = False
+    ) -> TurnResult:
+        """Judges and finishes what has ended; where that fails, the workflow has it done.
+
+        `again` finishes what was judged, and does what may lack of its group's end.
+        """
         finish = FinishInput(episode.id, result.stop, result.message, failure=result.failure)
         try:
-            answered = result.stop == StopReason.ANSWERED
-            if answered and not await self.judge.judge_without_calls(episode, result.turn):
+            judges = result.stop == StopReason.ANSWERED and not again
+            if judges and not await self.judge.judge_without_calls(episode, result.turn):
                 return result
-            await uninterrupted(self.finisher.finish(finish, result.turn))
+            last_turn = None if again else result.turn
+            await uninterrupted(self.finisher.finish(finish, last_turn))
         except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
             log.warning("episode %s is finished later: %r", episode.id, error)
             return result

@@ -11,6 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from callers import make_key_pair
 from episodes.config import WorkerConfig
+from episodes.models import Membership
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
 from episodes.store import EpisodeStore
@@ -41,11 +42,14 @@ class Workers:
         """What a worker of its own takes turns with; nothing writes costs beside it."""
         return turns_of(self.config, self.engine, Settlements(StepStore(self.engine)))
 
-    async def episode(self, toolset: toolset_pb2.Toolset | None = None) -> str:
+    async def episode(
+        self, toolset: toolset_pb2.Toolset | None = None, place: Membership | None = None
+    ) -> str:
         """A new episode that nobody has begun."""
         offered = toolset or make_toolset("calculator")
         new = replace(new_episode(tenant=TENANT), toolset=offered.SerializeToString())
         new = replace(new, toolset_digest=new.episode_id.encode())
+        new = replace(new, membership=place or new.membership)
         await EpisodeStore(self.engine).insert(new)
         return new.episode_id
 

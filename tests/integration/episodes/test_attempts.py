@@ -13,14 +13,18 @@ from temporalio.exceptions import ApplicationError
 
 from episodes.charges.purchases import Purchase
 from episodes.keys import StepKind, effect_key
+from episodes.models import Membership, OutboxRecord
 from episodes.steps.store import StepStore
 from episodes.store import EpisodeStore
+from episodes.stream.store_outbox import OutboxStore
 from episodes.workflows.payloads import FinishInput
 from integration.episodes.attempts import TENANT, Workers, attempt, run_from, workers_on
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset, one_call
+from integration.episodes.platform_under_test import new_id
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.money import Money
+from podium_kit.postgres.engine import DatabaseUnavailable
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import acting_as
 
@@ -138,6 +142,40 @@ async def test_an_attempt_whose_call_the_end_cut_off_goes_no_further(
     outage.end()
     assert (await taking).stop == stop
     assert len(neighbours.orchestrator.requests) == len(neighbours.ledger.holds) == 1
+
+
+async def test_an_attempt_at_an_episode_that_has_ended_spends_nothing(workers: Workers) -> None:
+    """The caller's results came while it ended, and started a workflow."""
+    episode_id = await workers.episode()
+    await workers.another().finisher.finish(FinishInput(episode_id, "cancelled"))
+    late = await workers.another().take(run_from(episode_id), again=True, drains=lambda: False)
+    assert (late.stop, late.finished) == ("cancelled", True)
+    assert not workers.neighbours.ledger.holds and not workers.neighbours.orchestrator.requests
+
+
+class DiesBeforeTheGroupsEnd(OutboxStore):
+    """The outbox of a worker that has ended a group's last episode, and then dies."""
+
+    async def owe(self, record: OutboxRecord) -> None:
+        raise DatabaseUnavailable
+
+
+async def test_an_attempt_at_the_last_of_a_group_owes_the_groups_end(
+    workers: Workers, engine: AsyncEngine
+) -> None:
+    group = new_id()
+    first, last = [await workers.episode(place=Membership(group, 2, n, group)) for n in range(2)]
+    worker = workers.another()
+    await worker.take(run_from(first), again=False, drains=lambda: False)
+    dying = replace(
+        worker, finisher=replace(worker.finisher, outbox=DiesBeforeTheGroupsEnd(engine))
+    )
+    cut = await dying.take(run_from(last), again=False, drains=lambda: False)
+    assert (cut.stop, cut.finished) == ("answered", False)
+    ended = await workers.another().take(run_from(last), again=True, drains=lambda: False)
+    assert (ended.stop, ended.finished) == ("answered", True)
+    owed = await OutboxStore(engine).owed(10)
+    assert [one.record.kind for one in owed] == ["trajectory", "trajectory", "group_closed"]
 
 
 class SearchesForEver:
