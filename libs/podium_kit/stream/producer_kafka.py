@@ -54,6 +54,7 @@ class Place:
 
     partition: int
     offset: int
+    """-1 where a repetition was acknowledged: brokers need not say where the first one is."""
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,9 @@ class Reconciler:
 
 
 def _first_offsets(records: Sequence[PublishedRecord]) -> dict[int, int]:
-    """Where to start reading each partition."""
+    """Where to start reading each partition: at its beginning for a record of unknown offset."""
     first: dict[int, int] = {}
     for entry in records:
-        first[entry.partition] = min(first.get(entry.partition, entry.offset), entry.offset)
+        offset = max(entry.offset, 0)
+        first[entry.partition] = min(first.get(entry.partition, offset), offset)
     return first

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import pytest_asyncio
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from embedded_servers import Database
@@ -90,3 +91,15 @@ async def test_a_batch_of_records_is_found_whole(stream: Stream) -> None:
     await stream.publish(count=20)
     assert await stream.reconciler.reconcile() == Findings(present=20, lost=0)
     assert await stream.reconciler.reconcile() == Findings(present=0, lost=0)
+
+
+async def test_a_record_whose_place_no_broker_said_is_found(
+    stream: Stream, engine: AsyncEngine
+) -> None:
+    """As after a broker that died between a record and its acknowledgement."""
+    stream.topic.grow = lambda: None
+    await stream.publish(count=3)
+    async with engine.begin() as connection:
+        newest = "(SELECT max(id) FROM outbox)"
+        await connection.execute(text(f"UPDATE outbox SET record_offset = -1 WHERE id = {newest}"))
+    assert await stream.reconciler.reconcile() == Findings(present=3, lost=0)
