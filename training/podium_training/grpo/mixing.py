@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", type=Path, help="YAML file of a run, with lora.start and publish")
     parser.add_argument("adapter", type=Path, help="folder of the other adapter")
     parser.add_argument("--share", type=_share, required=True, help="of the other, between 0 and 1")
-    parser.add_argument("--number", type=int, required=True, help="of the version")
+    parser.add_argument("--number", type=_number, required=True, help="of the version")
     return parser
 
 
@@ -73,6 +73,13 @@ def _share(text: str) -> float:
     if not 0 < share < 1:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
     return share
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
 
 
 if __name__ == "__main__":

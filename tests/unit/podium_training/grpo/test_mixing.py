@@ -64,12 +64,15 @@ def test_what_cannot_be_mixed_is_rejected_with_the_reason(
     assert (
         "policy-mixes-v7 is in the store; give the mix another --number" in capsys.readouterr().err
     )
-    for share in ("0", "1.5", "half"):
+    for share in ("0", "1.5", "half", "nan"):
         with pytest.raises(SystemExit):
             mix(folder, "other", share)
         assert "--share" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        mix(folder, "other", number="-1")
+    assert "--number" in capsys.readouterr().err
 
 
-def mix(folder: Path, other: str, share: str = "0.25") -> int:
+def mix(folder: Path, other: str, share: str = "0.25", number: str = "7") -> int:
     config, adapter = str(folder / "run.yaml"), str(folder / other)
-    return mixing.main([config, adapter, "--share", share, "--number", "7"])
+    return mixing.main([config, adapter, "--share", share, "--number", number])
