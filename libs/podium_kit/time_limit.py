@@ -10,11 +10,11 @@ LATE_S = 1.0
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """As `asyncio.timeout`, but a process that stood still blames nobody else for it.
+    """As `asyncio.timeout`, but the time in which this process stood still does not count.
 
     Stopped, swapped out or on a paused machine when the time ran out, it finds the limit passed
-    and the answer waiting to be read. So it waits again, as long as it was late and `seconds` at
-    most. Raises TimeoutError.
+    while the answer may wait to be read. So it waits again, for as long as it was late, but
+    `seconds` at most. Raises TimeoutError.
     """
     loop = asyncio.get_running_loop()
     due = loop.time() + seconds

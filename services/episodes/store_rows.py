@@ -43,13 +43,7 @@ def episode_of(row: Any) -> StoredEpisode:
         new=_new_episode_of(row),
         create_time=row.create_time,
         state=_state_of(row),
-        progress=Progress(
-            turn_count=row.turn_count,
-            tool_call_count=row.tool_call_count,
-            cost=money_of(row.cost, row.currency),
-            unpriced_call_count=row.unpriced_call_count,
-            usage=row.usage,
-        ),
+        progress=_progress_of(row, money_of(row.cost, row.currency)),
         ending=_ending_of(row),
         end_time=row.end_time,
     )
@@ -63,15 +57,19 @@ def accepted_of(row: Any) -> StoredEpisode:
 def end_of(row: Any) -> End:
     """Of an episode that has ended, whose sums are in columns apart from a step's."""
     return End(
-        progress=Progress(
-            turn_count=row.turn_count,
-            tool_call_count=row.tool_call_count,
-            cost=money_of(row.total_cost, row.total_currency),
-            unpriced_call_count=row.unpriced_call_count,
-            usage=row.usage,
-        ),
+        progress=_progress_of(row, money_of(row.total_cost, row.total_currency)),
         ending=Ending(StopReason(row.stop_reason), row.answer, row.failure),
         time=row.end_time,
+    )
+
+
+def _progress_of(row: Any, cost: Money | None) -> Progress:
+    return Progress(
+        turn_count=row.turn_count,
+        tool_call_count=row.tool_call_count,
+        cost=cost,
+        unpriced_call_count=row.unpriced_call_count,
+        usage=row.usage,
     )
 
 

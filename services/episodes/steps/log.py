@@ -127,7 +127,7 @@ class StepLogs:
         """The log with everything any worker has stored.
 
         A caller that knows that nothing was stored after a turn spares the database the
-        question when this worker took that turn itself; after turn 0 nobody did.
+        question when this worker took that turn itself; after turn 0 no worker did.
         """
         log = self._cache.setdefault(episode_id, StepLog(episode_id))
         self._cache.move_to_end(episode_id)

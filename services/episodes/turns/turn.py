@@ -221,7 +221,7 @@ class TurnActivity:
     async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
         """Watchers see settled steps only, and whoever is asked must see it.
 
-        Nobody takes the turn again before the answer, so it is stored before this worker may end.
+        No worker takes the turn before the answer, so it is stored before this worker may end.
         """
         await self.invoker.charges.settle_and_reserve(episode, log, [])
         await self.finisher.settlements.flush()

@@ -45,7 +45,7 @@ class Workers:
     async def episode(
         self, toolset: toolset_pb2.Toolset | None = None, place: Membership | None = None
     ) -> str:
-        """A new episode that nobody has begun."""
+        """A new episode that no worker has begun."""
         offered = toolset or make_toolset("calculator")
         new = replace(new_episode(tenant=TENANT), toolset=offered.SerializeToString())
         new = replace(new, toolset_digest=new.episode_id.encode())

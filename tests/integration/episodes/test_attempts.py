@@ -58,7 +58,7 @@ async def test_a_worker_reads_what_another_one_did_in_the_turn_that_it_began(
 async def test_what_a_person_is_asked_is_shown_before_the_worker_ends(
     workers: Workers, engine: AsyncEngine
 ) -> None:
-    """Watchers see settled steps alone, and nobody takes the turn again before the answer."""
+    """Watchers see settled steps alone, and no worker takes the turn again before the answer."""
     workers.neighbours.orchestrator.decide = in_turns(calls(call("pay")))
     episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
     await workers.another().take(run_from(episode_id), again=False, drains=lambda: False)

@@ -1,4 +1,4 @@
-"""Whoever works on a queue leaves nothing behind that nobody looks after."""
+"""A worker that ends leaves no row behind that waits for its lease."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,32 +1,21 @@
 """Watchers hear of news, and look for themselves where the listener's connection was lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from embedded_servers import Database
 from episodes.steps.settlements import Settlements
 from episodes.steps.store import StepStore
 from episodes.steps.store_notifications import Notifications
 from integration.episodes.platform_under_test import new_id
-from podium_kit.postgres.engine import open_engine
 
 LISTENERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND query ILIKE 'LISTEN%'"
 )
-
-
-@pytest_asyncio.fixture
-async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
-    engine = open_engine(await database("episodes"))
-    yield engine
-    await engine.dispose()
 
 
 async def test_news_are_heard_and_a_lost_connection_is_told(engine: AsyncEngine) -> None:

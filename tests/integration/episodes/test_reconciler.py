@@ -8,7 +8,6 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from embedded_servers import Database
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
@@ -18,7 +17,6 @@ from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.embedded.kafka import EmbeddedKafka
-from podium_kit.postgres.engine import open_engine
 from podium_kit.stream import KafkaSettings, Producer
 
 
@@ -49,13 +47,6 @@ class Stream:
             trajectory.group_id = trajectory.episode_id
             await self.outbox.owe(trajectory_record(trajectory))
         await self.relay.relay()
-
-
-@pytest_asyncio.fixture
-async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
-    engine = open_engine(await database("episodes"))
-    yield engine
-    await engine.dispose()
 
 
 @pytest_asyncio.fixture

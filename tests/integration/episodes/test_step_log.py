@@ -1,13 +1,10 @@
 """The worker's copy of a step log has each step once, however many attempts read it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from embedded_servers import Database
 from episodes.keys import StepKind
 from episodes.steps.log import StepLogs
 from episodes.steps.settlements import Settlements
@@ -16,16 +13,9 @@ from episodes.webhooks.models import Event, EventType
 from integration.episodes.platform_under_test import new_id
 from integration.episodes.queue_rows import queued_episode
 from podium.episodes.v1 import trajectory_pb2
-from podium_kit.postgres.engine import TransactionConflict, open_engine
+from podium_kit.postgres.engine import TransactionConflict
 
 TURNS = 3
-
-
-@pytest_asyncio.fixture
-async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
-    engine = open_engine(await database("episodes"))
-    yield engine
-    await engine.dispose()
 
 
 async def test_two_attempts_that_read_at_once_find_each_step_once(engine: AsyncEngine) -> None:
@@ -64,12 +54,12 @@ async def test_two_attempts_of_one_worker_may_store_the_same_step(engine: AsyncE
 
 
 @pytest.mark.parametrize("events", [0, 1])
-async def test_a_step_that_nobody_has_stored_is_not_taken_for_stored(
+async def test_a_step_that_was_not_stored_is_not_taken_for_stored(
     engine: AsyncEngine, events: int
 ) -> None:
     """What it refers to is gone: its episode, or a body it shared with one that was forgotten."""
     logs, episode = StepLogs(StepStore(engine), Settlements(StepStore(engine))), new_id()
     log = await logs.open(episode)
-    told = [Event("acme", EventType.APPROVAL_REQUESTED, new_id(), {})] * events
+    owed = [Event("acme", EventType.APPROVAL_REQUESTED, new_id(), {})] * events
     with pytest.raises(TransactionConflict):
-        await logs.append(log, [(1, StepKind.MODEL, 0, trajectory_pb2.ModelCall())], told)
+        await logs.append(log, [(1, StepKind.MODEL, 0, trajectory_pb2.ModelCall())], owed)

@@ -19,7 +19,7 @@ from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.session import Session
 
-# A launcher that dies when it gets a signal; what it started lives on below somebody else.
+# A launcher that dies when it gets a signal; what it started lives on below another parent.
 DYING = "import os, signal, sys; os.fork() or os.execv(sys.argv[1], sys.argv[1:]); signal.pause()"
 OUTERMOST = "_isolate" if os.geteuid() else "_drop_root"
 
