@@ -14,6 +14,7 @@ from bench.ledger import product_sql
 from bench.ledger.chain import chain_share
 from bench.ledger.filled_journal import fill
 from bench.ledger.floor import BATCH, Floor, measure_floor
+from bench.ledger.guaranteed_floor import GuaranteedFloor, measure_guaranteed_floor
 from bench.ledger.reports import BY_DAY_AND_MODEL, BY_MODEL, Reader
 from bench.ledger.service import TENANTS, running_service
 from cost_ledger.server import MIGRATIONS
@@ -61,6 +62,7 @@ class Run:
     databases: Databases
     entries: int
     _floor: Floor | None = field(default=None, init=False)
+    _guaranteed: GuaranteedFloor | None = field(default=None, init=False)
 
     async def floor(self) -> Floor:
         """The least SQL, in this run."""
@@ -72,16 +74,28 @@ class Run:
             self.figures.note("floor.pairs_per_s", round(self._floor.pairs))
         return self._floor
 
+    async def guaranteed_floor(self) -> GuaranteedFloor:
+        """Plain SQL with the ledger's guarantees, in this run."""
+        if self._guaranteed is None:
+            say("floor with the ledger's guarantees")
+            measured = await measure_guaranteed_floor(self.databases.floor_url)
+            self.figures.note("floor.guaranteed_posts_per_s", round(measured.single))
+            self.figures.note("floor.guaranteed_pairs_per_s", round(measured.pairs))
+            self._guaranteed = measured
+        return self._guaranteed
+
 
 async def measure_sql(run: Run) -> None:
     """What the database does for a call, without any of our processes."""
     floor, figures, found = await run.floor(), run.figures, run.databases
+    guaranteed = await run.guaranteed_floor()
     say("SQL")
     await product_sql.prepare(found.owner_url)
     pairs = await product_sql.pairs_per_s(found.service_url)
     rows = await product_sql.batched_captures_per_s(found.service_url, BATCH)
     figures.note("sql.pairs_per_s", round(pairs))
     figures.note("sql.batched_captures_per_s", round(rows))
+    figures.note("sql.pairs_over_guaranteed_floor", round(pairs / guaranteed.pairs, 3))
     figures.ratio("ledger.pairs_in_sql", pairs / floor.pairs, ">=", 0.40)
     figures.ratio("ledger.batched_captures", rows / floor.batched_rows, ">=", 0.35)
 
@@ -89,6 +103,7 @@ async def measure_sql(run: Run) -> None:
 async def measure_service(run: Run) -> None:
     """Durable posts over gRPC with the client beside it, over many tenants and over one."""
     floor, figures = await run.floor(), run.figures
+    guaranteed = await run.guaranteed_floor()
     say("service")
     # A service that has been running has summed what another part of this run has written.
     await roll_up(run.databases.service_url)
@@ -105,6 +120,8 @@ async def measure_service(run: Run) -> None:
     figures.note("grpc.pairs_per_s", round(pairs.per_second))
     figures.note("grpc.pairs_per_s_in_batches_of_100", round(100 * batches.per_second))
     figures.note("grpc.server_cpu_us_per_post", round(1e6 * cpu_s))
+    posts = many.per_second / guaranteed.single
+    figures.note("grpc.posts_over_guaranteed_floor", round(posts, 3))
     figures.ratio("ledger.grpc_posts", many.per_second / floor.single, ">=", 0.25)
     figures.ratio("ledger.hot_tenant", hot.per_second / many.per_second, ">=", 0.9)
 
