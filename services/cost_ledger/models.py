@@ -28,6 +28,7 @@ class RejectionReason(StrEnum):
 
     BUDGET_EXHAUSTED = "budget_exhausted"
     UNKNOWN_PRICE = "unknown_price"
+    BUDGET_HELD = "budget_held"
 
 
 class UnknownPricePolicy(StrEnum):

@@ -190,17 +190,21 @@ class LocalPlatform:
 
     async def _spawn(self, service: ServiceProcess) -> None:
         self._report(service.name, False)
-        process = ManagedProcess(
+        process = self.process_of(service)
+        self._services[service.name] = service
+        self.processes[service.name] = process
+        self._stack.push_async_callback(process.terminate)
+        process.start()
+
+    def process_of(self, service: ServiceProcess) -> ManagedProcess:
+        """A process of a service that is not started yet."""
+        return ManagedProcess(
             service.name,
             # -P: a folder of the same name where podium was called is not the service.
             [sys.executable, "-P", "-m", service.module],
             log_path=self.state.logs / f"{service.name}.log",
             env={**_inherited_environment(), **service.environment},
         )
-        self._services[service.name] = service
-        self.processes[service.name] = process
-        self._stack.push_async_callback(process.terminate)
-        process.start()
 
     async def _wait_for_services(self) -> None:
         for name in list(self.processes):

@@ -144,7 +144,8 @@ class WindowStatus:
     """A budget's window as read under the lock, which new holds are decided against.
 
     A rolling window is counted from `first` to `start` in buckets of a minute; of a
-    calendar window both are the same. `row_exists` says whether `start` has a row.
+    calendar window both are the same. `held` is part of `used`: what calls in progress may still
+    give back. `row_exists` says whether `start` has a row.
     """
 
     tenant: str
@@ -153,4 +154,5 @@ class WindowStatus:
     first: datetime
     start: datetime
     used: Decimal
+    held: Decimal
     row_exists: bool

@@ -60,11 +60,17 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
     if shortage is None:
         offer = Offer(price, asked.worst_case, amount)
         return _hold(asked, offer, statuses, period, books)
+    if amount and asked.asks_again and _fits_unheld(statuses, amount, books):
+        return _held(shortage)
     fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining, period)
     if price and fitting and 0 < asked.min_output_tokens <= fitting:
         clamped = _clamped(asked.worst_case, fitting)
         offer = Offer(price, clamped, price.worst_cost(clamped, period))
         return _hold(asked, offer, statuses, period, books)
+    if asked.asks_again and price and asked.min_output_tokens:
+        least = price.worst_cost(_clamped(asked.worst_case, asked.min_output_tokens), period)
+        if _fits_unheld(statuses, least, books):
+            return _held(shortage)
     alternative = _next_cheaper(asked, shortage.remaining, period, books)
     return _exhausted(shortage, fitting or None, alternative)
 
@@ -157,6 +163,14 @@ def _shortage(statuses: list[WindowStatus], amount: Money, books: Books) -> Shor
     return min(shortages, key=lambda shortage: shortage.remaining.amount, default=None)
 
 
+def _fits_unheld(statuses: list[WindowStatus], amount: Money, books: Books) -> bool:
+    """Whether the amount fits once everything that is held now was given back."""
+    return all(
+        amount.amount <= status.limit.amount - books.used(status) + books.held(status)
+        for status in statuses
+    )
+
+
 def _covers(statuses: list[WindowStatus], books: Books, amount: Money) -> bool:
     return all(
         status.limit.currency_code == amount.currency_code
@@ -240,6 +254,17 @@ def _exhausted(
         shortage.remaining,
         fitting,
         alternative,
+    )
+
+
+def _held(shortage: Shortage) -> Rejection:
+    status, remaining = shortage.status, shortage.remaining
+    return Rejection(
+        RejectionReason.BUDGET_HELD,
+        f"budget {status.budget_id} has {remaining} left beside what calls in progress hold, less "
+        "than the call can cost; ask again once they have ended",
+        status.budget_id,
+        remaining,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 
 from cost_ledger.budgets.models import ScopeQuery, WindowStatus
 from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Rejection
@@ -135,8 +136,12 @@ class Books:
 
     def used(self, status: WindowStatus) -> Decimal:
         """Posted and held in the window, with what this group has moved so far."""
-        moved = self._moved(self.written, status) + self._moved(self.draft, status)
+        moved = sum((each.posted + each.held for each in self._deltas(status)), ZERO)
         return status.used + moved
+
+    def held(self, status: WindowStatus) -> Decimal:
+        """Of what is used, what calls in progress may give back."""
+        return status.held + sum((each.held for each in self._deltas(status)), ZERO)
 
     def price(
         self, tenant: str, sku: str, at: datetime, service_class: str = "", region: str = ""
@@ -149,8 +154,8 @@ class Books:
         history = self.prices.get((tenant, sku))
         return history.version(version_id) if history and version_id else None
 
-    def _moved(self, rows: Rows, status: WindowStatus) -> Decimal:
-        return sum((delta.posted + delta.held for delta in _within(rows, status)), ZERO)
+    def _deltas(self, status: WindowStatus) -> Iterable[BudgetDelta]:
+        return chain(_within(self.written, status), _within(self.draft, status))
 
 
 def _within(rows: Rows, status: WindowStatus) -> Iterable[BudgetDelta]:

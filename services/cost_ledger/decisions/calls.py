@@ -28,7 +28,7 @@ from cost_ledger.decisions.operations import (
     Reserve,
 )
 from cost_ledger.errors import HoldClosed
-from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection
+from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection, RejectionReason
 
 
 def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
@@ -37,7 +37,8 @@ def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
         return answer.rejection or _as_reserved(asked, answer.sequence, books)
     outcome = admit(asked, books)
     if isinstance(outcome, Rejection):
-        remember(asked, books, rejection=outcome)
+        if outcome.reason is not RejectionReason.BUDGET_HELD:
+            remember(asked, books, rejection=outcome)
         return outcome
     move(books, outcome.call, held=outcome.amount)
     entry = post_hold(books, EntryKind.RESERVE, outcome, postings.hold(outcome.amount))

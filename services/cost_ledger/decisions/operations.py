@@ -48,6 +48,8 @@ class Reserve:
     policy_version: str = ""
     # Models that may answer instead.
     fallbacks: tuple[Fallback, ...] = ()
+    # Whether a rejection for what others hold is only for now, and so not in the request's hash.
+    asks_again: bool = False
 
     def __post_init__(self) -> None:
         check_key(self.key)

@@ -51,6 +51,7 @@ def _reserve(message: pb.ReserveRequest, caller: Identity) -> Reserve:
         ),
         min_output_tokens=message.min_output_tokens,
         dispatched=message.dispatched,
+        asks_again=message.asks_again,
         policy_version=message.policy_version,
         fallbacks=tuple(_fallback_from_proto(each) for each in message.fallbacks),
     )

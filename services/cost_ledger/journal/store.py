@@ -169,5 +169,6 @@ def _status(row: dict[str, Any]) -> WindowStatus:
         moment(row["first"]),
         moment(row["start"]),
         row["used"],
+        row["held"],
         row_exists=row["row_exists"],
     )

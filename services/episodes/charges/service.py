@@ -8,7 +8,9 @@ ledger grants; a rejection names what would fit instead.
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
+from episodes.charges.patience import is_held, patiently
 from episodes.charges.purchases import Purchase, output_tokens
 from episodes.charges.shared_budget import shared_budget_id
 from episodes.clients import Ledger
@@ -97,7 +99,7 @@ class Charges:
         results, cancelled = await uninterrupted(
             self._apply(
                 [_capture(log, step) for step in captures],
-                [*releases, *(_reserve(episode, purchase) for purchase in purchases)],
+                [*releases, *_reserves(episode, purchases, asks_again=True)],
             )
         )
         for step, result in zip(captures, results, strict=False):
@@ -110,7 +112,18 @@ class Charges:
         if cancelled:
             raise asyncio.CancelledError
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
+        if any(map(is_held, reserves)):
+            reserves = await patiently(partial(self._reserved, episode, purchases))
         return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
+
+    async def _reserved(
+        self, episode: RunningEpisode, purchases: list[Purchase], asks_again: bool
+    ) -> list[pb.ReserveResponse]:
+        operations = _reserves(episode, purchases, asks_again)
+        results, cancelled = await uninterrupted(self._ledger.apply(operations))
+        if cancelled:
+            raise asyncio.CancelledError
+        return [result.reserve for result in results]
 
     async def _apply(
         self, captures: list[pb.Operation], others: list[pb.Operation]
@@ -195,7 +208,13 @@ def _answered_by(log: StepLog, step: Step) -> hold_pb2.Fallback | None:
     return hold_pb2.Fallback(model=model, sku=invocation.sku) if model else None
 
 
-def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
+def _reserves(
+    episode: RunningEpisode, purchases: list[Purchase], asks_again: bool
+) -> list[pb.Operation]:
+    return [_reserve(episode, purchase, asks_again) for purchase in purchases]
+
+
+def _reserve(episode: RunningEpisode, purchase: Purchase, asks_again: bool) -> pb.Operation:
     new = episode.stored.new
     request = pb.ReserveRequest(
         key=purchase.key,
@@ -220,6 +239,7 @@ def _reserve(episode: RunningEpisode, purchase: Purchase) -> pb.Operation:
         # hold must not be given back, for the call may have been made.
         dispatched=True,
         policy_version=_policy_version(episode),
+        asks_again=asks_again,
     )
     if episode.toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(episode.toolset.price_ceiling)

@@ -7,8 +7,10 @@ answered is stored before it is charged, so a repeated attempt charges what is s
 import json
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from episodes.attachments.store import AttachmentStore
+from episodes.charges.patience import patiently
 from episodes.charges.purchases import (
     call_worst_case,
     estimated_tokens,
@@ -94,17 +96,23 @@ class DirectCallMaker:
         if stored.ended:
             return
         if stored.answer is None:
-            [held] = await self.ledger.apply([_reserve(call)])
-            if held.reserve.HasField("rejection"):
-                await self._end_unmade(call, rejected(held.reserve.rejection))
+            [reply] = await patiently(partial(self._reserved, call))
+            if reply.HasField("rejection"):
+                await self._end_unmade(call, rejected(reply.rejection))
                 return
-            response = await self._asked(call, held.reserve.hold)
+            response = await self._asked(call, reply.hold)
             stored = await self.store.answered(stored.id, response.SerializeToString())
         answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
         cost = await self._charged(stored.key, answer)
         if call.tool.kind in STATEFUL_KINDS:
             await self.adapters.close_episode(stored.id)
         await self.store.ended(stored.id, cost)
+
+    async def _reserved(
+        self, call: DirectCall, asks_again: bool
+    ) -> list[ledger_pb.ReserveResponse]:
+        results = await self.ledger.apply([_reserve(call, asks_again)])
+        return [result.reserve for result in results]
 
     async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
         """What the call cost; a call that never left the platform gives its hold back."""
@@ -179,7 +187,7 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
     )
 
 
-def _reserve(call: DirectCall) -> ledger_pb.Operation:
+def _reserve(call: DirectCall, asks_again: bool) -> ledger_pb.Operation:
     toolset, labels = call.toolset, call.spec.labels
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
@@ -206,6 +214,7 @@ def _reserve(call: DirectCall) -> ledger_pb.Operation:
         # The call follows at once: should the worker die first, it may have been made.
         dispatched=True,
         policy_version=f"{toolset.policy_name}/{toolset.policy_version}",
+        asks_again=asks_again,
     )
     if toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(toolset.price_ceiling)

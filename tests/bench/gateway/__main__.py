@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ import httpx
 
 from bench.episodes.model_server import MODEL
 from bench.figures import Figures, say
+from bench.gateway.budgets import use_up
 from bench.gateway.litellm import KEY, running_proxy
 from bench.gateway.load import Endpoint, Measured, listens, measure
 from podium_cli.local.engines import EngineChoice
@@ -28,6 +30,8 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 
 BUSIEST = 16
+# So that calls that want a budget are in progress together.
+SLOW_S = 0.5
 ALONE, PROXIED, EPISODE, PEER = "model server", "tool/NAME", "one-turn episode", "LiteLLM"
 
 
@@ -37,8 +41,15 @@ async def main(plan: Mapping[int, int]) -> None:
         endpoints = [Endpoint(ALONE, model_url, "none", MODEL)]
         found = {ALONE: await measured(figures, endpoints[0], plan)}
         async with running_platform(model_url) as (platform, connection):
-            for endpoint in await podiums(platform, connection):
-                found[endpoint.name] = await measured(figures, endpoint, plan)
+            proxied, episode = await podiums(platform, connection)
+            found[PROXIED] = await measured(figures, proxied, plan)
+            found[EPISODE] = await measured(figures, episode, plan)
+        async with (
+            running_model(SLOW_S) as slow_url,
+            running_platform(slow_url) as (platform, connection),
+        ):
+            proxied, _ = await podiums(platform, connection)
+            await measure_budget(figures, proxied, connection)
         async with running_proxy(model_url) as proxy:
             peer = Endpoint(
                 PEER, proxy.base_url, KEY, MODEL, lambda: [proxy.pid], lambda: [proxy.pid]
@@ -61,6 +72,17 @@ async def measured(
     return found
 
 
+async def measure_budget(figures: Figures, proxied: Endpoint, connection: Connection) -> None:
+    """What becomes of a budget that more calls want than it covers, all at once."""
+    say("a budget that is used up")
+    used = await use_up(proxied, connection)
+    figures.note("budget", str(used))
+    figures.ratio("gateway.budget_used", float(used.posted / used.limit), ">=", 0.99)
+    overshoot = max(Decimal(0), used.posted + used.held - used.limit)
+    figures.ratio("gateway.budget_overshoot", float(overshoot), "<=", 0)
+    figures.ratio("gateway.falsely_rejected", used.falsely_rejected, "<=", 0)
+
+
 def conclude(figures: Figures, found: Mapping[str, Mapping[int, Measured]]) -> None:
     """What a request costs beyond the model server's own answer."""
     for name in (PROXIED, EPISODE, PEER):
@@ -79,12 +101,12 @@ def conclude(figures: Figures, found: Mapping[str, Mapping[int, Measured]]) -> N
 
 
 @asynccontextmanager
-async def running_model() -> AsyncIterator[str]:
-    """The scripted model server, which answers at once; its base URL."""
+async def running_model(delay_s: float = 0.0) -> AsyncIterator[str]:
+    """The scripted model server, which answers after a delay; its base URL."""
     port = free_port()
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.episodes.model_server"]
-        options = ["--port", str(port), "--delay-s", "0", "--turns", "1"]
+        options = ["--port", str(port), "--delay-s", str(delay_s), "--turns", "1"]
         process = ManagedProcess("model", [*command, *options], log_path=Path(folder) / "log")
         process.start()
         try:

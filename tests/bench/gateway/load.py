@@ -75,6 +75,22 @@ async def measure(endpoint: Endpoint, concurrent: int, total: int) -> Measured:
     )
 
 
+async def statuses(endpoint: Endpoint, concurrent: int, total: int, **fields: object) -> list[int]:
+    """Of so many requests with these fields, whatever became of them."""
+    gate, url = asyncio.Semaphore(concurrent), f"{endpoint.base_url}/chat/completions"
+    body = {"model": endpoint.model, "messages": QUESTION, **fields}
+    headers = {"authorization": f"Bearer {endpoint.key}"}
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+
+        async def one() -> int:
+            async with gate, session.post(url, json=body) as reply:
+                await reply.read()
+                return reply.status
+
+        return await asyncio.gather(*(one() for _ in range(total)))
+
+
 async def _answered(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> bool:
     """Whether the answer is right; a connection that was closed meanwhile is opened again."""
     try:

@@ -220,6 +220,7 @@ def _books() -> Books:
                 CREATED,
                 CREATED,
                 Decimal(0),
+                Decimal(0),
                 row_exists=True,
             )
         ]

@@ -6,7 +6,6 @@ They count what they are asked, so a test can say how often an effect happened.
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import grpc
@@ -14,21 +13,15 @@ from google.protobuf import duration_pb2
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
-from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
-from podium.ledger.v1 import alert_pb2, hold_pb2
-from podium.ledger.v1 import budget_service_pb2 as budget_pb
-from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
-from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
-from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
+from podium.common.v1 import failure_pb2, usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
-from podium_kit.metering import InvalidUsage
 from podium_kit.rpc.errors import FailedPrecondition
 from podium_kit.rpc.status import status_of
-from podium_kit.wire import duration_to_proto, usage_from_proto
+from podium_kit.wire import duration_to_proto
 
 
 class ContextTooLong(FailedPrecondition):
@@ -37,7 +30,6 @@ class ContextTooLong(FailedPrecondition):
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
-UNIT_PRICE = Decimal("0.000000000123")
 
 
 def call(tool: str, arguments: str = "{}", index: int = 0) -> orchestrator_pb.ToolCall:
@@ -189,118 +181,6 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
     ) -> adapters_pb.CloseEpisodeResponse:
         self.closed.append(request.episode_id)
         return adapters_pb.CloseEpisodeResponse()
-
-
-class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServiceServicer):
-    """Holds and captures by key, each unit at one price; one budget per episode."""
-
-    def __init__(self) -> None:
-        self.holds: dict[str, ledger_pb.ReserveRequest] = {}
-        self.captured: dict[str, Decimal] = {}
-        # Why a call has no price.
-        self.unpriced: dict[str, str] = {}
-        self.answered_by: dict[str, hold_pb2.Fallback] = {}
-        self.released: set[str] = set()
-        self.reject_after: int | None = None
-        # How long after a hold it answers.
-        self.delay_s = 0.0
-        # The longest answer the budgets cover.
-        self.output_tokens_max: int | None = None
-        self.budgets: list[budget_pb.Budget] = []
-        self.alerts: list[alert_pb2.BudgetAlert] = []
-
-    async def ListAlerts(
-        self, request: budget_pb.ListAlertsRequest, context: Context
-    ) -> budget_pb.ListAlertsResponse:
-        """Newest first, a page for each."""
-        place = int(request.page_token or 0)
-        more = place + 1 < len(self.alerts)
-        return budget_pb.ListAlertsResponse(
-            alerts=self.alerts[place : place + 1],
-            next_page_token=f"{place + 1}" if more else "",
-        )
-
-    def total(self, episode_id: str) -> Decimal:
-        """What was captured for an episode."""
-        keys = [key for key in self.captured if key.startswith(episode_id)]
-        return sum((self.captured[key] for key in keys), Decimal(0))
-
-    async def Apply(
-        self, request: ledger_pb.ApplyRequest, context: Context
-    ) -> ledger_pb.ApplyResponse:
-        for operation in request.operations:
-            if operation.HasField("capture"):
-                await self._check_usage(operation.capture.usage, context)
-            reserve = operation.reserve
-            if self.holds.get(reserve.key, reserve) != reserve:
-                # As the real one: a call is never made under such a key.
-                await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"KEY_REUSED: {reserve.key}")
-        results = [self._apply(operation) for operation in request.operations]
-        if any(operation.HasField("reserve") for operation in request.operations):
-            await asyncio.sleep(self.delay_s)
-        return ledger_pb.ApplyResponse(results=results)
-
-    async def ReleaseEpisode(
-        self, request: ledger_pb.ReleaseEpisodeRequest, context: Context
-    ) -> ledger_pb.ReleaseEpisodeResponse:
-        keys = {key for key in self.holds if key.startswith(request.episode_id)}
-        keys -= set(self.captured) | self.released
-        kept = {key for key in keys if request.keep_dispatched and self.holds[key].dispatched}
-        self.released |= keys - kept
-        return ledger_pb.ReleaseEpisodeResponse(kept_keys=sorted(kept))
-
-    async def CreateBudget(
-        self, request: budget_pb.CreateBudgetRequest, context: Context
-    ) -> budget_pb.CreateBudgetResponse:
-        self.budgets.append(request.budget)
-        return budget_pb.CreateBudgetResponse(budget=request.budget)
-
-    async def _check_usage(self, usage: usage_pb2.Usage, context: Context) -> None:
-        """Rejects the whole transaction for a usage that the ledger cannot read."""
-        try:
-            usage_from_proto(usage)
-        except InvalidUsage as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
-
-    def _apply(self, operation: ledger_pb.Operation) -> ledger_pb.OperationResult:
-        if operation.HasField("reserve"):
-            return ledger_pb.OperationResult(reserve=self._reserve(operation.reserve))
-        if operation.HasField("release"):
-            assert operation.release.key in self.holds, "a release without a hold"
-            self.released.add(operation.release.key)
-            return ledger_pb.OperationResult(release=ledger_pb.ReleaseResponse())
-        return ledger_pb.OperationResult(capture=self._capture(operation.capture))
-
-    def _reserve(self, request: ledger_pb.ReserveRequest) -> ledger_pb.ReserveResponse:
-        known = self.holds.get(request.key)
-        if self.reject_after is not None and len(self.holds) >= self.reject_after and not known:
-            rejection = hold_pb2.Rejection(
-                reason=hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED, message="budget b is used up"
-            )
-            return ledger_pb.ReserveResponse(rejection=rejection)
-        self.holds[request.key] = request
-        hold = hold_pb2.Hold(
-            key=request.key, worst_case=request.worst_case, fallbacks=request.fallbacks
-        )
-        for quantity in hold.worst_case:
-            if quantity.dimension == usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT:
-                most = self.output_tokens_max or int(quantity.amount)
-                assert most >= request.min_output_tokens, "less than the call is worth"
-                quantity.amount = str(min(most, int(quantity.amount)))
-        return ledger_pb.ReserveResponse(hold=hold)
-
-    def _capture(self, request: ledger_pb.CaptureRequest) -> ledger_pb.CaptureResponse:
-        assert request.key in self.holds, "a capture without a hold"
-        units = sum(Decimal(quantity.amount) for quantity in request.usage.quantities)
-        amount = units * UNIT_PRICE
-        assert self.captured.setdefault(request.key, amount) == amount, "two truths for a key"
-        if request.HasField("answered_by"):
-            self.answered_by[request.key] = request.answered_by
-        if request.usage.unusable_reason:
-            self.unpriced[request.key] = request.usage.unusable_reason
-            return ledger_pb.CaptureResponse(entry=hold_pb2.Entry(key=request.key))
-        money = money_pb2.Money(currency_code="USD", amount=f"{amount:f}")
-        return ledger_pb.CaptureResponse(entry=hold_pb2.Entry(key=request.key, amount=money))
 
 
 class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):

@@ -18,8 +18,8 @@ from integration.episodes.neighbours import (
     FixedRegistry,
     ScriptedAdapters,
     ScriptedOrchestrator,
-    SimpleLedger,
 )
+from integration.episodes.simple_ledger import SimpleLedger
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
 from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc

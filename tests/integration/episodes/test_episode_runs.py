@@ -126,6 +126,32 @@ async def test_exhausted_budget_ends_the_episode_with_the_reason(
     assert platform.neighbours.ledger.budgets[0].scope_id == episode.id
 
 
+async def test_what_others_hold_of_a_budget_is_waited_for(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    neighbours.ledger.open_max = 1
+    neighbours.orchestrator.delay_s = 0.2
+    neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+    async with platform.client() as client:
+        ids = [(await start(client)).id for _ in range(4)]
+        ended = [await finished(client, each) for each in ids]
+    assert {each.stop_reason for each in ended} == {episode_pb2.STOP_REASON_ANSWERED}
+    assert neighbours.ledger.open_seen == 1
+    assert {neighbours.orchestrator.asked[f"{each}/1/model/0"] for each in ids} == {1}
+
+
+async def test_calls_of_one_turn_do_not_wait_for_each_other(platform: EpisodesPlatform) -> None:
+    neighbours = platform.neighbours
+    neighbours.ledger.open_max = 1
+    both = calls(call("calculator"), call("calculator", index=1))
+    neighbours.orchestrator.decide = in_turns(both, answer("42"))
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    first, second = reply.trajectory.turns[0].tool_invocations
+    assert not first.observation.HasField("failure")
+    assert second.observation.failure.kind == failure_pb2.FAILURE_KIND_BUDGET_EXHAUSTED
+
+
 async def test_deadline_ends_a_running_model_call_and_releases_its_hold(
     platform: EpisodesPlatform,
 ) -> None:

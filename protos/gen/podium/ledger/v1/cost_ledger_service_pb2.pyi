@@ -131,6 +131,7 @@ class ReserveRequest(_message.Message):
     DISPATCHED_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     FALLBACKS_FIELD_NUMBER: _builtins.int
+    ASKS_AGAIN_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/<kind>/<call index>", or any id the caller keeps for
     retries, at most 200 characters.
@@ -152,6 +153,11 @@ class ReserveRequest(_message.Message):
     """The call is made as soon as money is held, so no MarkDispatched follows."""
     policy_version: _builtins.str
     """Version of the tenant's policy that allowed the call; unset means none."""
+    asks_again: _builtins.bool
+    """The caller asks again under the same key while nothing but what other calls hold
+    leaves no room: that rejection has the reason BUDGET_HELD and is not kept. Without
+    this every rejection is the key's answer for good.
+    """
     @_builtins.property
     def subject(self) -> _hold_pb2.Subject:
         """What it is charged to."""
@@ -206,10 +212,11 @@ class ReserveRequest(_message.Message):
         dispatched: _builtins.bool = ...,
         policy_version: _builtins.str = ...,
         fallbacks: _abc.Iterable[_hold_pb2.Fallback] | None = ...,
+        asks_again: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ceiling", b"ceiling", "subject", b"subject", "time_to_live", b"time_to_live"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "fallbacks", b"fallbacks", "key", b"key", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "asks_again", b"asks_again", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "fallbacks", b"fallbacks", "key", b"key", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

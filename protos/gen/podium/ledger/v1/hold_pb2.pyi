@@ -70,6 +70,8 @@ class _RejectionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Rejec
     """A budget does not cover the worst case."""
     REJECTION_REASON_UNKNOWN_PRICE: _RejectionReason.ValueType  # 2
     """The price is unknown and the policy rejects such calls."""
+    REJECTION_REASON_BUDGET_HELD: _RejectionReason.ValueType  # 3
+    """The worst case fits once calls in progress have given back what they hold."""
 
 class RejectionReason(_RejectionReason, metaclass=_RejectionReasonEnumTypeWrapper):
     """Why money was not held."""
@@ -80,6 +82,8 @@ REJECTION_REASON_BUDGET_EXHAUSTED: RejectionReason.ValueType  # 1
 """A budget does not cover the worst case."""
 REJECTION_REASON_UNKNOWN_PRICE: RejectionReason.ValueType  # 2
 """The price is unknown and the policy rejects such calls."""
+REJECTION_REASON_BUDGET_HELD: RejectionReason.ValueType  # 3
+"""The worst case fits once calls in progress have given back what they hold."""
 Global___RejectionReason: _TypeAlias = RejectionReason  # noqa: Y015
 
 class _UnknownPricePolicy:
