@@ -220,10 +220,11 @@ image-training: ## Build the image of training; TORCH=cpu for machines without a
 image-archives: image ## Build the images and write them to build/images/*.tar, for kind, k3d, ctr or a machine behind an air gap
 	for name in $(or $(ARCHIVES),platform engine); do scripts/images.sh save $(PREFIX)$$name:$(TAG) build/images/$$name.tar || exit 1; done
 
-push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_HTTP=1 for one without TLS
+push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_HTTP=1 for one without TLS; SIGN_AS=name KEYRING=secret.gpg signs charts
 	@test -n "$(REGISTRY)" || { echo "name the registry: make push REGISTRY=registry.example.com/team"; exit 1; }
+	@test -z "$(SIGN_AS)" -o -r "$(KEYRING)" || { echo "SIGN_AS needs KEYRING, a readable file: gpg --export-secret-keys NAME > secret.gpg"; exit 1; }
 	for name in $(or $(PUSHED),$(IMAGES)); do scripts/images.sh push $(PREFIX)$$name:$(TAG) $(REGISTRY)/podium/$$name:$(TAG) || exit 1; done
-	$(PYTHON) scripts/push_charts.py $(REGISTRY) $(CHARTS)
+	SIGN_AS="$(SIGN_AS)" KEYRING="$(KEYRING)" $(PYTHON) scripts/push_charts.py $(REGISTRY) $(CHARTS)
 
 CHARTS := charts/podium charts/podium-tenant charts/podium-crds
 CHECKOV := build/checkov

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import helm_python
+import httpx
 import pytest
 import yaml
 
@@ -18,6 +20,7 @@ from chart.rendering import CHARTS
 from podium_kit.embedded.ports import free_port
 
 START_TIMEOUT_S = 20
+PROVENANCE = "application/vnd.cncf.helm.chart.provenance.v1.prov"
 
 
 @pytest.fixture
@@ -95,18 +98,32 @@ def publisher(tmp_path: Path) -> Publisher:
 def test_what_is_pulled_is_what_was_signed(
     name: str, registry: str, publisher: Publisher, tmp_path: Path
 ) -> None:
-    archive = helm_python.package(str(CHARTS / name), destination=str(tmp_path))
-    provenance = helm_python.sign(archive, key=publisher.name, keyring=str(publisher.secret))
-    helm_python.push(archive, f"oci://{registry}/charts", plain_http=True)
+    signing = {"SIGN_AS": publisher.name, "KEYRING": str(publisher.secret), "PLAIN_HTTP": "1"}
+    command = [sys.executable, "scripts/push_charts.py", registry, str(CHARTS / name)]
+    subprocess.run(command, env={**os.environ, **signing}, check=True)
     pulled = tmp_path / "pulled"
     pulled.mkdir()
     reference = f"oci://{registry}/charts/{name}"
     helm_python.pull(reference, version="0.1.0", destination=str(pulled), plain_http=True)
     (found,) = pulled.glob("*.tgz")
-    verified = helm_python.verify(
-        str(found), str(publisher.public), provenance_file=str(provenance)
+    provenance = found.with_name(f"{found.name}.prov")
+    provenance.write_bytes(provenance_of(f"http://{registry}/v2/charts/{name}", "0.1.0"))
+    assert helm_python.verify(str(found), str(publisher.public))["signed_by"] == [publisher.name]
+
+
+def provenance_of(repository: str, version: str) -> bytes:
+    """What `helm pull --verify` takes from the registry beside the chart."""
+    manifest = httpx.get(
+        f"{repository}/manifests/{version}",
+        headers={"accept": "application/vnd.oci.image.manifest.v1+json"},
+        trust_env=False,
     )
-    assert verified["signed_by"] == [publisher.name]
+    (digest,) = (
+        layer["digest"]
+        for layer in manifest.raise_for_status().json()["layers"]
+        if layer["mediaType"] == PROVENANCE
+    )
+    return httpx.get(f"{repository}/blobs/{digest}", trust_env=False).raise_for_status().content
 
 
 def test_an_altered_package_and_an_unknown_signature_are_rejected(
