@@ -3,6 +3,7 @@
 import asyncio
 from typing import Annotated
 
+import tenacity
 import typer
 import uuid_utils
 
@@ -18,6 +19,8 @@ from podium_cli.inputs import (
     parse_seconds,
 )
 from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway
+from podium_kit.client.rejections import Rejected
 from podium_kit.wire import duration_to_proto, money_to_proto
 
 Task = Annotated[str, typer.Argument(help="What to do, in words.", show_default=False)]
@@ -34,6 +37,8 @@ Budget = Annotated[str, typer.Option(help="Most money, like 0.05 or '0.05 EUR'."
 TimeLimit = Annotated[str, typer.Option(help="Longest run, like 90s or 5m.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", help="name=value; repeatable.")]
 
+# What was started just now finds the others within seconds.
+PAUSE_S, PATIENCE_S = 1.0, 30.0
 
 app = typer.Typer(add_completion=False)
 
@@ -74,16 +79,32 @@ async def run(
     await _run(session, spec)
 
 
+async def start(gateway: Gateway, episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
+    """Sent again while it is not known what became of it: of an id there is one episode.
+
+    Raises Rejected, Unreachable.
+    """
+    again = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(_is_unknown),
+        wait=tenacity.wait_fixed(PAUSE_S),
+        stop=tenacity.stop_after_delay(PATIENCE_S),
+        reraise=True,
+    )
+    request = episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec)
+    reply = episode_service_pb2.StartEpisodeResponse
+    await again(gateway.post, "/v1/episodes", request, reply)
+
+
+def _is_unknown(error: BaseException) -> bool:
+    return isinstance(error, Rejected) and error.reason == "START_UNKNOWN"
+
+
 async def _run(session: Session, spec: episode_pb2.EpisodeSpec) -> None:
     # Ours to choose, so that it can be cancelled before the platform has answered.
     episode_id = str(uuid_utils.uuid7())
     async with session.gateway() as gateway:
         try:
-            await gateway.post(
-                "/v1/episodes",
-                episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
-                episode_service_pb2.StartEpisodeResponse,
-            )
+            await start(gateway, episode_id, spec)
             session.output.note(f"[dim]episode {episode_id}[/]")
             episode = await follow(gateway, episode_id, session.output)
         except asyncio.CancelledError:
