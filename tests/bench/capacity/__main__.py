@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import psutil
 
 from bench.capacity import replicas
+from bench.capacity.profile import shares
 from bench.capacity.quotas import is_possible
 from bench.episodes.processor import processor_seconds
 from bench.episodes.product import Product, running_product
@@ -28,6 +29,9 @@ PROCESSES = (1, 2, 4, 8)
 # Such shares that eight processes have as much as the machine can use, and one an eighth of it.
 WORKER_CORES, LEDGER_CORES = 0.06, 0.02
 IDLE_S = 10.0
+PARTS = ("flat", "scaling", "profile")
+PROFILED = ("episodes_worker", "episodes", "cost_ledger", "orchestrator_inference", "tool_adapters")
+SHARES_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ async def main(episodes: int, parts: list[str]) -> None:
             await measure_flatness(figures, product, costs, episodes)
         if "scaling" in parts:
             await measure_scaling(figures, product, most, episodes)
+        if "profile" in parts:
+            await measure_shares(figures, product, episodes)
     figures.write()
 
 
@@ -124,6 +130,16 @@ async def measure_scaling(figures: Figures, product: Product, most: float, episo
         figures.ratio(f"capacity.{name}_off_by", off, "<=", 1.2)
 
 
+async def measure_shares(figures: Figures, product: Product, episodes: int) -> None:
+    """Where each of our services spends its time."""
+    for name in PROFILED:
+        say(f"profile of {name}")
+        pid = product.platform.processes[name].pid or 0
+        found = await shares(pid, product.load(CONCURRENT, episodes))
+        largest = list(found.items())[:SHARES_SHOWN]
+        figures.note(f"profile.{name}", ", ".join(f"{each} {share:.0%}" for each, share in largest))
+
+
 def by_part(product: Product) -> Mapping[str, float]:
     """Seconds of processor time so far, of every part, and of model server and caller."""
     parts = {
@@ -139,9 +155,9 @@ def by_part(product: Product) -> Mapping[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["flat", "scaling"], help="flat, scaling")
+    parser.add_argument("parts", nargs="*", default=PARTS, help=", ".join(PARTS))
     parser.add_argument("--episodes", type=int, default=640, help="most of each measurement")
     options = parser.parse_args()
-    if unknown := set(options.parts) - {"flat", "scaling"}:
-        sys.exit(f"no part {', '.join(sorted(unknown))}: flat or scaling")
+    if unknown := set(options.parts) - set(PARTS):
+        sys.exit(f"no part {', '.join(sorted(unknown))}: {', '.join(PARTS)}")
     asyncio.run(main(options.episodes, options.parts))
