@@ -184,7 +184,7 @@ bench-gateway: setup ## A request through the gateway beside LiteLLM's proxy: ra
 bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.tools
 
-bench-capacity: setup ## What an episode costs each part, and what more workers and ledgers bring; PARTS="flat scaling"
+bench-capacity: setup ## What an episode costs each part, and what more workers and ledgers bring; PARTS="flat scaling profile"
 	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.capacity $(PARTS)
 
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token

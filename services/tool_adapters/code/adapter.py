@@ -31,8 +31,8 @@ class CodeAdapter:
     def __init__(self, sandbox: Sandbox, places: Places) -> None:
         self._sandbox = sandbox
         self._places = places
-        self._proving = asyncio.Lock()
         self._proven = False
+        self._proof: asyncio.Task[str] | None = None
 
     @classmethod
     async def start(cls, sandbox: Sandbox, runs_max: int = RUNS_MAX) -> "CodeAdapter":
@@ -72,16 +72,21 @@ class CodeAdapter:
 
         A shortage may have kept the proof from being made, and pass, so it is tried again.
         """
-        async with self._proving:
-            if self._proven:
-                return ""
-            try:
-                await self._sandbox.require_isolation()
-            except IsolationUnavailable as error:
-                log.error("%s", error)
-                return str(error)
-            self._proven = True
-            self._sandbox.warm_up()
+        if self._proven:
+            return ""
+        # Who asks while a proof is made takes what comes of it.
+        if self._proof is None or self._proof.done():
+            self._proof = asyncio.create_task(self._prove())
+        return await asyncio.shield(self._proof)
+
+    async def _prove(self) -> str:
+        try:
+            await self._sandbox.require_isolation()
+        except IsolationUnavailable as error:
+            log.error("%s", error)
+            return str(error)
+        self._proven = True
+        self._sandbox.warm_up()
         return ""
 
     async def _run(self, call: ToolCall, connection: CodeConnection, limits: Limits) -> Execution:

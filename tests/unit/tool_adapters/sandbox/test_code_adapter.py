@@ -10,9 +10,10 @@ import pytest
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
+from tool_adapters.calls.places import Places
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.sandbox import LocalRunner, Sandbox
+from tool_adapters.sandbox import IsolationUnavailable, LocalRunner, Sandbox
 from tool_adapters.sandbox.runner import Job, Ran
 from workspaces_in_memory import workspaces_in_memory
 
@@ -91,6 +92,32 @@ async def test_a_shortage_at_the_start_does_not_last(tmp_path: Path) -> None:
     runner = LocalRunner(bwrap_path=lambda: next(paths))
     adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), runner))
     assert output_of(await adapter.invoke(make_call("6 * 7"), make_tool())).content == "42\n"
+
+
+class Unproven(LocalRunner):
+    """Cannot prove isolation while nothing was let through; counts how often it tried."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proofs, self.end = 0, asyncio.Event()
+
+    async def require_isolation(self) -> None:
+        self.proofs += 1
+        await self.end.wait()
+        raise IsolationUnavailable("no process could be started")
+
+
+async def test_calls_that_come_while_isolation_is_proven_share_the_proof() -> None:
+    runner = Unproven()
+    adapter = CodeAdapter(Sandbox(workspaces_in_memory(), runner), Places(8))
+    calls = [asyncio.create_task(adapter.invoke(make_call("1"), make_tool())) for _ in range(5)]
+    while not runner.proofs:
+        await asyncio.sleep(0)
+    calls[0].cancel()
+    runner.end.set()
+    results = await asyncio.gather(*calls[1:])
+    assert {failure_of(each).kind for each in results} == {FailureKind.UNAVAILABLE}
+    assert runner.proofs == 1
 
 
 @pytest.mark.parametrize("code", ["```python\n6 * 7\n```", "```\nprint(42)\n```", "`6 * 7`"])
