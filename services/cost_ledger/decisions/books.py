@@ -36,11 +36,15 @@ class IdempotencyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a tenant's journal ends: the last sequence, its hash, and what is closed."""
+    """Where a tenant's journal ends: the last sequence, its hash, and what is closed.
+
+    `budget_changes` counts changes of the tenant's budgets, which move no sequence.
+    """
 
     sequence: int
     hash: bytes
     closed_before: datetime | None = None
+    budget_changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cost_ledger.decisions.books import Books, Head
+from cost_ledger.decisions.books import Books
 from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.decisions.costs import post_cost, price_of
 from cost_ledger.decisions.drafts import adjust_by, post, take_back
@@ -85,7 +85,8 @@ def close_period(asked: ClosePeriod, books: Books) -> Entry:
         )
     call = Call(asked.tenant, asked.key, Subject(), sku="")
     entry = post(books, EntryKind.CLOSE, call, NOTHING, occur_time=asked.end_time)
-    books.draft.heads[asked.tenant] = Head(entry.sequence, entry.hash, asked.end_time)
+    head = books.head(asked.tenant)
+    books.draft.heads[asked.tenant] = replace(head, closed_before=asked.end_time)
     remember(asked, books, entry)
     return entry
 

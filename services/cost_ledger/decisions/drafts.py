@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from cost_ledger.chain import link
 from cost_ledger.decisions import postings
-from cost_ledger.decisions.books import Books, Corrections, Head
+from cost_ledger.decisions.books import Books, Corrections
 from cost_ledger.models import ZERO, Call, Entry, EntryKind, Hold, Postings
 from podium_kit.metering import Quantity, Usage
 from podium_kit.money import Money
@@ -112,7 +112,7 @@ def _append(books: Books, entry: Entry) -> Entry:
     head = books.head(tenant)
     chained = replace(entry, hash=link(head.hash, entry))
     books.draft.entries[tenant, entry.sequence] = chained
-    books.draft.heads[tenant] = Head(entry.sequence, chained.hash, head.closed_before)
+    books.draft.heads[tenant] = replace(head, sequence=entry.sequence, hash=chained.hash)
     return chained
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 
 from cost_ledger.decisions.batches import Batch, Operation, Outcome, decide
@@ -88,9 +89,7 @@ class CostLedger:
         return [hold for hold in await self.apply(batch) if isinstance(hold, Hold)]
 
     async def _commit(self, batches: list[Batch]) -> list[Outcomes | DomainError]:
-        async with self._journal.books(batches) as books:
-            books.prices = await self._prices.histories(_price_keys(batches, books))
-            outcomes = [decide(batch, books) for batch in batches]
+        books, outcomes = await self._journal.commit(batches, partial(self._decide, batches))
         # After the commit: what was rolled back was not charged.
         for entry in books.written.entries.values():
             if entry.postings.unit == UNPRICED and entry.postings.suspense > 0:
@@ -99,6 +98,10 @@ class CostLedger:
                 unknown = "price" if measured else "usage"
                 _unpriced.add(1, {"podium.sku": entry.call.sku, "podium.unknown": unknown})
         return outcomes
+
+    async def _decide(self, batches: list[Batch], books: Books) -> list[Outcomes | DomainError]:
+        books.prices = await self._prices.histories(_price_keys(batches, books))
+        return [decide(batch, books) for batch in batches]
 
 
 def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:

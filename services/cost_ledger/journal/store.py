@@ -1,14 +1,15 @@
-"""The journal's hot path: one round trip reads under lock, one writes, whatever the group.
+"""The journal's hot path: one round trip reads, one writes, whatever the group.
 
-The lock on a tenant's head row orders its writers, also those of other replicas, so
-what is read after it is the truth until the commit. This is the one store on the bare
-driver: what SQLAlchemy adds to a statement was most of what a statement cost here.
+Nothing is locked in between: the write names what was read of each tenant's head and fails when
+another writer moved it, so what is written was decided by the truth (ADR 54). A group that lost
+is decided once more under the heads' locks. This is the one store on the bare driver: what
+SQLAlchemy adds to a statement was most of what a statement cost here.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -25,33 +26,83 @@ from cost_ledger.journal.store_rows import (
     idempotency_record_from_row,
     moment,
 )
-from cost_ledger.journal.store_statements import OPEN_BOOKS, READ_ENTRIES, READ_STATUSES
+from cost_ledger.journal.store_statements import (
+    LOCK_HEADS,
+    READ_BOOKS,
+    READ_ENTRIES,
+    READ_STATUSES,
+)
 from cost_ledger.journal.store_writes import write
 from cost_ledger.models import HoldState
 from cost_ledger.store_engine import journal_errors, parsed, to_json
 from podium_kit.money import Money
 
 Connection = Any  # asyncpg.Connection, or what its pool lends in its place
+Decided = TypeVar("Decided")
+Decide = Callable[[Books], Awaitable[Decided]]
+
+# Another replica writes to the same tenants: for so long, waiting is cheaper than losing.
+LOCKED_AFTER_LOSING_S = 1.0
+# Another writer moved a head, wrote the same key, or waited for a row that this one has.
+LOST = (
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+)
 
 
 class JournalStore:
-    """Opens a group: its books under lock, written when the block ends."""
+    """Reads the books of a group, has them decided, and writes what was accepted."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
+        self._locked_until = 0.0
 
-    @asynccontextmanager
-    async def books(self, batches: list[Batch]) -> AsyncIterator[Books]:
-        """The books of the batches; what was accepted in them is committed at the end.
+    async def commit(self, batches: list[Batch], decide: Decide[Decided]) -> tuple[Books, Decided]:
+        """The books as they are committed, and what `decide` answered; it may be asked twice.
 
         Raises DatabaseUnavailable (whether it was kept shows on retry) or JournalRejected.
         """
         operations = [operation for batch in batches for operation in batch]
         with journal_errors():
-            async with self._pool.acquire() as connection, connection.transaction():
-                books = await _read(connection, operations)
-                yield books
-                await write(connection, books)
+            async with self._pool.acquire() as connection:
+                if time.monotonic() >= self._locked_until:
+                    try:
+                        return await _at_once(connection, operations, decide)
+                    except _LockNeeded:
+                        pass
+                    except LOST:
+                        self._locked_until = time.monotonic() + LOCKED_AFTER_LOSING_S
+                return await _under_lock(connection, operations, decide)
+
+
+class _LockNeeded(Exception):
+    """What one snapshot does not show."""
+
+
+async def _at_once(
+    connection: Connection, operations: list[Operation], decide: Decide[Decided]
+) -> tuple[Books, Decided]:
+    """Two round trips, each a transaction of its own."""
+    books = await _open(connection, operations)
+    is_new_tenant = len(books.loaded.heads) < len({each.tenant for each in operations})
+    if is_new_tenant or _sequences(operations, books) or _extended_queries(operations, books):
+        raise _LockNeeded
+    decided = await decide(books)
+    await write(connection, books)
+    return books, decided
+
+
+async def _under_lock(
+    connection: Connection, operations: list[Operation], decide: Decide[Decided]
+) -> tuple[Books, Decided]:
+    """The locks order the writers of a tenant, so what is read after them stays the truth."""
+    async with connection.transaction():
+        await connection.execute(LOCK_HEADS, _tenants(operations))
+        books = await _read(connection, operations)
+        decided = await decide(books)
+        await write(connection, books)
+    return books, decided
 
 
 async def _read(connection: Connection, operations: list[Operation]) -> Books:
@@ -67,20 +118,23 @@ async def _read(connection: Connection, operations: list[Operation]) -> Books:
 
 
 async def _open(connection: Connection, operations: list[Operation]) -> Books:
-    tenants = sorted({operation.tenant for operation in operations})
     queries = _scope_queries(operations)
     row = await connection.fetchrow(
-        OPEN_BOOKS,
-        tenants,
+        READ_BOOKS,
+        _tenants(operations),
         *_columns({_key(operation) for operation in operations}),
         _rows(queries) if queries else None,
     )
-    heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"])}
+    heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"]) or ()}
     books = Books(now=row["now"], loaded=Rows(heads=heads))
     for found in parsed(row["known"]) or ():
         _add_found(books.loaded, found)
     books.statuses = _statuses(row["statuses"])
     return books
+
+
+def _tenants(operations: list[Operation]) -> list[str]:
+    return sorted({operation.tenant for operation in operations})
 
 
 def _key(operation: Operation) -> tuple[str, str, str, str]:

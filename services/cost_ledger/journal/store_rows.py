@@ -206,7 +206,10 @@ def hold_from_row(row: Row) -> Hold:
 def head_from_row(row: Row) -> Head:
     closed_before = row["closed_before"]
     return Head(
-        row["sequence"], bytes.fromhex(row["hash"]), closed_before and moment(closed_before)
+        row["sequence"],
+        bytes.fromhex(row["hash"]),
+        closed_before and moment(closed_before),
+        row["budget_changes"],
     )
 
 

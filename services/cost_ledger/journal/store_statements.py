@@ -1,8 +1,9 @@
 """The statements of the journal's hot path.
 
-What a group reads comes from the function `open_books` in one round trip. What it writes
-is one statement of as many parts as there are kinds of rows; each takes its rows as one
-array per column, so its text does not depend on their number and is prepared once.
+What a group reads comes from the function `read_books` in one round trip. What it writes
+is one statement of as many parts as there are kinds of rows. A part takes its rows as one
+array per column, so its text does not depend on their number and is prepared once; a part of
+one row takes plain values, which for a single operation is cheaper than an array for each.
 """
 
 from functools import cache
@@ -14,7 +15,9 @@ from cost_ledger.journal.store_rows import (
     IDEMPOTENCY_COLUMNS,
 )
 
-OPEN_BOOKS = "SELECT * FROM open_books($1, $2, $3, $4, $5, $6)"
+READ_BOOKS = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6)"
+# Takes the locks of the tenants' heads, of new tenants too, until the transaction ends.
+LOCK_HEADS = "SELECT FROM open_books($1, '{}', '{}', '{}', '{}', NULL)"
 READ_STATUSES = "SELECT read_statuses($1, $2)"
 
 # The entries that answers, provisional costs and corrections are about, and what later
@@ -37,6 +40,9 @@ HEAD_COLUMNS = {
     "sequence": "bigint",
     "hash": "bytea",
     "closed_before": "timestamptz",
+    # What was read; another writer may have moved it.
+    "read_sequence": "bigint",
+    "read_budget_changes": "bigint",
 }
 WINDOW_COLUMNS = {
     "tenant": "text",
@@ -82,6 +88,8 @@ PARTS = {
         UPDATE ledger_head h
         SET sequence = n.sequence, hash = n.hash, closed_before = n.closed_before
         FROM {rows} WHERE h.tenant = n.tenant
+          AND (h.sequence, h.budget_changes) = (n.read_sequence, n.read_budget_changes)
+        RETURNING 1
     """,
     "entries": _insert("entry", ENTRY_COLUMNS),
     "new_holds": _insert("hold", HOLD_COLUMNS),
@@ -99,18 +107,46 @@ PARTS = {
 }
 
 
+# Parts in order, and whether each has one row, in plain values.
+Shape = tuple[tuple[str, bool], ...]
+
+
 @cache
-def write_statement(parts: tuple[str, ...]) -> str:
-    """One statement that writes the named kinds of rows, its arrays in their order."""
+def write_statement(shape: Shape) -> str:
+    """One statement that writes the named kinds of rows, their values in this order.
+
+    Fails with a serialization failure when a head is not as it was read.
+    """
     number = 0
     written = []
-    for part in parts:
+    for part, is_single in shape:
         columns = COLUMNS[part]
-        arrays = ", ".join(
-            f"${number + position}::{kind}[]"
-            for position, kind in enumerate(columns.values(), start=1)
-        )
+        rows = (_values if is_single else _arrays)(columns, number)
         number += len(columns)
-        rows = f"unnest({arrays}) AS n({', '.join(columns)})"
         written.append(f"{part} AS ({PARTS[part].format(rows=rows)})")
-    return f"WITH {', '.join(written)} SELECT"
+    return f"WITH {', '.join(written)} SELECT {_won_race(shape)}"
+
+
+def _values(columns: dict[str, str], after: int) -> str:
+    values = ", ".join(
+        f"${after + position}::{kind} AS {name}"
+        for position, (name, kind) in enumerate(columns.items(), start=1)
+    )
+    return f"(SELECT {values}) AS n"
+
+
+def _arrays(columns: dict[str, str], after: int) -> str:
+    arrays = ", ".join(
+        f"${after + position}::{kind}[]" for position, kind in enumerate(columns.values(), start=1)
+    )
+    return f"unnest({arrays}) AS n({', '.join(columns)})"
+
+
+def _won_race(shape: Shape) -> str:
+    """What the statement answers; it is asked first, so nothing else waits for other writers."""
+    part, is_single = shape[0]
+    if part != "heads":
+        return "true"
+    wanted = "1" if is_single else "cardinality($1)"
+    won = f"(SELECT count(*) FROM heads) = {wanted}"  # noqa: S608  constants
+    return f"CASE WHEN {won} THEN true ELSE lose_race() END"

@@ -1,4 +1,4 @@
-"""Writes what a group decided: one statement, one array per column."""
+"""Writes what a group decided: one statement."""
 
 from collections.abc import Iterable
 from operator import add
@@ -6,7 +6,7 @@ from typing import Any
 
 from cost_ledger.decisions.books import Books
 from cost_ledger.journal.store_rows import entry_values, hold_values, idempotency_values
-from cost_ledger.journal.store_statements import write_statement
+from cost_ledger.journal.store_statements import Shape, write_statement
 from cost_ledger.models import ZERO, Entry, Postings
 
 Values = tuple[Any, ...]
@@ -16,8 +16,19 @@ async def write(connection: Any, books: Books) -> None:
     """Writes the rows of the group's accepted batches, if there are any."""
     parts = {part: rows for part, rows in parts_of(books).items() if rows}
     if parts:
-        columns = (column for rows in parts.values() for column in zip(*rows, strict=True))
-        await connection.execute(write_statement(tuple(parts)), *columns)
+        shape = shape_of(parts, is_alone=len(books.written.entries) <= 1)
+        await connection.execute(write_statement(shape), *_values(parts, shape))
+
+
+def shape_of(parts: dict[str, list[Values]], *, is_alone: bool) -> Shape:
+    """Plain values for what a single operation writes; of groups there would be many shapes."""
+    return tuple((part, is_alone and len(rows) == 1) for part, rows in parts.items())
+
+
+def _values(parts: dict[str, list[Values]], shape: Shape) -> Iterable[object]:
+    for part, is_single in shape:
+        rows = parts[part]
+        yield from rows[0] if is_single else zip(*rows, strict=True)
 
 
 def parts_of(books: Books) -> dict[str, list[Values]]:
@@ -25,10 +36,7 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
     written, known = books.written, books.loaded.holds
     opened, moved = _windows(books)
     return {
-        "heads": [
-            (tenant, head.sequence, head.hash, head.closed_before)
-            for tenant, head in written.heads.items()
-        ],
+        "heads": _heads(books),
         "entries": [entry_values(entry) for entry in written.entries.values()],
         "new_holds": [hold_values(it) for key, it in written.holds.items() if key not in known],
         "changed_holds": [hold_values(it) for key, it in written.holds.items() if key in known],
@@ -37,6 +45,18 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
         "moved_windows": moved,
         "balances": _balances(written.entries.values()),
     }
+
+
+def _heads(books: Books) -> list[Values]:
+    """In one order, so that two writers never wait for each other in a circle."""
+    loaded = books.loaded.heads
+    return [
+        (
+            *(tenant, head.sequence, head.hash, head.closed_before),
+            *(loaded[tenant].sequence, loaded[tenant].budget_changes),
+        )
+        for tenant, head in sorted(books.written.heads.items())
+    ]
 
 
 def _windows(books: Books) -> tuple[list[Values], list[Values]]:

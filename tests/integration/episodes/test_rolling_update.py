@@ -1,7 +1,6 @@
 """A version before serves on the schema of this one, and beside it, while episodes run."""
 
 import asyncio
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from integration.episodes.platform_under_test import (
     run_platform,
     serving,
 )
+from last_release import code_of_last_release
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
@@ -31,7 +31,6 @@ from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.temporal import EmbeddedTemporal
-from unit.house.source_files import ROOT
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.chaos
 
-# Until there is a release: before all migrations but the first.
-BEFORE_RELEASES = "98a4ae46f11a124c4049bd0d73e4934ee7926d1c"
-PACKAGES = ("libs", "services", "protos/gen")
 # Episodes that have to begin and to end in each phase of the update.
 ENOUGH = 8
 PAUSE_S = 0.2
@@ -52,17 +48,7 @@ AGAIN = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode
 
 @pytest.fixture
 def code_before(tmp_path: Path) -> list[str]:
-    """Folders of the code of the last release."""
-    tags = _git("describe", "--tags", "--abbrev=0", "HEAD^", check=False).decode().split()
-    archive = _git("archive", tags[0] if tags else BEFORE_RELEASES, *PACKAGES)
-    subprocess.run(["tar", "x", "-C", tmp_path], input=archive, check=True)
-    return [str(tmp_path / package) for package in PACKAGES]
-
-
-def _git(*arguments: str, check: bool = True) -> bytes:
-    # Needs the history: `git fetch --unshallow` brings it into a shallow clone.
-    argv = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(argv, stdout=subprocess.PIPE, check=check).stdout
+    return code_of_last_release(tmp_path)
 
 
 @pytest_asyncio.fixture
