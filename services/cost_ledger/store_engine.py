@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 # plan in the first second must not be kept for the millionth row.
 KEYED_LOOKUPS = {
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_material": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",

@@ -1,12 +1,18 @@
-"""What a call reads of the journal does not grow with the journal."""
+"""What a call reads of the journal does not grow with the journal, to decide or to write."""
 
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from callers import make_key_pair
+from cost_ledger.server import MIGRATIONS
 from cost_ledger.store_engine import KEYED_LOOKUPS
+from embedded_servers import Database
 from integration.cost_ledger.builders import make_reserve
 from integration.cost_ledger.running_ledger import RunningLedger
+from integration.cost_ledger.second_replica import Replica, capture, replica, reserve
 from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of
+from podium_kit.postgres.migrations import upgrade
 
 ANSWERS = """
     INSERT INTO idempotency (tenant, operation, key, request_hash, sequence, occur_time)
@@ -40,9 +46,20 @@ ROWS_READ = """
 """
 
 
+FOR_EVERY_CALL = """
+    INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
+                        currency, hard_limit, soft_limits, create_time)
+    SELECT 'acme', 'all-' || n, 'tenant', '', 'total', 0, 'UTC', 'USD', 99, '{}', now()
+    FROM generate_series(1, 3) n
+"""
+READ_EVER = """
+    SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int FROM pg_stat_user_tables
+    WHERE relname IN ('ledger_head', 'hold', 'budget_window')
+"""
+
+
 async def fill(ledger: RunningLedger, count: int) -> None:
     """So many answers, holds and budgets of one tenant."""
-    await ledger.as_().ledger.Reserve(make_reserve("made"))
     async with as_owner(ledger) as connection:
         for statement in (ANSWERS, HOLDS, BUDGETS):
             await connection.execute(text(statement), {"count": count})
@@ -64,6 +81,42 @@ async def test_a_connection_that_knew_an_empty_journal_reads_no_more_of_a_full_o
         for name, value in KEYED_LOOKUPS.items():
             await connection.execute(text(f"SET LOCAL {name} = {value}"))
         assert await rows_read(connection) == 0
+        await ledger.as_().ledger.Reserve(make_reserve("made"))
         await fill(ledger, 5000)
         answer, hold, window = 1, 1, 1
         assert await rows_read(connection) == answer + hold + window
+
+
+async def read_ever(ledger: RunningLedger, writer: Replica) -> int:
+    """How many rows anybody has read, the writer's included."""
+    async with writer.pool.acquire() as connection:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        await connection.execute("SELECT")
+    async with as_owner(ledger) as owner:
+        ((count,),) = await rows_of(owner, READ_EVER)
+    return int(count)
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+async def test_a_connection_that_knew_an_empty_journal_writes_by_key_into_a_full_one(
+    database: Database, calls: int
+) -> None:
+    async def pairs(name: str) -> int:
+        """How many rows are read for them."""
+        keys = [f"{name}/{number}" for number in range(calls)]
+        before = await read_ever(ledger, writer)
+        await writer.apply_all(*map(reserve, keys))
+        await writer.apply_all(*map(capture, keys))
+        return await read_ever(ledger, writer) - before
+
+    # Not served: what a service does beside its calls would be counted as well.
+    ledger = RunningLedger(0, await database("cost_ledger"), make_key_pair())
+    await upgrade(ledger.database_url, MIGRATIONS)
+    async with as_owner(ledger) as owner:
+        await owner.execute(text(FOR_EVERY_CALL))
+    async with replica(ledger) as writer:
+        await writer.apply(reserve("made"))
+        await pairs("first")
+        few = await pairs("second")
+        await fill(ledger, 5000)
+        assert await pairs("third") == few > 0
