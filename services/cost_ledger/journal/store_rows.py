@@ -87,6 +87,14 @@ HOLD_COLUMNS = {
     "posted_sequence": "bigint",
     "fallbacks": "json",
 }
+# What of a hold may change, and whose it is.
+HOLD_CHANGE_COLUMNS = {
+    name: HOLD_COLUMNS[name]
+    for name in (
+        *("tenant", "key", "windows", "worst_case", "amount", "currency"),
+        *("state", "dispatched", "expire_time", "posted_sequence"),
+    )
+}
 IDEMPOTENCY_COLUMNS = {
     "tenant": "text",
     "operation": "text",
@@ -143,6 +151,22 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
         hold.expire_time,
         hold.posted_sequence,
         _fallbacks_text(hold.fallbacks),
+    )
+
+
+def hold_change_values(hold: Hold) -> tuple[object, ...]:
+    amount = hold.amount
+    return (
+        hold.call.tenant,
+        hold.call.key,
+        _windows_text(hold.call),
+        json.dumps(quantities_text(hold.worst_case)),
+        amount.amount if amount else None,
+        amount.currency_code if amount else None,
+        hold.state.value,
+        hold.dispatched,
+        hold.expire_time,
+        hold.posted_sequence,
     )
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from cost_ledger.journal.store_rows import (
     ACCOUNTS,
     ENTRY_COLUMNS,
+    HOLD_CHANGE_COLUMNS,
     HOLD_COLUMNS,
     IDEMPOTENCY_COLUMNS,
 )
@@ -57,17 +58,12 @@ COLUMNS = {
     "heads": HEAD_COLUMNS,
     "entries": ENTRY_COLUMNS,
     "new_holds": HOLD_COLUMNS,
-    "changed_holds": HOLD_COLUMNS,
+    "changed_holds": HOLD_CHANGE_COLUMNS,
     "answers": IDEMPOTENCY_COLUMNS,
     "opened_windows": WINDOW_COLUMNS,
     "moved_windows": WINDOW_COLUMNS,
     "balances": BALANCE_COLUMNS,
 }
-# Of a hold everything but whose call it is may change.
-HOLD_CHANGES = [
-    *("windows", "worst_case", "amount", "currency"),
-    *("state", "dispatched", "expire_time", "posted_sequence"),
-]
 
 
 def _insert(table: str, columns: dict[str, str]) -> str:
@@ -76,7 +72,8 @@ def _insert(table: str, columns: dict[str, str]) -> str:
 
 
 def _changes() -> str:
-    return ", ".join(f"{name} = n.{name}" for name in HOLD_CHANGES)
+    names = HOLD_CHANGE_COLUMNS.keys() - {"tenant", "key"}
+    return ", ".join(f"{name} = n.{name}" for name in sorted(names))
 
 
 def _sums() -> str:

@@ -5,7 +5,12 @@ from operator import add
 from typing import Any
 
 from cost_ledger.decisions.books import Books
-from cost_ledger.journal.store_rows import entry_values, hold_values, idempotency_values
+from cost_ledger.journal.store_rows import (
+    entry_values,
+    hold_change_values,
+    hold_values,
+    idempotency_values,
+)
 from cost_ledger.journal.store_statements import Shape, write_statement
 from cost_ledger.models import ZERO, Entry, Postings
 
@@ -39,7 +44,9 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
         "heads": _heads(books),
         "entries": [entry_values(entry) for entry in written.entries.values()],
         "new_holds": [hold_values(it) for key, it in written.holds.items() if key not in known],
-        "changed_holds": [hold_values(it) for key, it in written.holds.items() if key in known],
+        "changed_holds": [
+            hold_change_values(it) for key, it in written.holds.items() if key in known
+        ],
         "answers": [idempotency_values(*key, answer) for key, answer in written.answers.items()],
         "opened_windows": opened,
         "moved_windows": moved,

@@ -30,6 +30,9 @@ EXCEPTIONS: dict[tuple[str, str], dict[str, str]] = {
         f"{table}: new POLICY of_tenants_in_scope": "lets the same rows through"
         for table in ("budget_window", "hold", "ledger_head")
     },
+    ("cost_ledger", "0106"): {
+        "raise_alerts() is another": "raises the same alerts, and looks first for soft limits",
+    },
     ("episodes", "0109"): {
         "attachments: new CREATE TRIGGER count_attachment": "counts, and rejects nothing",
         "attachments: new CREATE TRIGGER discount_attachments": "counts, and rejects nothing",
