@@ -26,7 +26,7 @@ PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' 
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -219,6 +219,15 @@ image-training: ## Build the image of training; TORCH=cpu for machines without a
 
 image-archives: image ## Build the images and write them to build/images/*.tar, for kind, k3d, ctr or a machine behind an air gap
 	for name in $(or $(ARCHIVES),platform engine); do scripts/images.sh save $(PREFIX)$$name:$(TAG) build/images/$$name.tar || exit 1; done
+
+EARLIER := $(CURDIR)/build/earlier
+image-earlier: $(INSTALLED) ## Build REF=TAG's platform image, podium/platform:earlier, for cluster-test to upgrade from; its archive and chart too
+	@test -n "$(REF)" || { echo "name the version: make image-earlier REF=v0.1.0"; exit 1; }
+	rm -rf $(EARLIER) && mkdir -p $(EARLIER) && git archive $(REF) | tar -x -C $(EARLIER)
+	@# With this checkout's tools, which stay as they are.
+	PODIUM_CONTAINERS=$(CURDIR)/build/containers $(MAKE) -C $(EARLIER) image-platform TAG=earlier \
+	  PYTHON=$(CURDIR)/$(PYTHON) INSTALLED=$(CURDIR)/$(INSTALLED) -o $(CURDIR)/$(INSTALLED)
+	scripts/images.sh save $(PREFIX)platform:earlier build/images/earlier.tar
 
 push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_HTTP=1 for one without TLS; SIGN_AS=name KEYRING=secret.gpg signs charts
 	@test -n "$(REGISTRY)" || { echo "name the registry: make push REGISTRY=registry.example.com/team"; exit 1; }

@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--set", action="append", default=[], help="as helm's, e.g. imageRegistry=..."
     )
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="of yours, in place of the profile's")
     parser.add_argument("--only", choices=CHECKS, action="append", help="beside the install")
     parser.add_argument("--keep", action="store_true", help="leave the release")
     chosen = parser.parse_args()
@@ -31,6 +32,8 @@ def main() -> int:
     if missing := missing_programs():
         sys.exit(f"missing on PATH: {', '.join(missing)}")
     release = Release(chosen.namespace, chosen.set)
+    if chosen.kafka:
+        release.use_kafka(chosen.kafka)
     try:
         release.make_namespace()
     except CommandFailed as error:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from cluster.certificates import renewed
 from cluster.custom_resources import applied
 from cluster.disruptions import drained, killed, rolled_back
+from cluster.earlier import upgraded_from_earlier
+from cluster.engines import engine_made
 from cluster.finding import require
 from cluster.pods import CLIENT, program, said
 from cluster.quota import counted
 from cluster.release import Release, run
-from cluster.scaling import scaled
-from cluster.tasks import first_task
+from cluster.scaling import scaled_down, scaled_up
+from cluster.tasks import first_task, priced
+from cluster.training import trained
 
 Check = Callable[[Release], str]
 # A pod under the restricted profile that tries one address from inside.
@@ -122,6 +125,7 @@ CHECKS: dict[str, Check] = {
     "admitted under restricted Pod Security": admitted,
     "databases, keys, prices and tools are made": made,
     "a first task is answered and priced": first_task,
+    "an episode's cost, to the last digit": priced,
     "every pod is ready, none restarted": ready,
     "network: who reaches whom": reach,
     "helm test": tested,
@@ -130,8 +134,12 @@ CHECKS: dict[str, Check] = {
     "services are drained while episodes run": drained,
     "upgrade with the same values": upgraded,
     "an upgrade is rolled back": rolled_back,
-    "KEDA scales workers on direct calls": scaled,
+    "upgrade from an earlier version, episodes run": upgraded_from_earlier,
+    "KEDA starts workers for direct calls": scaled_up,
     "custom resources": applied,
+    "KServe makes the engine's Deployment": engine_made,
     "training: Kueue counts every accelerator": counted,
+    "training: two pods, killed, resumed, served": trained,
+    "KEDA takes workers away": scaled_down,
     "uninstall": uninstalled,
 }

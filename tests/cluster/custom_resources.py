@@ -1,15 +1,21 @@
 """A Tool, a Policy and a PriceList by `kubectl apply`."""
 
 import json
+from decimal import Decimal
 
 import yaml
 
 from chart.rendering import ROOT
+from cluster.finding import require
 from cluster.release import Json, Release, run, served
+from cluster.tasks import asked
 
 # A release of its own, as `helm install podium-crds` makes it for the whole cluster.
 CRDS = ("podium-crds", "-n", "default")
 TOOL, SKU, PRICE = "capital-finder", "own/capital-finder", "0.0005"
+POLICY = "cluster-thrifty"
+# Kubernetes has no underscore in names, and tools no hyphen.
+CALLED = TOOL.replace("-", "_")
 VALUES = {
     "controller.enabled": "true",
     "controller.keySecret.secretName": "podium-api-keys",
@@ -27,11 +33,30 @@ def applied(release: Release) -> str:
     objects = json.dumps({"apiVersion": "v1", "kind": "List", "items": _objects()})
     release.kubectl("apply", "-f", "-", stdin=objects)
     names = [f"{one['kind'].lower()}/{one['metadata']['name']}" for one in _objects()]
-    release.kubectl("wait", "--for=condition=Ready", *names, "--timeout=120s")
-    # Its status is 1 where something differs.
-    release.kubectl("diff", "-f", "-", stdin=objects)
-    release.kubectl("delete", *names, "--timeout=120s")
-    return f"{', '.join(names)}: ready, without drift, deleted"
+    try:
+        release.kubectl("wait", "--for=condition=Ready", *names, "--timeout=120s")
+        # Its status is 1 where something differs.
+        release.kubectl("diff", "-f", "-", stdin=objects)
+        cost = _paid(release)
+    finally:
+        # The controller lets them go, and the namespace needs it to.
+        release.kubectl("delete", *names, "--timeout=120s")
+    return f"{', '.join(names)}: ready, without drift, ${cost} for an episode, deleted"
+
+
+def _paid(release: Release) -> str:
+    """What an episode cost that runs under the policy and calls the tool at its price."""
+    events = asked(release, "--tool", CALLED, "--policy", POLICY)
+    returned = [event["tool_returned"] for event in events if "tool_returned" in event]
+    paid = [
+        one["cost"]["amount"]
+        for one in returned
+        if one["observation"]["call"]["tool_name"] == CALLED
+    ]
+    require(bool(paid) and {Decimal(each) for each in paid} == {Decimal(PRICE)}, f"{events}")
+    episode = events[-1]["finished"]["episode"]
+    require(episode["policy_name"] == POLICY, f"it ran under {episode['policy_name']}")
+    return str(episode["cost"]["amount"])
 
 
 def _install_crds(release: Release) -> None:
@@ -58,7 +83,7 @@ def _objects() -> list[Json]:
     specs = {
         ("PriceList", "cluster"): {"prices": prices},
         ("Tool", TOOL): tool,
-        ("Policy", "cluster-thrifty"): {"preset": "cost-first", "price_ceiling": "0.01 USD"},
+        ("Policy", POLICY): {"preset": "cost-first", "price_ceiling": "0.01 USD"},
     }
     return [
         {

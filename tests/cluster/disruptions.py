@@ -8,18 +8,16 @@ from cluster.release import Release, run
 from cluster.tasks import first_task
 
 AT_ONCE = 3
-# A pod is ready again in so many seconds, at the latest.
-READY_S = 180
 
 
 def killed(release: Release) -> str:
     """Each Deployment's pod is killed without notice while episodes run: none is lost."""
-    names = _deployments(release)
+    names = release.deployments()
     began = time.monotonic()
     with load(release, "episodes", 15 * len(names), AT_ONCE) as running:
         for name in names:
             _kill(release, name)
-            _ready(release, name)
+            release.wait_for(name)
         took_s = time.monotonic() - began
         answered = running.ended()
     return f"{len(names)} killed in {took_s:.0f} s, {answered}"
@@ -27,7 +25,7 @@ def killed(release: Release) -> str:
 
 def drained(release: Release) -> str:
     """Services leave their node by eviction, as a drain asks for it, while episodes run."""
-    names = _deployments(release)
+    names = release.deployments()
     nodes = {pod["spec"]["nodeName"] for pod in release.pods()}
     services = ",".join(name.removeprefix("podium-") for name in names)
     try:
@@ -38,7 +36,7 @@ def drained(release: Release) -> str:
                 # The only node would leave them without a place.
                 run("kubectl", "uncordon", node)
             for name in names:
-                _ready(release, name)
+                release.wait_for(name)
             answered = running.ended()
     finally:
         for node in nodes:
@@ -51,17 +49,13 @@ def rolled_back(release: Release) -> str:
     before = _templates(release)
     revision = release.revision()
     release.upgrade("--set", "monitoring.logLevel=DEBUG")
-    for name in _deployments(release):
-        _ready(release, name)
+    for name in release.deployments():
+        release.wait_for(name)
     require(_templates(release) != before, "the upgrade changed nothing")
     release.helm("rollback", str(revision), "--wait", "--timeout=10m")
     require(_templates(release) == before, "the rollback left other pods")
     first_task(release)
     return f"{len(before)} Deployments changed and back, then a task"
-
-
-def _deployments(release: Release) -> list[str]:
-    return sorted(one["metadata"]["name"] for one in release.items("deployments.apps"))
 
 
 def _templates(release: Release) -> dict[str, object]:
@@ -76,7 +70,3 @@ def _kill(release: Release, deployment: str) -> None:
     release.kubectl("delete", *pods, "--force", "--grace-period=0")
     # Until then its Deployment may not have noticed.
     time.sleep(2)
-
-
-def _ready(release: Release, deployment: str) -> None:
-    release.kubectl("rollout", "status", f"deployment/{deployment}", f"--timeout={READY_S}s")

@@ -1,6 +1,5 @@
 """Requests without a pause while a check does something to the platform."""
 
-import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from cluster.release import Release
 PROGRAM = Path(__file__).parent / "programs/load.py"
 # Beyond the last of them: what is open then has so long to end.
 MARGIN_S = 400
+GATEWAY = "http://podium-gateway:8080"
 
 
 class Load:
@@ -27,11 +27,7 @@ class Load:
 @contextmanager
 def load(release: Release, kind: str, seconds: int, at_once: int) -> Iterator[Load]:
     """`episodes` or `direct-calls`, as the first tenant."""
-    secret = release.kubectl("get", "secret", "podium-api-keys", "-o", "jsonpath={.data.tenant}")
-    environment = {
-        "PODIUM_URL": "http://podium-gateway:8080",
-        "PODIUM_API_KEY": base64.b64decode(secret).decode(),
-    }
+    environment = {"PODIUM_URL": GATEWAY, "PODIUM_API_KEY": release.key("tenant")}
     name = f"load-of-{kind}"
     command = ["python", "-c", PROGRAM.read_text(), kind, str(seconds), str(at_once)]
     with program(release, name, command, CLIENT, environment):

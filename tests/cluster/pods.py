@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cluster.release import Json, Release
+from cluster.release import Release
 
 CLIENT = {"podium.dev/client": "true"}
 RESTRICTED = {
@@ -23,29 +23,41 @@ def program(
     command: list[str],
     labels: dict[str, str],
     environment: dict[str, str] | None = None,
+    *,
+    of: str = "podium-gateway",
+    claims: dict[str, str] | None = None,
 ) -> Iterator[None]:
-    """Starts it; it is deleted in the end."""
-    deployments: list[Json] = release.items("deployments.apps")
-    image = deployments[0]["spec"]["template"]["spec"]["containers"][0]["image"]
+    """Starts it in a Deployment's image, with claims by their paths; deleted in the end."""
+    mounted = claims or {}
     container = {
         "name": "program",
-        "image": image,
+        "image": image_of(release, of),
         "imagePullPolicy": "IfNotPresent",
         "command": command,
         "env": [{"name": key, "value": value} for key, value in (environment or {}).items()],
         "securityContext": RESTRICTED,
+        "volumeMounts": [{"name": name, "mountPath": path} for path, name in mounted.items()],
     }
+    volumes = [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in mounted.values()
+    ]
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": labels},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
+        "spec": {"restartPolicy": "Never", "containers": [container], "volumes": volumes},
     }
     release.kubectl("create", "-f", "-", stdin=json.dumps(body))
     try:
         yield
     finally:
         release.kubectl("delete", "pod", name, "--wait=false")
+
+
+def image_of(release: Release, deployment: str) -> str:
+    """Image that a Deployment runs."""
+    path = "jsonpath={.spec.template.spec.containers[0].image}"
+    return release.kubectl("get", "deployment", deployment, "-o", path)
 
 
 def said(release: Release, name: str, timeout_s: int = 120) -> str:

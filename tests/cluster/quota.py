@@ -26,7 +26,7 @@ def counted(release: Release) -> str:
     """A quota of one node holds the run back, one of both nodes lets it go."""
     if not served("clusterqueues.kueue.x-k8s.io"):
         return "not tried: Kueue is not served"
-    beside = Release(f"{release.namespace}-quota", release.values)
+    beside = release.beside("quota")
     beside.make_namespace()
     try:
         kinds = [False, True] if served("trainingruntimes.trainer.kubeflow.org") else [False]
@@ -38,7 +38,7 @@ def counted(release: Release) -> str:
 
 
 def _counted(beside: Release, *, trainer: bool) -> str:
-    run("kubectl", "apply", "-f", "-", stdin=json.dumps(_queue(ACCELERATORS)))
+    run("kubectl", "apply", "-f", "-", stdin=json.dumps(queue(ACCELERATORS)))
     values = VALUES | {"integrations.trainer.enabled": str(trainer).lower()}
     files = [*FILES, *(["runtime"] if trainer else [])]
     shown = [word for file in files for word in ("-s", f"templates/training/{file}.yaml")]
@@ -46,23 +46,23 @@ def _counted(beside: Release, *, trainer: bool) -> str:
     made = beside.kubectl("get", "configmap", "podium-training", "-o", RUN)
     name = beside.kubectl("create", "-f", "-", "-o", "name", stdin=made).strip()
     try:
-        (pods,) = _workload(beside, "Pending")["spec"]["podSets"]
+        (pods,) = workload(beside, "Pending")["spec"]["podSets"]
         requests = pods["template"]["spec"]["containers"][0]["resources"]["requests"]
         gpus = int(pods["count"]) * int(requests["nvidia.com/gpu"])
         require(gpus == NODES * ACCELERATORS, f"Kueue counts {gpus} accelerators")
-        run("kubectl", "apply", "-f", "-", stdin=json.dumps(_queue(gpus)))
-        _workload(beside, "QuotaReserved")
+        run("kubectl", "apply", "-f", "-", stdin=json.dumps(queue(gpus)))
+        workload(beside, "QuotaReserved")
     finally:
         beside.kubectl("delete", name, "--wait=true")
     return f"{name.partition('.')[0]}: {pods['count']} pods, {gpus} accelerators"
 
 
-def _workload(beside: Release, expected: str) -> Json:
+def workload(release: Release, expected: str) -> Json:
     """The run's, once its reservation has this reason."""
     until = time.monotonic() + WAIT_S
     found: list[Json] = []
     while time.monotonic() < until:
-        for one in (found := beside.items("workloads.kueue.x-k8s.io")):
+        for one in (found := release.items("workloads.kueue.x-k8s.io")):
             for condition in one.get("status", {}).get("conditions", []):
                 if condition["type"] == "QuotaReserved" and condition["reason"] == expected:
                     return one
@@ -70,7 +70,8 @@ def _workload(beside: Release, expected: str) -> Json:
     raise NotSo(f"no Workload is {expected}: {[one.get('status') for one in found]}")
 
 
-def _queue(gpus: int) -> Json:
+def queue(gpus: int) -> Json:
+    """A ClusterQueue with room for so many accelerators."""
     limits = {"cpu": "100", "memory": "1000Gi", "nvidia.com/gpu": str(gpus)}
     resources = [{"name": name, "nominalQuota": limit} for name, limit in limits.items()]
     group = {"coveredResources": list(limits), "flavors": [{"name": QUEUE, "resources": resources}]}

@@ -1,17 +1,20 @@
 """One release of the chart in a namespace of its own, on the cluster that KUBECONFIG names."""
 
+import base64
 import json
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from chart.rendering import ROOT
 
 Json = dict[str, Any]
-PROFILE = ROOT / "charts/podium/profiles/evaluation.yaml"
 TIMEOUT_S = 900
+# A Deployment's pods are ready in so many seconds, at the latest.
+READY_S = 300
 
 
 class CommandFailed(Exception):
@@ -52,13 +55,30 @@ class Release:
     namespace: str
     values: list[str] = field(default_factory=list)
     """What `--set` gets, such as imageRegistry=HOST/PATH."""
+    json_values: Json = field(default_factory=dict)
+    """Lists, numbers and objects by their path, for `--set-json`."""
+    chart: str = "charts/podium"
     notes: str = ""
     undo: list[tuple[str, ...]] = field(default_factory=list)
     """Commands that remove what checks made outside of the namespace."""
 
-    def make_namespace(self) -> None:
-        """Under the restricted Pod Security Standard."""
-        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    def use_kafka(self, bootstrap: str) -> None:
+        """A broker outside of the cluster, with topics of its own, which stay there."""
+        topics = f"{self.namespace}-{int(time.time())}"
+        self.json_values |= {
+            "endpoints.kafka": {"bootstrap": bootstrap, "peers": []},
+            "kafka.trajectories.topic": f"{topics}.trajectories",
+            "kafka.alerts.topic": f"{topics}.alerts",
+        }
+
+    def beside(self, name: str) -> "Release":
+        """With the same values, in a namespace of its own."""
+        values = list(self.values), dict(self.json_values)
+        return Release(f"{self.namespace}-{name}", *values)
+
+    def make_namespace(self, standard: str = "restricted") -> None:
+        """Under this Pod Security Standard."""
+        labels = {"pod-security.kubernetes.io/enforce": standard}
         metadata = {"name": self.namespace, "labels": labels}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         run("kubectl", "create", "-f", "-", stdin=json.dumps(body))
@@ -84,7 +104,9 @@ class Release:
 
     def _chart(self) -> list[str]:
         values = [word for value in self.values for word in ("--set", value)]
-        return ["charts/podium", "-f", str(PROFILE.relative_to(ROOT)), *values]
+        for path, value in self.json_values.items():
+            values += ["--set-json", f"{path}={json.dumps(value)}"]
+        return [self.chart, "-f", f"{self.chart}/profiles/evaluation.yaml", *values]
 
     def printed_commands(self) -> list[str]:
         """The commands that the notes print for a first task, as a shell takes them."""
@@ -101,6 +123,19 @@ class Release:
         """Objects of these kinds, comma-separated."""
         found: list[Json] = json.loads(self.kubectl("get", kinds, "-o", "json"))["items"]
         return found
+
+    def deployments(self) -> list[str]:
+        """Names of those that serve."""
+        return sorted(one["metadata"]["name"] for one in self.items("deployments.apps"))
+
+    def wait_for(self, deployment: str) -> None:
+        """Until all of its pods are ready. Raises CommandFailed."""
+        self.kubectl("rollout", "status", f"deployment/{deployment}", f"--timeout={READY_S}s")
+
+    def key(self, name: str) -> str:
+        """API key `tenant` or `platform` that the bootstrap Job made."""
+        kept = self.kubectl("get", "secret", "podium-api-keys", "-o", f"jsonpath={{.data.{name}}}")
+        return base64.b64decode(kept).decode()
 
     def pods(self) -> list[Json]:
         """Pods of the release that serve: no Job's and no test's."""

@@ -15,27 +15,34 @@ VALUES = {
     "components.episode-worker.autoscaling.maxReplicas": str(MOST),
     "components.episode-worker.autoscaling.openWork": "1",
 }
-UP_S, LOAD_S = 180, 150
+SETTINGS = [f"{key}={value}" for key, value in VALUES.items()]
+NEEDED = "scaledobjects.keda.sh"
+UP_S, LOAD_S = 180, 100
 # Kubernetes waits five minutes before it takes pods away.
 DOWN_S = 480
 
 
-def scaled(release: Release) -> str:
+def scaled_up(release: Release) -> str:
     """By direct calls, which are on no queue of Temporal's; all of them are answered."""
-    if not served("scaledobjects.keda.sh"):
+    if not served(NEEDED):
         return "not tried: KEDA is not served"
-    before = list(release.values)
-    release.values += [f"{key}={value}" for key, value in VALUES.items()]
-    try:
-        release.upgrade()
-        with load(release, "direct-calls", LOAD_S, 32) as running:
-            up_s = _until(release, MOST, UP_S)
-            answered = running.ended()
-        down_s = _until(release, 1, DOWN_S)
-    finally:
-        release.values = before
-        release.upgrade()
-    return f"1 to {MOST} workers in {up_s:.0f} s, back in {down_s:.0f} s; {answered}"
+    release.values += SETTINGS
+    release.upgrade()
+    with load(release, "direct-calls", LOAD_S, 32) as running:
+        up_s = _until(release, MOST, UP_S)
+        answered = running.ended()
+    return f"1 to {MOST} workers in {up_s:.0f} s; {answered}"
+
+
+def scaled_down(release: Release) -> str:
+    """What no work is left for goes, in the five minutes that other rows meanwhile take."""
+    if not served(NEEDED):
+        return "not tried: KEDA is not served"
+    require(set(SETTINGS) <= set(release.values), "the row that starts workers comes first")
+    down_s = _until(release, 1, DOWN_S)
+    release.values = [value for value in release.values if value not in SETTINGS]
+    release.upgrade()
+    return f"back to 1 worker, waited for {down_s:.0f} s"
 
 
 def _until(release: Release, replicas: int, within_s: float) -> float:
@@ -50,6 +57,6 @@ def _until(release: Release, replicas: int, within_s: float) -> float:
         if ready == replicas:
             return time.monotonic() - began
         time.sleep(2)
-    scalers = release.kubectl("describe", "scaledobjects.keda.sh")
+    scalers = release.kubectl("describe", NEEDED)
     require(bool(scalers), "there is no ScaledObject")
     raise NotSo(f"{ready} workers instead of {replicas}: {scalers[-1500:]}")

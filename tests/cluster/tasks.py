@@ -1,10 +1,21 @@
-"""A task through the command that the release's notes print."""
+"""Tasks through the commands of a user: the one that the notes print, and others."""
 
+import json
 import re
 from decimal import Decimal
 
+import yaml
+
+from chart.rendering import ROOT
 from cluster.finding import require
-from cluster.release import Release, run
+from cluster.release import Json, Release, run
+
+QUESTION = "What is the capital of Burkina Faso?"
+MODEL_SKU, TOOL, TOOL_SKU = (
+    "orchestrator/smollm2-135m-podium",
+    "country_facts",
+    "tool/country_facts",
+)
 
 
 def first_task(release: Release) -> str:
@@ -16,3 +27,36 @@ def first_task(release: Release) -> str:
     cost = re.search(r"\$(\d+\.\d+)", said)
     require(cost is not None and Decimal(cost.group(1)) > 0, said)
     return " ".join(said.split())[-100:]
+
+
+def priced(release: Release) -> str:
+    """An episode costs what its tokens and calls cost by the bundled list, to the last digit."""
+    expected = Decimal(0)
+    events = asked(release, "--tool", TOOL)
+    for event in events:
+        for kind, sku in (("action_decided", MODEL_SKU), ("tool_returned", TOOL_SKU)):
+            for used in event.get(kind, {}).get("usage", {}).get("quantities", []):
+                expected += Decimal(used["amount"]) * _unit_price(sku, used["dimension"])
+    cost = Decimal(events[-1]["finished"]["episode"]["cost"]["amount"])
+    require(cost == expected > 0, f"it cost {cost} instead of {expected}: {events}")
+    return f"${cost} for {len(events)} events"
+
+
+def asked(release: Release, *options: str) -> list[Json]:
+    """Events of an episode that answers the question; the last has the whole of it."""
+    lines = podium(release, "tenant", "run", QUESTION, *options, "--json")
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def podium(release: Release, key: str, *arguments: str) -> str:
+    """Output of the command, in the gateway's pod, with the key `tenant` or `platform`."""
+    environment = ("PODIUM_URL=http://127.0.0.1:8080", f"PODIUM_API_KEY={release.key(key)}")
+    command = ("exec", "deploy/podium-gateway", "--", "env", *environment, "podium", *arguments)
+    return release.kubectl(*command)
+
+
+def _unit_price(sku: str, dimension: str) -> Decimal:
+    listed = yaml.safe_load((ROOT / "bundled/prices.yaml").read_text())["specs"]
+    [price] = [each for each in listed if each["sku"] == sku]
+    [found] = [each for each in price["components"] if each["dimension"] == dimension]
+    return Decimal(found["unitPrice"]) / Decimal(found.get("per", "1"))
