@@ -27,8 +27,8 @@ from cost_ledger.journal.store_rows import (
     moment,
 )
 from cost_ledger.journal.store_statements import (
-    LOCK_HEADS,
     READ_BOOKS,
+    READ_BOOKS_UNDER_LOCK,
     READ_ENTRIES,
     READ_STATUSES,
 )
@@ -84,7 +84,7 @@ async def _at_once(
     connection: Connection, operations: list[Operation], decide: Decide[Decided]
 ) -> tuple[Books, Decided]:
     """Two round trips, each a transaction of its own."""
-    books = await _open(connection, operations)
+    books = await _open(connection, READ_BOOKS, operations)
     is_new_tenant = len(books.loaded.heads) < len({each.tenant for each in operations})
     if is_new_tenant or _sequences(operations, books) or _extended_queries(operations, books):
         raise _LockNeeded
@@ -98,7 +98,6 @@ async def _under_lock(
 ) -> tuple[Books, Decided]:
     """The locks order the writers of a tenant, so what is read after them stays the truth."""
     async with connection.transaction():
-        await connection.execute(LOCK_HEADS, _tenants(operations))
         books = await _read(connection, operations)
         decided = await decide(books)
         await write(connection, books)
@@ -106,7 +105,7 @@ async def _under_lock(
 
 
 async def _read(connection: Connection, operations: list[Operation]) -> Books:
-    books = await _open(connection, operations)
+    books = await _open(connection, READ_BOOKS_UNDER_LOCK, operations)
     sequences = _sequences(operations, books)
     if sequences:
         _add_entries(books, await connection.fetch(READ_ENTRIES, *_columns(sequences)))
@@ -117,11 +116,11 @@ async def _read(connection: Connection, operations: list[Operation]) -> Books:
     return books
 
 
-async def _open(connection: Connection, operations: list[Operation]) -> Books:
+async def _open(connection: Connection, statement: str, operations: list[Operation]) -> Books:
     queries = _scope_queries(operations)
     row = await connection.fetchrow(
-        READ_BOOKS,
-        _tenants(operations),
+        statement,
+        sorted({operation.tenant for operation in operations}),
         *_columns({_key(operation) for operation in operations}),
         _rows(queries) if queries else None,
     )
@@ -131,10 +130,6 @@ async def _open(connection: Connection, operations: list[Operation]) -> Books:
         _add_found(books.loaded, found)
     books.statuses = _statuses(row["statuses"])
     return books
-
-
-def _tenants(operations: list[Operation]) -> list[str]:
-    return sorted({operation.tenant for operation in operations})
 
 
 def _key(operation: Operation) -> tuple[str, str, str, str]:
