@@ -35,11 +35,17 @@ class Reconciler:
         self._topic = topic
 
     async def reconcile(self) -> Findings:
-        """Checks one batch; what is not on the topic as it was sent is owed again."""
+        """Checks every record; what is not on the topic as it was sent is owed again."""
         await self._doubt_if_shrunk()
-        records = await self._outbox.unconfirmed(BATCH)
-        if not records:
-            return Findings(0, 0)
+        present = lost = 0
+        while records := await self._outbox.unconfirmed(BATCH):
+            found = await self._checked(records)
+            present, lost = present + found.present, lost + found.lost
+            if len(records) < BATCH:
+                break
+        return Findings(present, lost)
+
+    async def _checked(self, records: Sequence[PublishedRecord]) -> Findings:
         # After the records: what the relay publishes meanwhile must not look lost.
         ends = await asyncio.to_thread(self._topic.end_offsets)
         found = await asyncio.to_thread(self._topic.digests, _first_offsets(records), ends)
@@ -55,7 +61,7 @@ class Reconciler:
         high_water = await self._outbox.high_water(WINDOW_S)
         ends = await asyncio.to_thread(self._topic.end_offsets)
         if any(offset >= ends.get(partition, 0) for partition, offset in high_water.items()):
-            log.warning("the topic ends before records it acknowledged; checking all of them")
+            log.warning("the topic ends before records that were on it; checking all of them")
             await self._outbox.doubt(WINDOW_S)
 
 

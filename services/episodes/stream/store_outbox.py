@@ -114,7 +114,8 @@ CONFIRM = text(
 )
 HIGH_WATER = text(
     "SELECT partition_number, max(record_offset) AS record_offset FROM outbox"
-    " WHERE publish_time > now() - make_interval(secs => :window_s) GROUP BY partition_number"
+    " WHERE publish_time > now() - make_interval(secs => :window_s) AND confirm_time IS NOT NULL"
+    " GROUP BY partition_number"
 )
 DOUBT = text(
     "UPDATE outbox SET confirm_time = NULL"
@@ -276,7 +277,10 @@ class OutboxStore:
             await connection.execute(CONFIRM, {"ids": list(row_ids)})
 
     async def high_water(self, window_s: float) -> dict[int, int]:
-        """Largest acknowledged offset per partition within the window."""
+        """Largest offset per partition that was read back within the window.
+
+        What is doubted does not count: it is read again whether the topic has shrunk or not.
+        """
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(HIGH_WATER, {"window_s": window_s})
             return {row.partition_number: row.record_offset for row in rows}

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+import pytest
 import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.stream import reconciler
 from episodes.stream.reconciler import Findings, Reconciler
 from episodes.stream.records import trajectory_record
 from episodes.stream.relay import Relay
@@ -39,6 +41,12 @@ class Stream:
     relay: Relay
     topic: BusyTopic
     reconciler: Reconciler
+
+    async def moved(self, kafka: EmbeddedKafka) -> None:
+        """To a topic with nothing on it, as of a broker that lost its disk."""
+        name = f"empty-{new_id()[-8:]}"
+        await kafka.create_topics({name: 1})
+        self.topic._topic = self.relay._topic = name
 
     async def publish(self, count: int = 1) -> None:
         """More trajectories on the topic, as one batch."""
@@ -82,6 +90,21 @@ async def test_a_batch_of_records_is_found_whole(stream: Stream) -> None:
     await stream.publish(count=20)
     assert await stream.reconciler.reconcile() == Findings(present=20, lost=0)
     assert await stream.reconciler.reconcile() == Findings(present=0, lost=0)
+
+
+async def test_more_records_than_a_batch_are_restored_to_an_empty_topic(
+    stream: Stream, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.topic.grow = lambda: None
+    await stream.publish(count=12)
+    assert await stream.reconciler.reconcile() == Findings(present=12, lost=0)
+    monkeypatch.setattr(reconciler, "BATCH", 5)
+    await stream.moved(kafka)
+    assert await stream.reconciler.reconcile() == Findings(present=0, lost=12)
+    await stream.publish(count=1)
+    assert await stream.reconciler.reconcile() == Findings(present=13, lost=0)
+    records = await read_topic(kafka.bootstrap_servers, stream.topic._topic, 13, "acme")
+    assert len({record.trajectory.episode_id for record in records}) == 13
 
 
 async def test_a_record_whose_place_no_broker_said_is_found(
