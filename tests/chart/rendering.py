@@ -31,7 +31,9 @@ SWITCHES = (
     "grafana",
     "gatewayApi",
 )
-PROFILES = ("evaluation", "minimal-cpu", "dev", "production", "multi-tenant")
+PROFILES = ("evaluation", "one-gpu", "minimal-cpu", "dev", "production", "multi-tenant")
+# Profiles that lie on top of others.
+BENEATH = {"multi-tenant": "production", "one-gpu": "evaluation"}
 # Turns on everything a switch may change, so that each has something to do.
 EVERYTHING: Json = {
     "componentDefaults": {"autoscaling": {"enabled": True}},
@@ -123,9 +125,9 @@ def switched_on(*names: str) -> Json:
 
 
 def profile(name: str) -> Json:
-    """Values of a profile; multi-tenant lies on top of production."""
+    """Values of a profile, with the one that it lies on top of."""
     values: Json = yaml.safe_load((CHARTS / f"podium/profiles/{name}.yaml").read_text())
-    return merged(profile("production"), values) if name == "multi-tenant" else values
+    return merged(profile(BENEATH[name]), values) if name in BENEATH else values
 
 
 def merged(base: Json, over: Json) -> Json:
