@@ -38,9 +38,11 @@ async def backup(
     require_no_url(session, environment)
     target = folder or Path(f"podium-backup-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     if environment:
+        whose = "the environment's URLs"
         manifest = await make_backup(target, urls_of_environment(), {})
     else:
         state = session.target.state
+        whose = f"the platform in {state.path}"
         async with local_databases(state) as urls:
             manifest = await make_backup(target, urls, local_files(state))
     size = sum(each.size_bytes for each in manifest.files.values())
@@ -48,7 +50,8 @@ async def backup(
     session.output.result(
         {"folder": str(target), "size_bytes": size, **manifest.model_dump(mode="json")},
         escaped(
-            f"{target}: {len(manifest.databases)} databases as of {manifest.point_time:%FT%TZ}, "
+            f"{target}: {len(manifest.databases)} databases of {whose} as of "
+            f"{manifest.point_time:%FT%TZ}, "
             f"{ledger.entries} entries of {ledger.tenants} ledgers, {size} bytes"
         ),
     )
