@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 
-from episodes.charges.patience import is_held, patiently
+from episodes.charges.patience import patiently
 from episodes.charges.purchases import Purchase, output_tokens
 from episodes.charges.shared_budget import shared_budget_id
 from episodes.clients import Ledger
@@ -112,8 +112,7 @@ class Charges:
         if cancelled:
             raise asyncio.CancelledError
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
-        if any(map(is_held, reserves)):
-            reserves = await patiently(partial(self._reserved, episode, purchases))
+        reserves = await patiently(reserves, partial(self._reserved, episode, purchases))
         return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
 
     async def _reserved(

@@ -96,7 +96,8 @@ class DirectCallMaker:
         if stored.ended:
             return
         if stored.answer is None:
-            [reply] = await patiently(partial(self._reserved, call))
+            asked = partial(self._reserved, call)
+            [reply] = await patiently(await asked(True), asked)
             if reply.HasField("rejection"):
                 await self._end_unmade(call, rejected(reply.rejection))
                 return

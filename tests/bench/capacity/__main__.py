@@ -1,7 +1,7 @@
 """`make bench-capacity`: what an episode costs each part, and what more processes bring.
 
 Two cores stand for many: each process of what is scaled is held to a share of one, and the rest has
-what is left. Rates are compared with what docs/capacity.md computes from the costs.
+what is left. Several are compared with what one of them did.
 """
 
 import argparse

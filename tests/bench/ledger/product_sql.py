@@ -110,7 +110,7 @@ async def _rate(service_url: str, script: str, run: int = 1, transactions: int =
 
 
 def _transaction(operations: list[Operation], rows: int) -> str:
-    """One group as the service sends it: read, then written if nobody was faster."""
+    """One group as the service sends it: read, then written if no other writer was faster."""
     books = _decided(operations)
     parts = {part: values for part, values in parts_of(books).items() if values}
     shape = shape_of(parts, is_alone=rows == 1)

@@ -88,7 +88,7 @@ async def test_whoever_lost_waits_for_its_turn_for_a_while(
     await worker.ledger.Record(make_record())
     async with replica(ledger) as first, replica(ledger) as second:
         await first.apply(record("a"), lambda: second.apply(record("b")))
-        # Under its lock nobody moves the head: the other one's entry comes after this one's.
+        # Under its lock no other moves the head: the other one's entry comes after this one's.
         waiting: list[Awaitable[Outcome]] = []
 
         async def start() -> None:
