@@ -23,12 +23,14 @@ async def misreported(state_dir: Path) -> list[str]:
     Compared to the last digit. Episodes with calls of unknown price have no sum; what the
     episodes they called cost is reported apart from it.
     """
+    # First, since an episode that a test did not wait for may end between the two.
+    ended = await _rows(state_dir, "episodes", ENDED)
     posted = {
         row["episode_id"]: row["cost"] for row in await _rows(state_dir, "cost_ledger", POSTED)
     }
     return [
         f"episode {row['id']} reports {row['cost']}, the ledger {posted.get(row['id'], 0)}"
-        for row in await _rows(state_dir, "episodes", ENDED)
+        for row in ended
         if (row["cost"] or 0) != posted.get(row["id"], 0)
     ]
 

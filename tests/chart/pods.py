@@ -23,8 +23,10 @@ def pod_templates(objects: list[Json]) -> Iterator[PodTemplate]:
         match obj["kind"]:
             case "Pod":
                 yield PodTemplate(label(obj), obj["metadata"]["labels"], spec)
-            case "Deployment" | "StatefulSet" | "WorkerDeployment" | "Job":
+            case "Deployment" | "WorkerDeployment" | "Job":
                 yield _from_template(obj, spec["template"])
+            case "StatefulSet":
+                yield _of_stateful_set(obj)
             case "CronJob":
                 yield _from_template(obj, spec["jobTemplate"]["spec"]["template"])
             case "TrainingRuntime":
@@ -46,6 +48,19 @@ def containers(spec: Json) -> list[Json]:
 
 def _from_template(obj: Json, template: Json) -> PodTemplate:
     return PodTemplate(label(obj), template["metadata"]["labels"], template["spec"])
+
+
+def _of_stateful_set(obj: Json) -> PodTemplate:
+    """Kubernetes adds a volume to the pod for each claim, by its name."""
+    template = obj["spec"]["template"]
+    claims = [
+        {"name": claim["metadata"]["name"], "persistentVolumeClaim": {}}
+        for claim in obj["spec"].get("volumeClaimTemplates", [])
+    ]
+    volumes = [*template["spec"].get("volumes", []), *claims]
+    return PodTemplate(
+        label(obj), template["metadata"]["labels"], template["spec"] | {"volumes": volumes}
+    )
 
 
 def _predictor(obj: Json, objects: list[Json]) -> PodTemplate:
