@@ -48,6 +48,11 @@ class TlsTerminator:
         for writer in tuple(self._open):
             writer.transport.abort()
 
+    def stall_connections(self) -> None:
+        """Reads nothing more from connections that are open, as if the pod were gone."""
+        for writer in self._open:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket
+
     def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(
             ssl.Purpose.CLIENT_AUTH, cafile=str(self.files.authority)

@@ -127,7 +127,7 @@ async def serve(config: ServerConfig) -> None:
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
-        BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
+        BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("standing", standing.look, STANDING_INTERVAL_S),
     ]
     try:

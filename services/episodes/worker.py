@@ -324,7 +324,7 @@ async def _tasks(
         BackgroundTask("promotions", promoted, PROMOTIONS_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
-        BackgroundTask("temporal-certificate", temporal.renew, RENEWAL_INTERVAL_S),
+        BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("old-direct-calls", forgetting, FORGETTING_INTERVAL_S),
         BackgroundTask("old-episodes", forgotten, RETENTION_INTERVAL_S),
     ]

@@ -1,20 +1,30 @@
-"""The connection to Temporal, made anew when its certificate was renewed.
+"""The connection to Temporal, made anew when its certificate was renewed or it answers no more.
 
-Temporal's client reads its files once. cert-manager renews them long before the old certificate
-ends, so looking at them once a minute is soon enough; nothing restarts.
+Temporal's client reads its files once; cert-manager renews them long before the old certificate
+ends. It also connects again by itself, but an attempt to reach a pod that is gone takes the kernel
+over two minutes: a Service's address stays translated to that pod for as long as SYN is repeated.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
-from episodes.temporal.client import connect_temporal, connection_security
+from episodes.temporal.client import (
+    TemporalUnreachable,
+    check_temporal,
+    connect_temporal,
+    connection_security,
+)
 from episodes.temporal.settings import TemporalSettings
+from podium_kit.rpc.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-RENEWAL_INTERVAL_S = 60.0
+RENEWAL_INTERVAL_S = 10.0
+ANSWER_TIMEOUT_S = 5.0
 
 
 class TemporalConnection:
@@ -43,18 +53,37 @@ class TemporalConnection:
         self._followers.append(use)
 
     async def renew(self) -> None:
-        """Connects with the files as they are, if they changed; call it every RENEWAL_INTERVAL_S.
+        """Connects with the files as they are, if they changed or the frontend does not answer on
+        the connection that there is; call it every RENEWAL_INTERVAL_S.
 
         Raises OSError and TemporalUnreachable, with the old client in place: the renewal is half
         written, or the frontend is away.
         """
         security = connection_security(self._settings)
-        if security == self._security:
+        renewed = security != self._security
+        if not renewed and await self._answers():
             return
-        client = await connect_temporal(
-            self._target, self._namespace, self._settings, attempts_max=1
-        )
-        self.client, self._security = client, security
+        self.client, self._security = await self._connected(), security
         for use in self._followers:
-            use(client)
-        log.info("certificate %s was renewed", self._settings.certificate)
+            use(self.client)
+        if renewed:
+            log.info("certificate %s was renewed", self._settings.certificate)
+        else:
+            log.info("connected to Temporal at %s again", self._target)
+
+    async def _answers(self) -> bool:
+        try:
+            await asyncio.wait_for(check_temporal(self.client), ANSWER_TIMEOUT_S)
+        except (RPCError, Unavailable, TimeoutError):
+            return False
+        return True
+
+    async def _connected(self) -> Client:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await connect_temporal(
+                    self._target, self._namespace, self._settings, attempts_max=1
+                )
+        except TimeoutError:
+            late = TimeoutError(f"no connection within {ANSWER_TIMEOUT_S:g} s")
+            raise TemporalUnreachable(self._target, late) from None

@@ -152,3 +152,31 @@ async def test_a_worker_keeps_running_under_the_renewed_certificate(
         )
     assert answer == "still here"
     assert set(terminator.seen) == {"new"}
+
+
+async def test_a_connection_that_stalls_is_replaced(
+    authority: Authority, frontend: str, terminator: TlsTerminator
+) -> None:
+    settings = settings_of(authority.issue("client"))
+    temporal = await TemporalConnection.open(frontend, "default", settings)
+    first, followed = temporal.client, list[Client]()
+    temporal.follow(followed.append)
+    terminator.stall_connections()
+    await temporal.renew()
+    assert followed == [temporal.client] != [first]
+    await check_temporal(temporal.client)
+    await temporal.renew()
+    assert followed == [temporal.client]
+
+
+async def test_a_frontend_that_is_away_keeps_its_client(
+    authority: Authority, frontend: str, terminator: TlsTerminator
+) -> None:
+    temporal = await TemporalConnection.open(
+        frontend, "default", settings_of(authority.issue("client"))
+    )
+    first, terminator.upstream_port = temporal.client, free_port()
+    terminator.drop_connections()
+    with pytest.raises(TemporalUnreachable):
+        await temporal.renew()
+    assert temporal.client is first
