@@ -40,7 +40,7 @@ def _table() -> dict[str, Any]:
 
 
 def wanted(files: list[Path]) -> list[Integration]:
-    """What these values files ask for; later files win, as Helm has it.
+    """What these values files ask for, in the order of installing; later files win, as Helm has it.
 
     Raises UsageError when a file is unreadable or switches on what the chart does not know.
     """
@@ -57,7 +57,7 @@ def wanted(files: list[Path]) -> list[Integration]:
             if isinstance(options, dict) and "enabled" in options:
                 enabled[switch] = bool(options["enabled"])
         mode = str(_mapping(file, values, "inference").get("mode", mode))
-    found = [integrations()[switch] for switch, on in enabled.items() if on]
+    found = [each for switch, each in integrations().items() if enabled.get(switch)]
     return found + (of_modes().get(mode, []) if enabled.get("kserve") else [])
 
 

@@ -155,3 +155,11 @@ def test_the_guide_repeats_operators_and_versions_of_the_table() -> None:
             assert each.minimum in said[switch][1].split(), switch
     for each in (one for rows in of_modes().values() for one in rows):
         assert f"{each.operator} {each.minimum}" in " ".join(guide.split())
+
+
+def test_what_others_need_is_named_before_them(doctor: Doctor) -> None:
+    asked = ("kserve", "temporalWorkerController", "certManager")
+    values = {"integrations": {switch: {"enabled": True} for switch in asked}}
+    report = findings(doctor.examine(doctor.serving({}), values))
+    named = ["Kubernetes", "cert-manager", "KServe", "Temporal's worker controller"]
+    assert list(report) == named
