@@ -79,6 +79,15 @@ class DependencyAway(Unavailable):
         super().__init__("a part of the platform does not answer; send the same request again")
 
 
+class ShortOfResources(Unavailable):
+    """A service lacks memory, threads, files or disk, for now."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a part of the platform lacks resources; send the same request again"
+        )
+
+
 class CallTooLarge(FailedPrecondition):
     """A message between services is larger than they take."""
 

@@ -1,8 +1,9 @@
 """What happens around every RPC: identity, access, bounds of fields, deadline, errors as status.
 
 This is the one place that knows gRPC status codes and the one broad `except`: a lost
-connection or a timeout of something the service needs is Unavailable, any other unknown error
-says "internal error" outside; both keep their stack traces inside.
+connection or a timeout of something the service needs is Unavailable, as is a lack of memory,
+threads or files; any other unknown error says "internal error" outside. All keep their stack
+traces inside.
 """
 
 import asyncio
@@ -21,12 +22,14 @@ from podium_kit.rpc.errors import (
     DependencyAway,
     DomainError,
     InternalError,
+    ShortOfResources,
     Unauthenticated,
 )
 from podium_kit.rpc.identity import acting_as
 from podium_kit.rpc.status import domain_error_from, status_of
 from podium_kit.rpc.texts import require_no_nul, takes_any_characters
 from podium_kit.rpc.tokens import TokenVerifier
+from podium_kit.shortage import is_shortage
 from podium_kit.telemetry.handlers import AroundCalls, Context
 
 log = logging.getLogger(__name__)
@@ -71,9 +74,10 @@ class GuardInterceptor(AroundCalls):
         except (ConnectionError, TimeoutError):
             log.exception("a dependency does not answer")
             await context.abort(*status_of(DependencyAway()))
-        except Exception:
-            log.exception("internal error")
-            await context.abort(*status_of(InternalError()))
+        except Exception as error:
+            short = is_shortage(error)
+            log.exception("short of resources" if short else "internal error")
+            await context.abort(*status_of(ShortOfResources() if short else InternalError()))
 
 
 @asynccontextmanager

@@ -1,6 +1,5 @@
 """The attempts of one call, as many as the tool's side effects and time allow."""
 
-import errno
 import logging
 import time
 from collections.abc import Mapping
@@ -12,7 +11,8 @@ from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
-from podium_kit.rpc.errors import InternalError, Unavailable
+from podium_kit.rpc.errors import ShortOfResources, Unavailable
+from podium_kit.shortage import is_shortage
 from tool_adapters.adapter import (
     NOTHING_USED,
     ONE_CALL,
@@ -30,9 +30,6 @@ from tool_adapters.secret_store import SecretStore
 log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
-SHORT_OF = {errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC}
-# Python has no class for it.
-NO_THREAD = "can't start new thread"
 SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
 
 
@@ -126,9 +123,9 @@ class Attempts:
                 # A part of the platform is away, which is no answer: the caller waits and repeats.
                 raise
             log.exception("the adapter of kind %s failed", tool.kind.value)
-            if _is_shortage(error) and tool.side_effect is not SideEffect.EFFECTFUL:
+            if is_shortage(error) and tool.side_effect is not SideEffect.EFFECTFUL:
                 # Nor is a process that is short of memory, threads or files for a while.
-                raise InternalError from error
+                raise ShortOfResources from error
             message = f"{tool.name} could not be called because of a fault of the platform"
             return AdapterResult(ToolFailure(FailureKind.INTERNAL, message))
 
@@ -162,12 +159,6 @@ def too_large(tool: ToolDefinition) -> ToolFailure:
         "ask for less, or raise limits.max_output_bytes"
     )
     return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
-
-
-def _is_shortage(error: Exception) -> bool:
-    """Whether this process lacks memory, files or threads, which may pass."""
-    lacks = isinstance(error, OSError) and error.errno in SHORT_OF
-    return lacks or isinstance(error, MemoryError) or str(error) == NO_THREAD
 
 
 def _may_be_tried_again(outcome: Output | ToolFailure) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from callers import make_identity
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import UsageSource
-from podium_kit.rpc.errors import InternalError
+from podium_kit.rpc.errors import ShortOfResources
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import AdapterResult, Answer, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts
@@ -115,7 +115,7 @@ async def test_a_shortage_of_this_process_is_no_answer(shortage: Exception) -> N
     async def crash() -> AdapterResult:
         raise shortage
 
-    with pytest.raises(InternalError):
+    with pytest.raises(ShortOfResources):
         await invoke(make_invoker(make_tool(), crash))
 
 

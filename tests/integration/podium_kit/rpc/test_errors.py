@@ -1,5 +1,6 @@
 """What a handler raises is what its client sees; what it did not mean to say stays inside."""
 
+import errno
 import logging
 
 import grpc
@@ -13,6 +14,7 @@ from podium_kit.rpc.errors import (
     FailedPrecondition,
     InternalError,
     InvalidArgument,
+    ShortOfResources,
     Unauthenticated,
     Unavailable,
 )
@@ -74,6 +76,8 @@ UNKNOWN_ERRORS = {
     RuntimeError("hunter2"): (grpc.StatusCode.INTERNAL, "internal error"),
     TimeoutError("hunter2"): (grpc.StatusCode.UNAVAILABLE, DependencyAway().message),
     ConnectionRefusedError(111, "hunter2"): (grpc.StatusCode.UNAVAILABLE, DependencyAway().message),
+    MemoryError("hunter2"): (grpc.StatusCode.UNAVAILABLE, ShortOfResources().message),
+    OSError(errno.EMFILE, "hunter2"): (grpc.StatusCode.UNAVAILABLE, ShortOfResources().message),
 }
 
 
