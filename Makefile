@@ -24,6 +24,8 @@ TAG ?= $(shell sed -n 's/^appVersion: *"\?\([^"]*\)"\?/\1/p' charts/podium/Chart
 PYTHON_SOURCES = $(foreach dir,$(SOURCES),$(if $(shell find $(dir) -name '*.py' -print -quit 2>/dev/null),$(dir)))
 # The plugin fails a run that skipped anything: a skipped test proves nothing.
 PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-seed=%)
+# A program of tests/. It starts processes beside open channels of gRPC, whose fork handlers can end those.
+PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
 .PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
@@ -139,29 +141,29 @@ chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KIL
 	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills
 
 chaos-all: setup ## Every fault of every part of a whole platform, while episodes run; SEED=n ROUNDS=n ONLY=victim:fault
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m chaos $(SEED:%=--seed %) $(ROUNDS:%=--rounds %) $(ONLY:%=--only %)
+	$(PROGRAM) chaos $(SEED:%=--seed %) $(ROUNDS:%=--rounds %) $(ONLY:%=--only %)
 
 soak: setup ## Random faults and poison for HOURS=n, then what was lost, doubled, left behind or grew; SEED=n
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m chaos.soak $(SEED:%=--seed %) $(HOURS:%=--hours %)
+	$(PROGRAM) chaos.soak $(SEED:%=--seed %) $(HOURS:%=--hours %)
 
 fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each parser
 	for target in $(notdir $(wildcard tests/fuzz/corpus/*)); do \
-	  echo "$$target"; PYTHONPATH=tests $(PYTHON) -m fuzz $$target --runs $(or $(RUNS),100000) || exit 1; done
+	  echo "$$target"; $(PROGRAM) fuzz $$target --runs $(or $(RUNS),100000) || exit 1; done
 
 rest-search: setup ## Search for requests that the REST API answers with 5xx or what it does not document; EXAMPLES=n
-	PYTHONPATH=tests $(PYTHON) -m rest_search --examples $(or $(EXAMPLES),8)
+	$(PROGRAM) rest_search --examples $(or $(EXAMPLES),8)
 
 clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
-	PYTHONPATH=tests $(PYTHON) -m clients $(CLIENTS)
+	$(PROGRAM) clients $(CLIENTS)
 
 otlp-backends: setup ## Send an episode's trace to a real Phoenix, in an environment of its own, and read it back
-	PYTHONPATH=tests $(PYTHON) -m otlp_backends
+	$(PROGRAM) otlp_backends
 
 examples: setup ## Run every program of examples/ against a whole platform, each in an environment of its own
-	PYTHONPATH=tests $(PYTHON) -m sdks.examples $(EXAMPLES)
+	$(PROGRAM) sdks.examples $(EXAMPLES)
 
 openapi-documents: setup ## Read OpenAPI documents of real APIs, as published packages carry them
-	PYTHONPATH=tests $(PYTHON) -m openapi_documents
+	$(PROGRAM) openapi_documents
 
 supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabilities, secrets in the code
 	$(PYTHON) scripts/supply_chain.py
@@ -170,31 +172,31 @@ demo: setup ## Solve real tasks with everything started for real, and show the r
 	$(PYTHON) -m podium_cli demo
 
 sealed: setup ## The default policy on tasks that nobody reads, once a release; prints a row of tests/sealed/README.md
-	@PYTHONPATH=tests $(PYTHON) -m sealed
+	@$(PROGRAM) sealed
 
 up: setup ## Start the platform on this machine (Ctrl-C stops it)
 	$(PYTHON) -m podium_cli up
 
 bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.episodes
+	$(PROGRAM) bench.episodes
 
 bench-gateway: setup ## A request through the gateway beside LiteLLM's proxy: rate, processor time, added latency
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.gateway $(if $(REQUESTS),--requests $(REQUESTS))
+	$(PROGRAM) bench.gateway $(if $(REQUESTS),--requests $(REQUESTS))
 
 bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.tools
+	$(PROGRAM) bench.tools
 
 bench-capacity: setup ## What an episode costs each part, and what more workers and ledgers bring; PARTS="flat scaling profile"
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.capacity $(PARTS)
+	$(PROGRAM) bench.capacity $(PARTS)
 
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.training
+	$(PROGRAM) bench.training
 
 bench-orchestrators: setup ## Every expert alone, and the trained orchestrator: reward under seven preference vectors; STUDY=unseen-prices and others
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.orchestrators $(if $(STUDY),--study $(STUDY))
+	$(PROGRAM) bench.orchestrators $(if $(STUDY),--study $(STUDY))
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is
-	GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m bench.ledger $(PARTS)
+	$(PROGRAM) bench.ledger $(PARTS)
 
 # The digests are checked here: what an image installs is exactly what was collected.
 COLLECT = $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheels/$(@:wheels-%=%)
@@ -243,15 +245,15 @@ chart: setup ## Lint the charts and prove every profile and pair of switches, in
 	$(PYTEST) -q tests/chart
 
 cluster-test: $(INSTALLED) ## Install the evaluation profile on the cluster of KUBECONFIG and check it; CLUSTER_TEST="--keep --set ..."
-	PYTHONPATH=tests $(PYTHON) -m cluster $(CLUSTER_TEST)
+	$(PROGRAM) cluster $(CLUSTER_TEST)
 
 crds: $(INSTALLED) ## Fetch the operators' CRDs, which the charts are tested with where they are
-	PYTHONPATH=tests $(PYTHON) -m chart.fetch_crds
+	$(PROGRAM) chart.fetch_crds
 
 chart-docs: setup ## Make the charts' schemas and README tables from their commented values; write down the profiles
 	$(PYTHON) scripts/trainer_schema.py charts/podium/schema/trainer.json
 	$(PYTHON) scripts/chart_docs.py $(CHARTS)
-	PYTHONPATH=tests $(PYTHON) -m chart.golden
+	$(PROGRAM) chart.golden
 
 # The images are run by podman; charts are pushed to a real registry.
 CONTAINER_TOOLS := { command -v buildah podman runc catatonit debootstrap >/dev/null || { echo "missing: apt-get install buildah podman runc catatonit debootstrap" >&2; false; }; }

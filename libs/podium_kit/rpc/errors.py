@@ -83,9 +83,7 @@ class ShortOfResources(Unavailable):
     """A service lacks memory, threads, files or disk, for now."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "a part of the platform lacks resources; send the same request again"
-        )
+        super().__init__("a part of the platform lacks resources; send the same request again")
 
 
 class CallTooLarge(FailedPrecondition):

@@ -4,6 +4,7 @@ from podium_kit.stream.check_kafka import BrokerCheck
 from podium_kit.stream.offsets_kafka import end_offsets
 from podium_kit.stream.producer_kafka import Place, Producer, Rejection, StreamRecord
 from podium_kit.stream.rejections import BrokerUnavailable
+from podium_kit.stream.response_classes import make_response_classes
 from podium_kit.stream.settings import KafkaSettings
 
 __all__ = [
@@ -16,3 +17,5 @@ __all__ = [
     "StreamRecord",
     "end_offsets",
 ]
+
+make_response_classes()
