@@ -156,8 +156,9 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     assert scores["without_outcome_count"] >= 1
     answered = podium.json("policies", "report", "balanced", "--answered-is-solved")
     [scores] = answered["policies"]
-    # The scripted orchestrator has no price, so what these episodes cost is unknown.
-    assert scores["without_outcome_count"] == 0 and scores["without_cost_count"] >= 1
+    # The scripted orchestrator has a price only where another test of this platform gave it one.
+    assert scores["without_outcome_count"] == 0
+    assert scores["scored_count"] + scores["without_cost_count"] >= 1
     assert len(answered["episodes"]) == scores["scored_count"]
 
 
