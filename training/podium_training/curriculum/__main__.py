@@ -6,7 +6,9 @@
     python -m podium_training.grpo run.yaml
 
 It reads the episodes of a platform and writes those of every step, one step behind the other, to
-the topic that the run reads (`stream.topic`), which it makes.
+the topic that the run reads (`stream.topic`), which it makes. With --questions TASKS and --experts
+POOL the first turns of a step are of those tasks, played or not, every family as often as the
+others, and the first command plays each of its tasks once, at prices of its own.
 """
 
 import argparse
@@ -18,12 +20,32 @@ from random import Random
 
 from kafka.errors import KafkaError
 
+from podium_kit.client.errors import UserError
 from podium_kit.stream import BrokerUnavailable
 from podium_training.curriculum.errors import NoCurriculum
+from podium_training.curriculum.offers import Offers
 from podium_training.curriculum.steps import Mix, steps
 from podium_training.curriculum.topic import demonstrated, write
+from podium_training.demonstrations.solutions import NoDemonstration, Solutions
+from podium_training.experts.pool import InvalidPool, Pool, read_pool
 from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
 from podium_training.grpo.data.stream import LogCut
+from podium_training.tasks.files import read_tasks
+from podium_training.tasks.task import Split, Task
+
+# Tasks, and the experts that the demonstrator would ask.
+Asking = tuple[list[Task], Pool]
+FAULTS = (
+    BrokerUnavailable,
+    InvalidConfig,
+    InvalidPool,
+    KafkaError,
+    LogCut,
+    NoCurriculum,
+    NoDemonstration,
+    OSError,
+    UserError,
+)
 
 
 def main() -> int:
@@ -33,8 +55,8 @@ def main() -> int:
     try:
         config = read_config(arguments.config)
         _check(config, mix, arguments.source)
-        count = _order(config, mix, arguments)
-    except (InvalidConfig, LogCut, NoCurriculum, BrokerUnavailable, KafkaError, OSError) as error:
+        count = _order(config, mix, arguments, _asking(arguments))
+    except FAULTS as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(f"{config.stream.topic}: {config.steps} steps, {count} episodes\n")
@@ -50,16 +72,37 @@ def _check(config: RunConfig, mix: Mix, source: str) -> None:
         raise NoCurriculum(f"stream.topic is {source}, which is read: name a new topic there")
 
 
-def _order(config: RunConfig, mix: Mix, arguments: argparse.Namespace) -> int:
+def _asking(arguments: argparse.Namespace) -> Asking | None:
+    if bool(arguments.questions) != bool(arguments.experts):
+        raise NoCurriculum("--questions and --experts go together: give both or neither")
+    if not arguments.questions:
+        return None
+    tasks = read_tasks(arguments.questions)
+    if held_out := [task.id for task in tasks if task.split is Split.HELD_OUT]:
+        raise NoCurriculum(f"{held_out[0]} is held out: nothing is learnt from such tasks")
+    return tasks, read_pool(arguments.experts)
+
+
+def _order(
+    config: RunConfig, mix: Mix, arguments: argparse.Namespace, asking: Asking | None
+) -> int:
     found, left_out = demonstrated(config.stream, arguments.source)
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
     sys.stderr.write(f"{len(found)} solved episodes; left out: {reasons or 'none'}\n")
-    # After the reading: this import takes seconds, and a fault is reported at once.
+    # After the reading: these imports take seconds, and a fault is reported at once.
     from transformers import AutoTokenizer  # noqa: PLC0415
+
+    from podium_training.curriculum.demonstrated_turn import Demonstrator  # noqa: PLC0415
+    from podium_training.curriculum.questions import first_turns  # noqa: PLC0415
 
     tokenizer = AutoTokenizer.from_pretrained(config.model, local_files_only=True)
     random = Random(arguments.seed)  # noqa: S311 chance, not a secret
-    endless = steps(found, arguments.expert, mix, tokenizer, random)
+    questions = None
+    if asking is not None:
+        demonstrator = Demonstrator(Solutions(*asking), tokenizer)
+        offers = Offers(found, arguments.expert)
+        questions = first_turns(asking[0], offers, mix, demonstrator, random)
+    endless = steps(found, arguments.expert, mix, tokenizer, random, questions=questions)
     return asyncio.run(write(config.stream, islice(endless, config.steps)))
 
 
@@ -71,6 +114,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("config", type=Path, help="the run's file")
     parser.add_argument("--source", default="trajectories.v1", help="topic to read")
     parser.add_argument("--expert", default="ask_expert", help="tool whose models are experts")
+    parser.add_argument("--questions", type=Path, help="JSONL of tasks to contrast, played or not")
+    parser.add_argument("--experts", type=Path, help="YAML like bundled/experts.yaml, for those")
     parser.add_argument("--tasks", type=int, default=default.tasks, help="contrasted in a step")
     parser.add_argument("--choices", type=int, default=default.choices, help="of each of them")
     parser.add_argument("--asked", type=int, default=default.asked, help="whole, with experts")

@@ -7,7 +7,7 @@ alone is learnt, and of a call of the orchestrator's own the tool's name.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any, Protocol
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
@@ -48,13 +48,21 @@ def contrasted(
 
     A task that is done alike under all of its vectors is left out.
     """
-    tasks: dict[str, dict[str, list[Trajectory]]] = defaultdict(lambda: defaultdict(list))
+    tasks: dict[str, list[Trajectory]] = defaultdict(list)
     for episode in episodes:
-        tasks[episode.task_id][choice(episode, expert)].append(episode)
-    for by_choice in tasks.values():
-        if len(by_choice) > 1:
-            turns = zip_longest(*by_choice.values())
-            yield [each for turn in turns for each in turn if each is not None][:count]
+        tasks[episode.task_id].append(episode)
+    for of_task in tasks.values():
+        if len({choice(each, expert) for each in of_task}) > 1:
+            yield differing(of_task, expert, count)
+
+
+def differing(episodes: Iterable[Trajectory], expert: str, count: int) -> list[Trajectory]:
+    """At most so many of them: each choice in turn."""
+    by_choice: dict[str, list[Trajectory]] = defaultdict(list)
+    for episode in episodes:
+        by_choice[choice(episode, expert)].append(episode)
+    turns = chain.from_iterable(zip_longest(*by_choice.values()))
+    return list(islice(filter(None, turns), count))
 
 
 def first_turn(episode: Trajectory, expert: str, tokenizer: Tokenizer) -> Trajectory:

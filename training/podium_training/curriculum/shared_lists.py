@@ -7,19 +7,14 @@ well have been its own. What comes behind the list (the task, the weights, what 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, cycle, islice, zip_longest
+from itertools import chain, islice, zip_longest
 from random import Random
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
 from podium_training.curriculum.contrast import Tokenizer, first_response
 from podium_training.curriculum.errors import NoCurriculum
+from podium_training.curriculum.families import family, in_turn
 from podium_training.tasks.task import FIND_TOOLS
-
-
-def family(episode: Trajectory) -> str:
-    """Of its task, whose id begins with it (tasks/taskset.py)."""
-    name: str = episode.task_id.partition("-")[0]
-    return name
 
 
 def whole_episodes(
@@ -29,7 +24,7 @@ def whole_episodes(
 
     Raises NoCurriculum.
     """
-    hosts = _by_family(episodes, random)
+    hosts = in_turn(episodes, family, random)
     used: Counter[str] = Counter()
     while True:
         step: list[Trajectory] = []
@@ -89,13 +84,3 @@ def _system(prompt: Sequence[int], tokenizer: Tokenizer) -> Sequence[int]:
     if tokenizer.eos_token_id not in prompt:
         raise NoCurriculum("no message of a prompt ends with the end of a turn, as in ChatML")
     return prompt[: list(prompt).index(tokenizer.eos_token_id) + 1]
-
-
-def _by_family(episodes: Iterable[Trajectory], random: Random) -> Iterator[Trajectory]:
-    """A family of tasks after the other, whatever their numbers."""
-    families: dict[str, list[Trajectory]] = defaultdict(list)
-    for each in episodes:
-        families[family(each)].append(each)
-    for of_family in families.values():
-        random.shuffle(of_family)
-    return chain.from_iterable(zip(*(cycle(each) for each in families.values()), strict=False))

@@ -2,7 +2,8 @@
 
 Tasks under several vectors (see contrast.py), whole episodes with experts, and whole episodes
 without (see shared_lists.py), so that doing is not forgotten: small steps of contrasts alone teach
-choosing and cost copying. Contrasts of a step share their list of tools, too.
+choosing and cost copying. Contrasts of a step share their list of tools, too; they are of what was
+played, or of questions that were not (see questions.py).
 """
 
 from collections import defaultdict
@@ -47,15 +48,26 @@ class Mix:
 
 
 def steps(
-    episodes: Sequence[Trajectory], expert: str, mix: Mix, tokenizer: Tokenizer, random: Random
+    episodes: Sequence[Trajectory],
+    expert: str,
+    mix: Mix,
+    tokenizer: Tokenizer,
+    random: Random,
+    *,
+    questions: Iterator[Trajectory] | None = None,
 ) -> Iterator[list[Trajectory]]:
-    """One step after the other, without end. Raises NoCurriculum."""
+    """One step after the other, without end. Raises NoCurriculum.
+
+    Given first turns of questions, task by task and without end, those are contrasted.
+    """
     asked = [each for each in episodes if expert in each.tool_names]
     alone = [each for each in episodes if expert not in each.tool_names]
     if not alone:
         raise NoCurriculum(f"no solved episode without {expert} is on the stream: play some")
     doing = whole_episodes(alone, mix.own, mix.lists, tokenizer, random)
-    for of_list in cycle(_lists(asked, expert, mix, random)):
+    played = cycle(_shuffled(asked, random))
+    lists = [OfList(questions, played)] if questions else _lists(asked, expert, mix, random)
+    for of_list in cycle(lists):
         turns = islice(of_list.turns, mix.contrasts)
         yield [
             *(first_turn(each, expert, tokenizer) for each in turns),
@@ -66,7 +78,7 @@ def steps(
 
 @dataclass(frozen=True)
 class OfList:
-    """What was played with one list of tools; both are endless."""
+    """What is learnt of one list of tools, or of all; both are endless."""
 
     turns: Iterator[Trajectory]
     """Task by task, of which the first turns are contrasted."""

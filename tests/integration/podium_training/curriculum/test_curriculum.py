@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_training.curriculum.topic import demonstrated
 from podium_training.grpo.config import StreamConfig
+from podium_training.tasks.task import Split, Task
+from unit.podium_training.curriculum.offered import FAMILIES, POOL, TASKS, host
 from unit.podium_training.curriculum.played import asked, own
 
 pytestmark = pytest.mark.training
@@ -104,3 +108,44 @@ async def test_what_does_not_fit_is_said_before_anything_is_read(
     status, said = await python("podium_training.curriculum", tmp_path / "none.yaml", *MIX)
     assert status == 2
     assert "none.yaml cannot be read: No such file or directory" in said
+
+
+async def test_questions_that_were_never_played_are_asked_as_the_demonstrator_would(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    episodes = [
+        host(*FAMILIES),
+        *(own(f"w{number}", f"sql-{number}", ("add",)) for number in range(4)),
+    ]
+    records = [(each.episode_id, pb.TrajectoryRecord(trajectory=each)) for each in episodes]
+    await kafka.create_topics({"asking": 1})
+    await asyncio.to_thread(produce, kafka.bootstrap_servers, "asking", records)
+    run = write_run(tmp_path, kafka, "asked")
+    asking = write_asking(tmp_path, TASKS)
+
+    order: list[str | Path] = [run, "--source", "asking", *MIX, *asking]
+    status, said = await python("podium_training.curriculum", *order)
+    assert status == 0, said
+    stream = StreamConfig(bootstrap=kafka.bootstrap_servers, topic="asked")
+    written, _ = await asyncio.to_thread(demonstrated, stream, "asked")
+    turns = [each for each in written if len(each.turns) == 1]
+    assert len(turns) == STEPS * 4
+    assert {each.task_id for each in turns} == {task.id for task in TASKS}
+
+
+async def test_questions_are_of_tasks_to_learn_from(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    run = write_run(tmp_path, kafka, "wanted")
+    held_out = replace(TASKS[0], split=Split.HELD_OUT)
+    asking = write_asking(tmp_path, [held_out])
+    status, said = await python("podium_training.curriculum", run, *MIX, *asking)
+    assert (status, said) == (2, "sums-0 is held out: nothing is learnt from such tasks\n")
+    status, said = await python("podium_training.curriculum", run, *MIX, *asking[:2])
+    assert (status, said) == (2, "--questions and --experts go together: give both or neither\n")
+
+
+def write_asking(folder: Path, tasks: Sequence[Task]) -> list[str | Path]:
+    """The options that name these tasks and experts."""
+    questions, experts = folder / "tasks.jsonl", folder / "experts.yaml"
+    questions.write_text("".join(f"{task.to_json()}\n" for task in tasks))
+    experts.write_text(yaml.safe_dump(POOL.model_dump(by_alias=True, mode="json")))
+    return ["--questions", questions, "--experts", experts]

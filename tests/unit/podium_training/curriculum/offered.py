@@ -1,0 +1,84 @@
+"""Episodes with experts on offer, and the tasks and demonstrator of questions put under them."""
+
+import json
+
+from google.protobuf.duration_pb2 import Duration
+
+from podium.common.v1 import money_pb2
+from podium.episodes.v1.trajectory_pb2 import Trajectory
+from podium.orchestrator.v1.orchestrator_service_pb2 import ToolDefinition
+from podium.registry.v1.toolset_pb2 import CallEstimate
+from podium_training.curriculum.demonstrated_turn import Demonstrator
+from podium_training.demonstrations.solutions import Solutions
+from podium_training.experts.pool import Pool
+from podium_training.tasks.task import Call, Split, Task
+from unit.podium_training.curriculum.played import EXPERT, asked
+from unit.podium_training.grpo.builders import make_tokenizer
+
+FAMILIES = ("sums", "words", "days")
+MODELS = ("large", "small")
+PRICES = {"large": "10.00", "small": "0.40"}
+POOL = Pool.model_validate(
+    {
+        "tool": EXPERT,
+        "description": "Asks.",
+        "experts": [
+            {"alias": "large", "description": "-", "sku": "l", "latencyS": 20, "right": 0.95},
+            {"alias": "small", "description": "-", "sku": "s", "latencyS": 2, "right": 0.7},
+        ],
+    }
+)
+
+
+def tool(name: str) -> ToolDefinition:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    return ToolDefinition(name=name, description=name, parameters_json_schema=json.dumps(schema))
+
+
+def expert(large: str = PRICES["large"]) -> ToolDefinition:
+    """With a price of the large model."""
+    prices = PRICES | {"large": large}
+    schema = {"type": "object", "properties": {"model": {"enum": MODELS}}, "required": ["model"]}
+    rows = (f"{alias}: ${price}/M in + ${price}/M out, 2 s" for alias, price in prices.items())
+    return ToolDefinition(
+        name=EXPERT,
+        parameters_json_schema=json.dumps(schema),
+        terms="; ".join(rows),
+        estimates=[
+            CallEstimate(
+                model_alias=alias,
+                cost=money_pb2.Money(currency_code="USD", amount="0.001"),
+                latency=Duration(seconds=2),
+            )
+            for alias in MODELS
+        ],
+    )
+
+
+def host(*tools: str, large: str = PRICES["large"]) -> Trajectory:
+    """An episode that was offered tools and the expert."""
+    episode = asked(f"host-{large}", "sums-0", "large")
+    episode.tools.extend([expert(large), *map(tool, tools)])
+    return episode
+
+
+def task(number: int, family: str = "sums") -> Task:
+    """One that the tool of its family does."""
+    return Task(
+        f"{family}-{number}",
+        family,
+        Split.TRAIN,
+        f"Do {number} of {family}!",
+        "exact",
+        {"expected": str(number)},
+        (Call(family, {"text": str(number)}),),
+    )
+
+
+TASKS = [task(number, family) for family in FAMILIES for number in range(2)]
+
+
+def demonstrator() -> Demonstrator:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = "{% for each in messages %}{{ each.content }}</s>{% endfor %}"
+    return Demonstrator(Solutions(TASKS, POOL), tokenizer)

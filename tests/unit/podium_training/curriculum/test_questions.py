@@ -1,0 +1,79 @@
+"""First turns of tasks that were never played."""
+
+from collections import Counter, defaultdict
+from itertools import islice
+from random import Random
+
+from podium.episodes.v1.trajectory_pb2 import Trajectory
+from podium_training.curriculum.contrast import choice, first_response
+from podium_training.curriculum.offers import Offers
+from podium_training.curriculum.questions import first_turns
+from podium_training.curriculum.steps import Mix
+from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.episodes import Limits
+from unit.podium_training.curriculum.offered import FAMILIES, TASKS, demonstrator, host, task
+from unit.podium_training.curriculum.played import EXPERT
+
+MIX = Mix(tasks=3, choices=2)
+TOOLS = (*FAMILIES, "other_1", "other_2")
+
+
+def turns(count: int = 60, seed: int = 1) -> list[Trajectory]:
+    offers = Offers([host(*TOOLS, large=price) for price in ("0.50", "5.00")], EXPERT)
+    # One family has most tasks.
+    tasks = [*TASKS, *(task(number) for number in range(2))]
+    endless = first_turns(tasks, offers, MIX, demonstrator(), Random(seed))
+    return list(islice(endless, count))
+
+
+def steps(found: list[Trajectory]) -> list[list[Trajectory]]:
+    return [found[at : at + MIX.contrasts] for at in range(0, len(found), MIX.contrasts)]
+
+
+def test_every_family_comes_as_often_as_the_others() -> None:
+    assert set(Counter(each.task_id.partition("-")[0] for each in turns()).values()) == {20}
+
+
+def test_the_tasks_of_a_step_share_their_tools_and_prices() -> None:
+    for step in steps(turns()):
+        assert len({each.task_id for each in step}) == MIX.tasks
+        assert len({tuple(tool.name for tool in each.tools) for each in step}) == 1
+
+
+def test_turns_whose_prompts_begin_alike_follow_each_other() -> None:
+    for step in steps(turns()):
+        likings = [tuple(each.preferences.tools) for each in step]
+        assert likings == sorted(likings)
+
+
+def test_whoever_the_demonstrator_would_ask_differs_by_the_vector() -> None:
+    found = turns()
+    ways: dict[str, set[str]] = defaultdict(set)
+    for number, step in enumerate(steps(found)):
+        for each in step:
+            ways[f"{number}/{each.task_id}"].add(choice(each, EXPERT))
+    assert sum(len(each) > 1 for each in ways.values()) > len(ways) / 2
+    assert len({choice(each, EXPERT) for each in found}) == 3, "either model, and neither"
+
+
+def test_who_is_liked_stands_in_the_prompt_and_in_the_vector() -> None:
+    liked = [each for each in turns() if each.preferences.tools]
+    assert liked
+    for each in liked:
+        [(name, weight)] = each.preferences.tools.items()
+        [terms] = (tool.terms for tool in each.tools if tool.name == EXPERT)
+        assert f", weight {weight:g}" in terms
+        assert each.tool_names[-1] == name
+
+
+def test_they_are_turns_that_a_trainer_takes() -> None:
+    for each in turns(12):
+        episode = episode_from_proto(each, Limits(vocabulary=1_000))
+        assert episode.features.solved
+        assert len(episode.rows) == 1
+        assert first_response(each).completion_text
+
+
+def test_the_seed_decides() -> None:
+    assert turns(12) == turns(12)
+    assert turns(12) != turns(12, seed=2)

@@ -1,0 +1,106 @@
+"""First turns of tasks that were never played, every family as often as the others.
+
+Whom to ask first needs no episode: a question is put under the tools and prices of one that was
+played, under several vectors, and the demonstrator says whom it would ask. Episodes are as unequal
+as the tasks that were drawn, and what is rare in them is not learnt.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from random import Random
+
+from google.protobuf.duration_pb2 import Duration
+
+from podium.episodes.v1.trajectory_pb2 import ModelCall, Trajectory, Turn
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1.policy_pb2 import PreferenceVector
+from podium_training.curriculum.contrast import choice, differing
+from podium_training.curriculum.demonstrated_turn import Demonstrator
+from podium_training.curriculum.families import in_turn
+from podium_training.curriculum.likings import draw_vectors, weighed
+from podium_training.curriculum.offers import Offers
+from podium_training.curriculum.steps import Mix
+from podium_training.preferences.pairs import Pair
+from podium_training.tasks.task import Task
+
+# Of an episode that begins.
+TIME_LEFT = Duration(seconds=120)
+TRIES = 6
+# What is learnt is the whole distribution.
+SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
+
+
+def first_turns(
+    tasks: Sequence[Task], offers: Offers, mix: Mix, demonstrator: Demonstrator, random: Random
+) -> Iterator[Trajectory]:
+    """Those of one step after the other, without end; the tasks of a step share their tools.
+
+    Those with the same liking follow each other, for their prompts begin alike.
+    """
+    asking = in_turn(tasks, lambda task: task.family, random)
+    while True:
+        together = list(islice(asking, mix.tasks))
+        host = offers.draw(together, random)
+        [expert] = (tool for tool in host.tools if tool.name == offers.expert)
+        models = [f"{offers.expert}/{each.model_alias}" for each in expert.estimates]
+        vectors = draw_vectors(models, random)
+        turns = [
+            turn
+            for task in together
+            for turn in differing(
+                _asked(task, host, vectors, offers.expert, demonstrator), offers.expert, mix.choices
+            )
+        ]
+        yield from sorted(turns, key=lambda turn: list(turn.preferences.tools))
+
+
+def _asked(
+    task: Task,
+    host: Trajectory,
+    vectors: Callable[[], list[Pair]],
+    expert: str,
+    demonstrator: Demonstrator,
+) -> list[Trajectory]:
+    """The task's first turns under vectors that lead to different choices, if such are found."""
+    for _ in range(TRIES):
+        episodes = [_under(host, pair, expert) for pair in vectors()]
+        turns = [_first_turn(task, each, demonstrator) for each in episodes]
+        if len({choice(each, expert) for each in turns}) > 1:
+            break
+    return turns
+
+
+def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:
+    """The episode before its first turn, had its tenant had this vector."""
+    liked = {name.rpartition("/")[2]: weight for name, weight in pair.tools.items()}
+    tools = [weighed(tool, liked) if tool.name == expert else tool for tool in host.tools]
+    episode = Trajectory()
+    episode.CopyFrom(host)
+    del episode.tools[:], episode.turns[:]
+    episode.tools.extend(tools)
+    episode.tool_names[:] = [*(tool.name for tool in tools), *pair.tools]
+    episode.features.tool_call_counts[:] = [0] * len(episode.tool_names)
+    episode.preferences.CopyFrom(
+        PreferenceVector(
+            outcome=pair.outcome, compute=pair.compute, latency=pair.latency, tools=pair.tools
+        )
+    )
+    episode.instruction = pair.instruction
+    return episode
+
+
+def _first_turn(task: Task, episode: Trajectory, demonstrator: Demonstrator) -> Trajectory:
+    """The episode, had it been of this task, as far as its choice."""
+    request = orchestrator_pb.NextActionRequest(
+        key=f"{task.id}/1/model/0",
+        task=task.question,
+        instruction=episode.instruction,
+        tools=episode.tools,
+        preferences=episode.preferences,
+        sampling=SAMPLING,
+        time_left=TIME_LEFT,
+    )
+    response = demonstrator.next_action(request)
+    episode.task_id, episode.task = task.id, task.question
+    episode.turns.append(Turn(number=1, model_call=ModelCall(response=response)))
+    return episode
