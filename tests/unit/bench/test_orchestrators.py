@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from bench.orchestrators.comparison import change, cost, gain, lines
-from bench.orchestrators.study import USUAL, read_study, renamed, study_names, weights_of
+from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names, weights_of
 from podium_kit.bundled_files import bundled_folder
 from podium_training.gate import Evaluated
 from podium_training.tasks.task import Split
@@ -68,6 +68,11 @@ def test_a_change_is_measured_task_by_task() -> None:
     assert (found.lower, found.mean, found.upper) == pytest.approx((-0.01, -0.01, -0.01))
 
 
+def thinking(study: Study) -> int:
+    """Tokens that its experts think before they answer."""
+    return sum(each.thinking_tokens for each in study.pool.experts)
+
+
 @pytest.mark.parametrize("name", study_names())
 def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
     study, usual = read_study(name), read_study(USUAL)
@@ -75,6 +80,7 @@ def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
         "unseen-prices": study.price_spread > usual.price_spread,
         "unseen-experts": not {each.alias for each in study.pool.experts}
         & {each.alias for each in usual.pool.experts},
+        "cheaper-specialists": thinking(study) < thinking(usual),
         "unseen-tools": bool(study.tools),
         USUAL: bool(study.policies),
     }
