@@ -125,8 +125,10 @@ async def measure_scaling(figures: Figures, product: Product, most: float, episo
                 total = min(episodes, max(2 * CONCURRENT, int(30 * predicted)))
                 measured = (await product.load(CONCURRENT, total)).per_second
             figures.note(f"scaling.{name}.{count}", f"{measured:.2f} of {predicted:.2f} episodes/s")
-            alone = alone or measured
-            off = max(off, *(measured / predicted, predicted / measured) if predicted else ())
+            if alone:
+                off = max(off, measured / predicted, predicted / measured)
+            else:
+                alone = measured
         figures.ratio(f"capacity.{name}_off_by", off, "<=", 1.2)
 
 

@@ -15,12 +15,13 @@ import aiohttp
 import uuid_utils
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
-from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from bench.episodes.model_server import MODEL
 from bench.episodes.processor import processor_seconds
 from bench.figures import Load, say
+from episodes.temporal.client import connect_temporal
+from episodes.temporal.settings import TemporalSettings
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
@@ -127,8 +128,9 @@ class Product:
 
     async def size(self, episode_id: str) -> Size:
         """Bytes in the workflow's history, which few episodes have, and in the step log."""
-        target = f"127.0.0.1:{self.platform.ports['temporal']}"
-        temporal = await Client.connect(target)
+        around = self.platform.around
+        settings = TemporalSettings(**around.temporal)
+        temporal = await connect_temporal(around.target("temporal"), "default", settings)
         handle = temporal.get_workflow_handle(f"episode/{episode_id}")
         try:
             described = (await handle.describe()).raw_description
