@@ -129,6 +129,8 @@ class Product:
     async def size(self, episode_id: str) -> Size:
         """Bytes in the workflow's history, which few episodes have, and in the step log."""
         around = self.platform.around
+        if around is None:
+            raise RuntimeError("the platform is not up")
         settings = TemporalSettings(**around.temporal)
         temporal = await connect_temporal(around.target("temporal"), "default", settings)
         handle = temporal.get_workflow_handle(f"episode/{episode_id}")
