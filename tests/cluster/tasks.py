@@ -26,7 +26,7 @@ def first_task(release: Release) -> str:
     require("unknown price" not in said, said)
     cost = re.search(r"\$(\d+\.\d+)", said)
     require(cost is not None and Decimal(cost.group(1)) > 0, said)
-    return " ".join(said.split())[-100:]
+    return " ".join(line.strip() for line in said.splitlines()[-2:])
 
 
 def priced(release: Release) -> str:
