@@ -53,7 +53,7 @@ async def main(episodes: int, parts: list[str]) -> None:
         if "flat" in parts:
             await measure_flatness(figures, product, costs, episodes)
         if "scaling" in parts:
-            await measure_scaling(figures, product, most, episodes)
+            await measure_scaling(figures, product, most)
         if "profile" in parts:
             await measure_shares(figures, product, episodes)
     figures.write()
@@ -108,7 +108,7 @@ async def measure_flatness(
     figures.ratio("capacity.cost_at_2000_over_16", found[2000] / found[16], "<=", 1.2)
 
 
-async def measure_scaling(figures: Figures, product: Product, most: float, episodes: int) -> None:
+async def measure_scaling(figures: Figures, product: Product, most: float) -> None:
     """Workers and ledgers of a set share of a core each: several against what one did."""
     if not is_possible():
         say("  left out: root and a writable control group are needed to hold a process to a share")
@@ -121,9 +121,10 @@ async def measure_scaling(figures: Figures, product: Product, most: float, episo
         for count in PROCESSES:
             say(f"{count} of {name}, {cores} cores each")
             predicted = min(count * alone, most)
-            async with running(product.platform, count, cores, CONCURRENT):
-                total = min(episodes, max(2 * CONCURRENT, int(30 * predicted)))
-                measured = (await product.load(CONCURRENT, total)).per_second
+            # A share this small stands still for most of the time: only many fill it.
+            concurrent = count * CONCURRENT
+            async with running(product.platform, count, cores, concurrent):
+                measured = (await product.load(concurrent, 2 * concurrent)).per_second
             figures.note(f"scaling.{name}.{count}", f"{measured:.2f} of {predicted:.2f} episodes/s")
             if alone:
                 off = max(off, measured / predicted, predicted / measured)
