@@ -26,7 +26,7 @@ def pod_templates(objects: list[Json]) -> Iterator[PodTemplate]:
             case "Deployment" | "WorkerDeployment" | "Job":
                 yield _from_template(obj, spec["template"])
             case "StatefulSet":
-                yield _of_stateful_set(obj)
+                yield _from_template(obj, _with_claims(spec))
             case "CronJob":
                 yield _from_template(obj, spec["jobTemplate"]["spec"]["template"])
             case "TrainingRuntime":
@@ -50,17 +50,15 @@ def _from_template(obj: Json, template: Json) -> PodTemplate:
     return PodTemplate(label(obj), template["metadata"]["labels"], template["spec"])
 
 
-def _of_stateful_set(obj: Json) -> PodTemplate:
-    """Kubernetes adds a volume to the pod for each claim, by its name."""
-    template = obj["spec"]["template"]
+def _with_claims(spec: Json) -> Json:
+    """A StatefulSet's template with the volumes that Kubernetes adds, one for each claim."""
+    template: Json = spec["template"]
     claims = [
         {"name": claim["metadata"]["name"], "persistentVolumeClaim": {}}
-        for claim in obj["spec"].get("volumeClaimTemplates", [])
+        for claim in spec.get("volumeClaimTemplates", [])
     ]
     volumes = [*template["spec"].get("volumes", []), *claims]
-    return PodTemplate(
-        label(obj), template["metadata"]["labels"], template["spec"] | {"volumes": volumes}
-    )
+    return template | {"spec": template["spec"] | {"volumes": volumes}}
 
 
 def _predictor(obj: Json, objects: list[Json]) -> PodTemplate:
