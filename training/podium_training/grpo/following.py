@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.process_group import ProcessGroup
+from podium_training.grpo.stopping import Interrupted
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,16 @@ class Done:
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """Whoever runs it wants it to end before its last step."""
+
+    step: int
+    """The last one taken."""
+    checkpoint: bool
+    """Whether weights are gathered."""
+
+
+@dataclass(frozen=True)
 class Failed:
     """The first process cannot go on, so none can."""
 
@@ -40,17 +51,21 @@ class NotPublished(RuntimeError):
 def follow(learner: Learner, processes: ProcessGroup) -> int:
     """Takes the steps that the first process plans, until it is done; the steps in all.
 
-    Raises NotPublished when the first process does.
+    Raises NotPublished and Interrupted when the first process does.
     """
     while isinstance(word := processes.broadcast(_nothing()), Plan):
         learner.step(word.groups, word.rate)
         if word.checkpoint:
             learner.gathered()
+    if isinstance(word, Stopped):
+        if word.checkpoint:
+            learner.gathered()
+        raise Interrupted(word.step)
     if isinstance(word, Failed):
         raise NotPublished(word.reason)
     return word.steps
 
 
-def _nothing() -> Plan | Done | Failed:
+def _nothing() -> Plan | Done | Stopped | Failed:
     """What a follower has to share: the first process's word replaces it."""
     return Done(0)

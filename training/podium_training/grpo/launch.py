@@ -6,6 +6,7 @@ ended with; this one is theirs, so that who starts runs again can leave those th
 
 import sys
 
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
@@ -20,6 +21,9 @@ def main() -> int:
         # What ended first takes the others along, which say less.
         statuses = {failure.exitcode for failure in error.failures.values()}
         return next((each for each in (LASTING, STREAM_ENDED) if each in statuses), PASSING)
+    except SignalException as signal:  # After the processes, which had it, too.
+        sys.stderr.write(f"{signal}\n")
+        return PASSING
     return 0
 
 

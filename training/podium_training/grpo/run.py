@@ -28,6 +28,7 @@ from podium_training.grpo.objective.rewards import SpreadFloors
 from podium_training.grpo.objective.staleness import StalenessBound
 from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
+from podium_training.grpo.stopping import leave_signals, stop_on_signals
 from podium_training.grpo.trainer import Publish, Trainer, TrainerOptions
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -41,7 +42,8 @@ OPTIMIZERS: dict[AveragesName, Callable[..., torch.optim.Optimizer]] = {
 def train(config: RunConfig, *, skip_lost: bool = False) -> int:
     """Runs, or goes on from the newest checkpoint; the steps taken in all.
 
-    Raises InvalidConfig, and LogCut when the log lacks records that are not to be skipped.
+    Raises InvalidConfig, LogCut when the log lacks records that are not to be skipped, and
+    Interrupted when a signal ended it.
     """
     processes = join(config)
     folder = config.output / "checkpoints"
@@ -50,6 +52,7 @@ def train(config: RunConfig, *, skip_lost: bool = False) -> int:
     if checkpoint is not None:
         learner.restore(checkpoint.weights, checkpoint.optimizer)
     if processes.rank:
+        leave_signals()
         return follow(learner, processes)
     return _lead(config, learner, processes, checkpoint, skip_lost)
 
@@ -81,6 +84,7 @@ def _lead(
     reader = LogReader(config.stream, config.stream.topic, position, skip_lost=skip_lost)
     try:
         trainer = make_trainer(config, learner, reader, processes)
+        trainer.stop = stop_on_signals()
         trainer.publish = _publishing(config, learner, processes)
         if checkpoint is not None:
             trainer.restore(checkpoint)

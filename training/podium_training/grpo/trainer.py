@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from podium.episodes.v1 import feedback_pb2
@@ -25,11 +26,12 @@ from podium_training.grpo.data.groups import (
     compared,
 )
 from podium_training.grpo.data.stream import LogReader, LogRecord
-from podium_training.grpo.following import Done, Failed, NotPublished, Plan
+from podium_training.grpo.following import Done, Failed, NotPublished, Plan, Stopped
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics_log import MetricsLog
 from podium_training.grpo.process_group import ProcessGroup
 from podium_training.grpo.progress import Progress, write_progress
+from podium_training.grpo.stopping import Interrupted
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +78,20 @@ class Trainer:
     rejected: Counter[str] = field(default_factory=Counter)
     records: dict[str, bytes] = field(default_factory=dict)
     """Trajectories of open and pending groups, by episode, as they came."""
+    stop: Event = field(default_factory=Event)
+    """Set to end the run after the step it is in."""
+    unsaved: dict[str, Any] | None = None
+    """The state after the last step, if no checkpoint holds it."""
 
     def run(self) -> int:
-        """Takes steps until there are enough or the log stays silent; the steps taken in all."""
+        """Takes steps until there are enough or the log stays silent; the steps taken in all.
+
+        Raises Interrupted when it is stopped before.
+        """
         if self.step < self.options.steps:
-            self.learn(self.reader.records(self.options.patience_s))
+            self.learn(self.reader.records(self.options.patience_s, self.stop))
+        if self.stop.is_set() and self.step < self.options.steps:
+            self._save_and_leave()
         unused = {str(k): count for k, count in (self.rejected + self.assembler.dropped).items()}
         log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
         self.processes.broadcast(Done(self.step))
@@ -184,6 +195,15 @@ class Trainer:
         log.info("step %d of %d: %s", self.step, self.options.steps, solved)
         if due:
             self._publish(self.checkpoint())
+        else:
+            self.unsaved = self._state()
+
+    def _save_and_leave(self) -> None:
+        """What was read since the last step will be read again."""
+        self.processes.broadcast(Stopped(self.step, self.unsaved is not None))
+        if self.unsaved is not None:
+            self._save(self.unsaved)
+        raise Interrupted(self.step)
 
     def _publish(self, checkpoint: Checkpoint) -> None:
         """After the checkpoint: what is published can be gone on from. Raises NotPublished."""
@@ -217,9 +237,14 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Writes everything the next step depends on."""
-        written = Checkpoint(self.step, *self.learner.gathered(), self._state())
-        save(self.output / "checkpoints", written)
+        written = self._save(self._state())
         self.reader.order.clear()
+        return written
+
+    def _save(self, state: dict[str, Any]) -> Checkpoint:
+        written = Checkpoint(self.step, *self.learner.gathered(), state)
+        save(self.output / "checkpoints", written)
+        self.unsaved = None
         return written
 
     def _state(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -80,10 +81,12 @@ class LogReader:
         self._consumer.close()
         self._scout.close()
 
-    def records(self, patience_s: float) -> Iterator[LogRecord]:
-        """Records as they come; ends when none has come for so many seconds."""
+    def records(self, patience_s: float, stop: Event | None = None) -> Iterator[LogRecord]:
+        """Records as they come; ends when none has come for so many seconds, or when stopped."""
         waited_since = time.monotonic()
         while time.monotonic() - waited_since < patience_s:
+            if stop is not None and stop.is_set():
+                return
             if record := self._next():
                 yield record
                 waited_since = time.monotonic()

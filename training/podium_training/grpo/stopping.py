@@ -1,0 +1,34 @@
+"""SIGTERM and Ctrl-C: a run ends after the step it is in, and no step is lost.
+
+Kubernetes preempts a pod with SIGTERM, and torchrun passes it on. A second signal ends it at once.
+"""
+
+import signal
+from threading import Event
+from types import FrameType
+
+
+class Interrupted(RuntimeError):
+    """The run was asked to end; its checkpoint is written."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped after step {step}; the same command goes on from there")
+
+
+def stop_on_signals() -> Event:
+    """Set by the first signal. For the process that leads; of the main thread."""
+    stop = Event()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+    return stop
+
+
+def leave_signals() -> None:
+    """For processes that follow: the one that leads says when to end."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
