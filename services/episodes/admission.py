@@ -1,15 +1,13 @@
 """Turns a request into an episode, or says what is wrong with it."""
 
-import json
-
-from jsonschema import Draft202012Validator, SchemaError
-
 from episodes.attachments.checks import checked_attachments, require_readers
 from episodes.checks import verifier_of
 from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
+from podium_kit.json_schemas.checks import checked_schema
+from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.identity import Identity
 from podium_kit.verifiers import InvalidVerifier
@@ -103,13 +101,10 @@ def _check_answer_schema(text: str) -> None:
     if not text:
         return
     try:
-        schema = json.loads(text)
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise InvalidEpisode(f"answer_json_schema: {error.message[:300]}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidEpisode(f"answer_json_schema is not JSON: {error}") from error
-    if not isinstance(schema, dict) or schema.get("type") != "object":
+        schema = checked_schema(text)
+    except UnusableSchema as error:
+        raise InvalidEpisode(f"answer_json_schema {error}") from error
+    if schema.get("type") != "object":
         raise InvalidEpisode('answer_json_schema: the root must have "type": "object"')
 
 

@@ -14,13 +14,13 @@ from podium.ledger.v1 import (
 )
 from podium.registry.v1 import description_service_pb2, tool_pb2, tool_registry_service_pb2
 from podium_kit.attachments import FILES_MAX
+from podium_kit.json_schemas.checks import SCHEMA_BYTES_MAX
 from podium_kit.metering.price_factors import FACTORS_MAX
 from podium_kit.rpc.bounds import Bounds, bounds_of
 from tool_adapters.corpus import models as documents
 from tool_adapters.corpus import service as corpora
 from tool_registry.ranking import search
 from tool_registry.tools.openapi.document import DOCUMENT_BYTES_MAX
-from tool_registry.tools.schemas import SCHEMA_BYTES_MAX
 
 
 def of(message: Descriptor, field: str) -> Bounds:

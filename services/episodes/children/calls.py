@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from referencing.exceptions import Unresolvable
 
 from episodes.charges.purchases import timeout_s
 from episodes.keys import StepKind, child_episode_id, effect_key
@@ -14,6 +15,7 @@ from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_schemas.validators import validator_of
 from podium_kit.rpc.bounds import bounds_of
 from podium_kit.schema_problems import problems
 
@@ -53,7 +55,10 @@ def task_of(call: pb.ToolCall) -> str:
 
 def problem_of(instance: Any, schema: str) -> str:
     """Why a value does not fit a JSON Schema; empty when it does."""
-    return problems(_validator(schema), instance)
+    try:
+        return problems(_validator(schema), instance)
+    except Unresolvable as error:
+        return f"no value fits: $ref {error.ref!r} of the schema is not local"
 
 
 def arguments_problem(arguments_json: str, schema: str) -> str:
@@ -97,4 +102,4 @@ def _problem_of_call(arguments_json: str, schema: str) -> str:
 
 @lru_cache(SCHEMAS_KEPT)
 def _validator(schema: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads(schema))
+    return validator_of(json.loads(schema))

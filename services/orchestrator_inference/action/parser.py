@@ -13,11 +13,13 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator
+from referencing.exceptions import Unresolvable
 
 from orchestrator_inference.action.schema import parsed_schema
 from orchestrator_inference.models import CUT_REPLY, Action, Completion, ToolCall, TurnRules
 from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_schemas.validators import validator_of
 from podium_kit.schema_problems import problems
 
 CALL_SHAPE = '{"tool": name, "arguments": {...}} to call a tool'
@@ -116,14 +118,20 @@ def fitting_answer(answer: Any, schema: str) -> str:
             answer = _DECODER.decode(answer)
         except (ValueError, RecursionError) as error:
             raise MalformedAction(f"the answer is not JSON: {_why(error)}") from error
-    if problem := problems(_validator(schema), answer):
+    try:
+        problem = problems(_validator(schema), answer)
+    except Unresolvable as error:
+        raise MalformedAction(
+            f"no answer fits: $ref {error.ref!r} of its schema is not local"
+        ) from error
+    if problem:
         raise MalformedAction(f"the answer does not fit its schema: {problem}")
     return storable(json.dumps(answer, ensure_ascii=False))
 
 
 @lru_cache(SCHEMAS_KEPT)
 def _validator(schema: str) -> Draft202012Validator:
-    return Draft202012Validator(parsed_schema(schema))
+    return validator_of(parsed_schema(schema))
 
 
 def called(index: int, entry: Any) -> ToolCall:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from jsonschema import Draft202012Validator
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_schemas.validators import validator_of
 from podium_kit.schema_problems import problems
 from tool_adapters.adapter import Output
 from tool_adapters.models import JsonObject, ToolDefinition
@@ -42,9 +43,9 @@ def _malformed(tool: ToolDefinition, problem: str) -> ToolFailure:
 
 @lru_cache(TOOLS_KEPT)
 def _arguments_validator(tool: ToolDefinition) -> Draft202012Validator:
-    return Draft202012Validator(tool.parameters_schema)
+    return validator_of(tool.parameters_schema)
 
 
 @lru_cache(TOOLS_KEPT)
 def _result_validator(tool: ToolDefinition) -> Draft202012Validator | None:
-    return Draft202012Validator(tool.result_schema) if tool.result_schema is not None else None
+    return validator_of(tool.result_schema) if tool.result_schema is not None else None

@@ -232,9 +232,16 @@ async def test_a_first_tool_is_called_before_all_else_and_the_answer_has_its_sch
         await finished(client, episode.id)
         for spec, said in (
             ({"first_tool_names": ["teleport"]}, "first_tool_names has teleport"),
-            ({"answer_json_schema": "{"}, "answer_json_schema is not JSON"),
+            ({"answer_json_schema": "{"}, "answer_json_schema at .*: not JSON"),
             ({"answer_json_schema": '{"type": "array"}'}, 'must have "type": "object"'),
-            ({"answer_json_schema": '{"type": 1}'}, "answer_json_schema: 1 is not valid"),
+            (
+                {"answer_json_schema": '{"type": "object", "then": {"$ref": "file:///a"}}'},
+                r"answer_json_schema at \$.then.\$ref: 'file:///a' is not local; inline what",
+            ),
+            (
+                {"answer_json_schema": '{"type": 1}'},
+                r"answer_json_schema at \$.type: 1 is not valid",
+            ),
         ):
             with pytest.raises(grpc.aio.AioRpcError, match=said):
                 await start(client, **spec)

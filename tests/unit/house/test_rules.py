@@ -170,3 +170,14 @@ def reraises(handler: ast.ExceptHandler) -> bool:
 
 def python_files() -> list[str]:
     return [path for path in tracked_files() if is_python(path)]
+
+
+def test_no_schema_is_checked_by_a_validator_that_fetches() -> None:
+    found = [
+        f"{path}:{call.lineno}"
+        for path in product_files()
+        if path != "libs/podium_kit/json_schemas/validators.py"
+        for name, call in calls(path)
+        if re.search(r"(Draft\w+Validator|jsonschema\.validate)$", name)
+    ]
+    assert not found, f"podium_kit.json_schemas.validators opens no URL and no file: {found}"

@@ -1,6 +1,7 @@
 """Every wrong reply is a malformed action that says what was wrong."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -147,6 +148,15 @@ def test_an_answer_that_does_not_fit_says_why(text: str, why: str) -> None:
     failure = decided(text, answer_schema=PLACE).malformed
     assert failure is not None and why in failure.message
     assert failure.message.endswith('{"answer": {...}} to finish.')
+
+
+def test_a_file_that_an_answers_schema_names_is_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text('{"const": "42 is the key"}')
+    schema = json.dumps({"type": "object", "if": True, "then": {"$ref": secret.as_uri()}})
+    failure = decided('{"answer": {}}', answer_schema=schema).malformed
+    assert failure is not None and "is not local" in failure.message
+    assert "the key" not in failure.message
 
 
 @pytest.mark.parametrize("text", ['{"answer": "42"}', '{"tool": "calculator", "arguments": {}}'])

@@ -56,6 +56,10 @@ def test_data_and_names_that_look_like_references_are_none() -> None:
         (with_property(pattern="^(?=a)"), "$.properties.x.pattern"),
         (with_property(patternProperties={r"(a)\1": {}}), "$.properties.x.patternProperties"),
         ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "$.$schema"),
+        (
+            with_property(**{"$schema": "http://json-schema.org/draft-07/schema#"}),
+            "$.properties.x.$schema",
+        ),
         (with_property(**{"$ref": "https://example.com/s.json"}), "$.properties.x.$ref"),
         (with_property(**{"$ref": "#/$defs/none"}), "$.properties.x.$ref"),
         (with_property(**{"$ref": "#"}), "$.properties.x.$ref"),

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from jsonschema import Draft202012Validator
-
+from podium_kit.json_schemas.validators import validator_of
 from podium_training.synthesis.domain import Domain, DomainTool
 from podium_training.synthesis.schema import ROW_KEY, ColumnType, Schema
 
@@ -75,7 +74,7 @@ class Database:
 
     def call(self, tool: DomainTool, arguments: Mapping[str, Any]) -> Any:
         """Rows read, or how many were changed. Raises CallFailed, leaving all as it was."""
-        validator = Draft202012Validator(tool.arguments_schema())
+        validator = validator_of(tool.arguments_schema())
         if fault := next(validator.iter_errors(arguments), None):
             raise CallFailed(f"{tool.name}: {fault.message}")
         rows, changed = self._run(tool, tool.statement, arguments)

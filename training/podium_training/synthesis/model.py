@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import httpx
 import tenacity
-from jsonschema import Draft202012Validator
 
+from podium_kit.json_schemas.validators import validator_of
 from podium_kit.money import Money
 from podium_training.synthesis.journal import Journal
 
@@ -169,7 +169,7 @@ def _told(response: httpx.Response) -> str:
 def _checked(text: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The reply as JSON of the schema. Raises ValueError."""
     value = json.loads(text)
-    if fault := next(Draft202012Validator(schema).iter_errors(value), None):
+    if fault := next(validator_of(schema).iter_errors(value), None):
         raise ValueError(f"{fault.json_path}: {fault.message[:300]}")
     return dict(value)
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from podium_kit.json_schemas.walk import DATA_KEYWORDS, MAP_KEYWORDS
 from podium_kit.linear_patterns import UnsupportedPattern, compiled
 from tool_registry.tools.openapi.document import Document, Node
 from tool_registry.tools.openapi.errors import Unsupported
-from tool_registry.tools.schema_walk import DATA_KEYWORDS, MAP_KEYWORDS
 
 DEFINITIONS = "#/$defs/"
 COMPONENTS = "#/components/schemas/"

@@ -1,6 +1,6 @@
 """References of a JSON Schema: local, resolvable, never recursive, never a bomb.
 
-An orchestrator's grammar is finite, so recursive arguments cannot be asked for; and
+An orchestrator's grammar is finite, so recursive values cannot be asked for; and
 references that each name the next one twice double the schema at every step.
 """
 
@@ -9,49 +9,54 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
-from tool_registry.errors import InvalidSchema
-from tool_registry.tools.schema_walk import Node, subschemas
+from jsonschema import Draft202012Validator
+
+from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.walk import Node, subschemas
 
 EXPANDED_NODES_MAX = 10_000
+DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
 REJECTED_KEYWORDS = ("$dynamicRef", "$recursiveRef")
 ROOT = "#"
 
 
-def check_references(field: str, root: Node) -> None:
-    """Raises InvalidSchema with the JSON path of the faulty reference."""
+def check_references(root: Node) -> None:
+    """Raises UnusableSchema with the JSON path of the faulty reference."""
     targets: dict[str, Any] = {ROOT: root}
     pending = [ROOT]
     graph: dict[str, list[str]] = {}
     while pending:
         pointer = pending.pop()
-        found = list(_references(field, targets[pointer], root))
+        found = list(_references(targets[pointer], root))
         graph[pointer] = [reference for _, reference, _ in found]
         for path, reference, target in found:
             if reference not in targets:
                 targets[reference] = target
                 pending.append(reference)
             if target is root:
-                raise InvalidSchema(field, path, f"$ref {reference} is recursive")
-    _check_expansion(field, graph, targets)
+                raise UnusableSchema(path, f"$ref {reference} is recursive; write its levels out")
+    _check_expansion(graph, targets)
 
 
-def _references(field: str, schema: Any, root: Node) -> Iterator[tuple[str, str, Any]]:
+def _references(schema: Any, root: Node) -> Iterator[tuple[str, str, Any]]:
     for path, node in subschemas(schema):
         for keyword in REJECTED_KEYWORDS:
             if keyword in node:
-                raise InvalidSchema(field, f"{path}.{keyword}", "use $ref with a JSON pointer")
+                raise UnusableSchema(f"{path}.{keyword}", "use $ref with a JSON pointer")
+        if node.get("$schema") not in DIALECTS:
+            raise UnusableSchema(f"{path}.$schema", f"only {DIALECTS[1]} is spoken here")
         if "$id" in node and node is not root:
-            raise InvalidSchema(field, f"{path}.$id", "only the root may have an $id")
+            raise UnusableSchema(f"{path}.$id", "only the root may have an $id")
         if "$ref" in node:
             reference = node["$ref"]
-            yield f"{path}.$ref", reference, _target(field, f"{path}.$ref", reference, root)
+            yield f"{path}.$ref", reference, _target(f"{path}.$ref", reference, root)
 
 
-def _target(field: str, path: str, reference: Any, root: Node) -> Any:
+def _target(path: str, reference: Any, root: Node) -> Any:
     if not isinstance(reference, str):
-        raise InvalidSchema(field, path, "a reference must be a string")
+        raise UnusableSchema(path, "a reference must be a string")
     if reference != ROOT and not reference.startswith("#/"):
-        raise InvalidSchema(field, path, f"{reference!r} is not local; inline what it names")
+        raise UnusableSchema(path, f"{reference!r} is not local; inline what it names")
     target: Any = root
     for part in reference.split("/")[1:]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
@@ -60,27 +65,27 @@ def _target(field: str, path: str, reference: Any, root: Node) -> Any:
         elif isinstance(target, list) and name in map(str, range(len(target))):
             target = target[int(name)]
         else:
-            raise InvalidSchema(field, path, f"{reference!r} names nothing in the schema")
+            raise UnusableSchema(path, f"{reference!r} names nothing in the schema")
     if not isinstance(target, dict | bool):
-        raise InvalidSchema(field, path, f"{reference!r} does not name a schema")
+        raise UnusableSchema(path, f"{reference!r} does not name a schema")
     return target
 
 
-def _check_expansion(
-    field: str, graph: Mapping[str, list[str]], targets: Mapping[str, Any]
-) -> None:
+def _check_expansion(graph: Mapping[str, list[str]], targets: Mapping[str, Any]) -> None:
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
-        raise InvalidSchema(field, _path_of(error.args[1][0]), f"recursive: {cycle}") from error
+        raise UnusableSchema(
+            _path_of(error.args[1][0]), f"recursive: {cycle}; write its levels out"
+        ) from error
     size: dict[str, int] = {}
     for pointer in order:
         own = sum(1 for _ in subschemas(targets[pointer]))
         size[pointer] = own + sum(size[reference] for reference in graph[pointer])
         if size[pointer] > EXPANDED_NODES_MAX:
-            raise InvalidSchema(
-                field, _path_of(pointer), f"expands to more than {EXPANDED_NODES_MAX} schemas"
+            raise UnusableSchema(
+                _path_of(pointer), f"expands to more than {EXPANDED_NODES_MAX} schemas"
             )
 
 
