@@ -20,6 +20,7 @@ from tool_adapters.functions.written.numerals import rounded
 
 # Below Python's limit of 4300 digits for turning an integer into text.
 RESULT_BITS_MAX = 14_000
+DECIMALS_MAX = 4_200
 FACTORIAL_MAX = 1_500
 SIGNIFICANT_DIGITS = 15
 HELP = 'Examples: {"expression": "15% of 80"}, {"expression": "sqrt(2,340) * 17"}'
@@ -88,15 +89,22 @@ def _power(base: float, exponent: float) -> float:
 
 
 def _on_numbers(operation: Callable[..., float]) -> Callable[..., float]:
-    """Python's operators also repeat and format texts, which can fill the memory."""
+    """Python's operators and functions also repeat and format texts, which can fill the memory."""
 
-    def bounded(*operands: object) -> float:
-        if not all(isinstance(operand, int | float) for operand in operands):
+    def bounded(*operands: object, **named: object) -> float:
+        if not all(isinstance(operand, int | float) for operand in (*operands, *named.values())):
             raise TypeError("only numbers can be calculated with")
-        value = operation(*operands)
+        value = operation(*operands, **named)
         return _bounded(value) if isinstance(value, int) else value
 
     return bounded
+
+
+def _round(number: float, ndigits: int | None = None) -> float:
+    """Python's own writes ten to the power of any number of digits."""
+    if ndigits is not None and abs(ndigits) > DECIMALS_MAX:
+        raise TypeError(f"round takes -{DECIMALS_MAX} to {DECIMALS_MAX} decimals: round(2.345, 2)")
+    return round(number, ndigits)
 
 
 def _factorial(number: int) -> int:
@@ -135,33 +143,22 @@ OPERATORS = {
     )
 }
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(math, name)
-    for name in (
-        *(
-            "sqrt",
-            "cbrt",
-            "exp",
-            "log",
-            "log2",
-            "log10",
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-        ),
-        *("floor", "ceil", "gcd", "lcm", "degrees", "radians", "hypot"),
-    )
-} | {
+_OF_MATH = (
+    *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("floor", "ceil", "gcd", "lcm", "degrees", "radians", "hypot"),
+)
+_OWN: dict[str, Callable[..., Any]] = {
     "abs": abs,
-    "round": round,
+    "round": _round,
     "min": min,
     "max": max,
     "root": _root,
     "factorial": _factorial,
     "comb": _choose(math.comb),
     "perm": _choose(math.perm),
+}
+FUNCTIONS = {
+    name: _on_numbers(function)
+    for name, function in ({name: getattr(math, name) for name in _OF_MATH} | _OWN).items()
 }
 CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}

@@ -45,6 +45,20 @@ def test_calculator_rejects(expression: str, kind: FailureKind) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        # With more digits Python holds its lock for hours, or fills the memory.
+        ("round(5, -9999)", "round takes -4200 to 4200 decimals"),
+        ("round(5, ndigits = -9999)", "round takes -4200 to 4200 decimals"),
+        ("root(-8, '%9999e5')", "only numbers"),
+        ("max('a', 'b')", "only numbers"),
+    ],
+)
+def test_calculator_bounds_what_a_function_is_given(expression: str, words: str) -> None:
+    assert words in failure_of("calculator", {"expression": expression})[1]
+
+
+@pytest.mark.parametrize(
     ("name", "arguments", "kind", "words"),
     [
         (
