@@ -98,7 +98,7 @@ def test_failure_names_cause_and_fix(
     ("sql", "kind", "words"),
     [
         ("SELEC 1", INVALID, "syntax error"),
-        ("SELECT * FROM weather", INVALID, "tables are flights, airlines"),
+        ("SELECT * FROM weather", INVALID, "tables are airlines, airports"),
         ("SELECT 1; SELECT 2", INVALID, "one SELECT"),
         ("DROP TABLE flights", INVALID, "read-only"),
         ("CREATE TEMP TABLE t AS SELECT 1", INVALID, "read-only"),
@@ -108,6 +108,14 @@ def test_failure_names_cause_and_fix(
         ("SELECT * FROM read_text('/proc/self/environ')", INVALID, "disabled"),
         ("SELECT * FROM glob('/*')", INVALID, "disabled"),
         ("SELECT repeat('x', 20000)", LIMIT, "10000 characters"),
+        # DuckDB's own limit does not count texts.
+        ("SELECT repeat('x', 8000000) FROM range(101)", LIMIT, "memory"),
+        ("SELECT sum(length(repeat('x', 8000000 + range::INT))) FROM range(2048)", LIMIT, "memory"),
+        (
+            f"SELECT {', '.join('xxxxx')} FROM (SELECT repeat('x', 9999) AS x FROM range(99))",
+            LIMIT,
+            "select less",
+        ),
         ("SELECT sum(a.distance + b.distance) FROM flights a, flights b", LIMIT, "5 s"),
     ],
 )
