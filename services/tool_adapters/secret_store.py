@@ -30,6 +30,13 @@ CONCEALED_MAX = 1000
 _TO_VARIABLE = str.maketrans("-.", "__")
 SCHEME, USERS = "secret://", "user/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*")
+# In a variable `Team-A`, `team.a` and `team_a` would be one tenant, and `--` would end a tenant.
+_TENANT_OF_VARIABLE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME_OF_VARIABLE = re.compile(r"[A-Za-z0-9]+(?:[-._][A-Za-z0-9]+)*")
+NO_VARIABLE = (
+    "no variable is read for it, because another secret would have the same: there a tenant has "
+    "lower-case letters, digits and single dashes, and a name no two of - . _ in a row"
+)
 
 
 class SecretStore(Protocol):
@@ -119,15 +126,14 @@ class MountedSecrets:
         """The value; a variable comes before a file. Raises CallFailed."""
         if not _NAME.fullmatch(name) or (owner and not _NAME.fullmatch(owner)):
             raise _missing(f"{name!r} cannot be the name of a secret")
-        variable = SECRET_PREFIX + "__".join(filter(None, (owner, name))).upper().translate(
-            _TO_VARIABLE
-        )
+        variable = _variable(owner, name)
         value = self._environment.get(variable) or self._from_file(owner, name)
         if not value:
-            where = f"set {variable}" + (f" or mount the file {name}" if self._folder else "")
-            raise _missing(
-                f"the secret {name} is not in the adapters' secret store; {_how(owner, where)}"
-            )
+            ways = [f"set {variable}"] if variable else []
+            ways += [f"mount the file {name}"] if self._folder else []
+            ways += ["store it with PUT /v1/secrets"] if owner else []
+            how = " or ".join(ways) + ("" if variable else f"; {NO_VARIABLE}")
+            raise _missing(f"the secret {name} is not in the adapters' secret store; {how}")
         self._given_out.add(value)
         return value
 
@@ -151,8 +157,13 @@ class MountedSecrets:
         return path.read_text().strip() if path.is_file() else ""
 
 
-def _how(owner: str, where: str) -> str:
-    return f"store it with PUT /v1/secrets, or {where}" if owner else where
+def _variable(owner: str, name: str) -> str:
+    """The variable of this secret alone; "" when it would be another's as well."""
+    tenant_fits = not owner or _TENANT_OF_VARIABLE.fullmatch(owner)
+    if not (tenant_fits and _NAME_OF_VARIABLE.fullmatch(name)):
+        return ""
+    parts = "__".join(filter(None, (owner, name)))
+    return SECRET_PREFIX + parts.upper().translate(_TO_VARIABLE)
 
 
 def _missing(message: str) -> CallFailed:

@@ -39,6 +39,26 @@ async def test_a_name_cannot_move_to_another_owner(tmp_path: Path, name: str) ->
         await secrets.value(PLATFORM, name)
 
 
+@pytest.mark.parametrize("tenant", ["team.a", "team_a", "Team-A", "team-a-"])
+async def test_a_variable_is_read_for_one_tenant_alone(tmp_path: Path, tenant: str) -> None:
+    secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_TEAM_A__KEY": "of team-a"})
+    assert await secrets.value("team-a", "key") == "of team-a"
+    with pytest.raises(CallFailed, match=r"mount the file key or store it .* single dashes"):
+        await secrets.value(tenant, "key")
+    (tmp_path / tenant).mkdir()
+    (tmp_path / tenant / "key").write_text("its own")
+    assert await secrets.value(tenant, "key") == "its own"
+
+
+@pytest.mark.parametrize(
+    ("tenant", "name"), [("acme", "dev--key"), ("acme", "dev-.key"), (PLATFORM, "acme--dev--key")]
+)
+async def test_a_name_cannot_move_to_another_tenants_variable(tenant: str, name: str) -> None:
+    variables = {"TOOL_ADAPTERS_SECRET_ACME__DEV__KEY": "of another tenant"}
+    with pytest.raises(CallFailed, match="no variable is read for it"):
+        await MountedSecrets(None, variables).value(tenant, name)
+
+
 async def test_what_was_given_out_is_redacted() -> None:
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
     await secrets.value(PLATFORM, "key")
