@@ -2,12 +2,30 @@
 
 import asyncio
 
+import pytest
+
+from callers import make_identity
+from openai_server import OpenAiServer
+from podium_kit.rpc.identity import acting_as
+from tool_adapters.adapter import Output, ToolCall
+from tool_adapters.http.client import HttpClient
+from tool_adapters.llm.adapter import LlmAdapter
+from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
-from tool_adapters.models import LlmApi, LlmModel
+from tool_adapters.models import (
+    LlmApi,
+    LlmConnection,
+    LlmModel,
+    SideEffect,
+    ToolDefinition,
+    ToolKind,
+)
+from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.secret_store import MountedSecrets
 
 
-def model(base_url: str) -> LlmModel:
-    return LlmModel("eyes", "gpt", base_url, LlmApi.OPENAI_CHAT)
+def model(base_url: str, api: LlmApi = LlmApi.OPENAI_CHAT) -> LlmModel:
+    return LlmModel("eyes", "gpt", base_url, api)
 
 
 async def test_a_place_at_a_provider_goes_to_the_tenant_that_has_the_fewest() -> None:
@@ -31,3 +49,24 @@ async def test_a_place_at_a_provider_goes_to_the_tenant_that_has_the_fewest() ->
     assert served[3] == "quiet"
     # Hosts that nobody asks any more are not kept.
     assert not providers._places
+
+
+@pytest.mark.parametrize("api", [LlmApi.OPENAI_CHAT, LlmApi.OPENAI_EMBEDDINGS])
+async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
+    providers, guard = Providers(1), NetworkGuard(allow_private=True)
+    call = ToolCall("key", "e1", "eyes", 1, {"input": "42"}, "6 * 7?", "", 0, "acme")
+    with OpenAiServer(models=("gpt",)) as server, acting_as(make_identity("acme")):
+        asked = model(server.base_url, api)
+        tool = ToolDefinition(
+            *("eyes", 1, ToolKind.LLM, {}, None, LlmConnection((asked,)), SideEffect.PURE)
+        )
+        async with HttpClient(guard) as client:
+            adapter = LlmAdapter(client, MountedSecrets(None, {}), Prompts(), providers)
+            async with providers.slot("acme", asked):
+                answering = asyncio.create_task(adapter.invoke(call, tool))
+                (places,) = providers._places.values()
+                while not places._waiting and not answering.done():
+                    await asyncio.sleep(0)
+                assert not server.requests
+            assert isinstance((await answering).outcome, Output)
+    assert len(server.requests) == 1
