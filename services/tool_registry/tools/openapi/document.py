@@ -15,10 +15,10 @@ import yaml
 
 from podium_kit.characters import storable
 from tool_registry.tools.openapi.errors import InvalidOpenApi, Unsupported
+from tool_registry.tools.openapi.yaml_text import loaded_yaml
 
 DOCUMENT_BYTES_MAX = 20 * 1024 * 1024
 VARIABLE = re.compile(r"\{([^{}]+)\}")
-# Aliases of YAML can make a short text a large document.
 NODES_MAX = 3_000_000
 REFERENCE_HOPS_MAX = 16
 PROBLEM_CHARACTERS_MAX = 300
@@ -27,16 +27,6 @@ METHODS = ("get", "put", "post", "delete", "patch", "head")
 # Of operations, too, but no tool calls them.
 OTHER_METHODS = ("options", "trace")
 Node = dict[str, Any]
-
-
-class _JsonLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML read as JSON: a date stays the text it is."""
-
-
-_JsonLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 @dataclass(frozen=True)
@@ -155,7 +145,7 @@ def _loaded(text: str) -> Any:
             return json.loads(text)
         except ValueError:
             pass  # YAML, whose flow style looks alike
-    return yaml.load(text, _JsonLoader)  # noqa: S506  it is a SafeLoader
+    return loaded_yaml(text)
 
 
 def _of_version(root: Node) -> str:
