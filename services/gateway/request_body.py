@@ -3,17 +3,20 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.access import GUARDED, is_guarded
 from gateway.error_responses import error_response, plain_error_response
 from gateway.errors import MalformedRequest, ServerBusy
 from gateway.json_structure import require_bounded_json
+from podium_kit.places import Places
+from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.texts import require_no_nul_in
 
 LARGE_BYTES = 1024 * 1024
@@ -32,41 +35,52 @@ class BodyRejected(Exception):
 
 
 class LargeBodies:
-    """Large bodies, of all tenants together, take turns."""
+    """Large bodies take turns; a free one goes to the tenant that has the fewest."""
 
     def __init__(self, patience_s: float, turn_s: float) -> None:
         self._patience_s = patience_s
         self._turn_s = turn_s
-        self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._places = Places(LARGE_AT_ONCE)
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits for a turn. Raises ServerBusy."""
+    async def turn(self) -> "Turn":
+        """Waits for a turn, which its owner ends. Raises ServerBusy."""
+        tenant = current_identity().tenant
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._turns.acquire()
+                await self._places.enter(tenant)
         except TimeoutError as error:
             raise ServerBusy from error
-        # A chat may wait for its answer for hours; its body is parsed long before.
-        loop = asyncio.get_running_loop()
-        end = loop.call_later(self._turn_s, self._turns.release)
-        try:
-            yield
-        finally:
-            if end.when() > loop.time():
-                end.cancel()
-                self._turns.release()
+        return Turn(lambda: self._places.leave(tenant), self._turn_s)
+
+
+class Turn:
+    """Ends once, at the latest after its time: who reads slowly holds up nobody for ever."""
+
+    def __init__(self, leave: Callable[[], None], turn_s: float) -> None:
+        self._leave = leave
+        self._end = asyncio.get_running_loop().call_later(turn_s, self.end)
+        self._ended = False
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._end.cancel()
+            self._leave()
 
 
 class RequestBodyMiddleware:
-    """Passes a request on once its whole body is there and its JSON is bounded."""
+    """Passes a request on once its whole body is there and its JSON is bounded.
+
+    Inside AccessMiddleware: who is unknown may send no body at all.
+    """
 
     def __init__(self, app: ASGIApp, bytes_max: int, timeout_s: float) -> None:
         self._app = app
         self._bytes_max = bytes_max
         self._timeout_s = timeout_s
-        # A turn is one timeout to arrive and one to be parsed.
-        self._large = LargeBodies(timeout_s, 2 * timeout_s)
+        # A turn is one timeout to arrive and one to be parsed; who waits outlasts those who
+        # only pretend to send.
+        self._large = LargeBodies(2 * timeout_s, 2 * timeout_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers 400, 408, 413 or 503 itself."""
@@ -76,27 +90,28 @@ class RequestBodyMiddleware:
         headers = Headers(scope=scope)
         announced = headers.get("content-length", "0")
         announced_bytes = int(announced) if announced.isdecimal() else 0
-        large = announced_bytes > LARGE_BYTES or "transfer-encoding" in headers
-        try:
-            bytes_max = max(self._bytes_max, LARGER.get(scope["path"], 0))
-            _require_size(announced_bytes, bytes_max)
-            async with self._large.turn() if large else nullcontext():
-                body = await self._read(receive, bytes_max)
+        with ExitStack() as turns:
+            try:
+                if not is_guarded(scope):
+                    _require_none(announced_bytes, headers)
+                bytes_max = max(self._bytes_max, LARGER.get(scope["path"], 0))
+                _require_size(announced_bytes, bytes_max)
+                body = await self._read(receive, bytes_max, turns)
                 require_bounded_json(body)
-                await self._app(scope, _replaying(body, receive), send)
-            return
-        except ClientDisconnect:
-            return
-        except BodyRejected as rejected:
-            rejection: Response = rejected.response
-        except (MalformedRequest, ServerBusy) as error:
-            rejection = error_response(error)
+                await self._app(scope, _replaying(body, receive, turns), send)
+                return
+            except ClientDisconnect:
+                return
+            except BodyRejected as rejected:
+                rejection: Response = rejected.response
+            except (MalformedRequest, ServerBusy) as error:
+                rejection = error_response(error)
         await rejection(scope, receive, send)
 
-    async def _read(self, receive: Receive, bytes_max: int) -> bytes:
+    async def _read(self, receive: Receive, bytes_max: int, turns: ExitStack) -> bytes:
         deadline = time.monotonic() + self._timeout_s
         parts: list[bytes] = []
-        received_bytes, complete = 0, False
+        received_bytes, complete, has_turn = 0, False, False
         while not complete:
             try:
                 message = await asyncio.wait_for(receive(), deadline - time.monotonic())
@@ -109,7 +124,21 @@ class RequestBodyMiddleware:
             received_bytes += len(parts[-1])
             _require_size(received_bytes, bytes_max)
             complete = not message.get("more_body", False)
+            # What was announced and never came would take turns from those who send.
+            if received_bytes > LARGE_BYTES and not has_turn:
+                waiting_since = time.monotonic()
+                turns.callback((await self._large.turn()).end)
+                deadline += time.monotonic() - waiting_since
+                has_turn = True
         return b"".join(parts)
+
+
+def _require_none(announced_bytes: int, headers: Headers) -> None:
+    if announced_bytes or "transfer-encoding" in headers:
+        rejected = BodyRejected(413, f"only paths under {GUARDED} take a body", "BODY_TOO_LARGE")
+        # What is still to come is not waited for.
+        rejected.response.headers["connection"] = "close"
+        raise rejected
 
 
 def _require_size(size_bytes: int, bytes_max: int) -> None:
@@ -118,12 +147,14 @@ def _require_size(size_bytes: int, bytes_max: int) -> None:
         raise BodyRejected(413, large, "BODY_TOO_LARGE")
 
 
-def _replaying(body: bytes, receive: Receive) -> Receive:
+def _replaying(body: bytes, receive: Receive, turns: ExitStack) -> Receive:
     left = [body]
 
     async def replaying() -> Message:
-        # What follows the body is the disconnect.
+        # What follows the body is the disconnect, and is asked for once the body is parsed: a
+        # chat may wait for its answer for hours.
         if not left:
+            turns.close()
             return await receive()
         return {"type": "http.request", "body": left.pop(), "more_body": False}
 

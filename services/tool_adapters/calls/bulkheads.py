@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from podium_kit.places import Places
 from tool_adapters.calls.breaker import Breaker
-from tool_adapters.calls.places import Places
 from tool_adapters.models import ToolDefinition
 
 GATES_KEPT = 10_000

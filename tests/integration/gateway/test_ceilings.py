@@ -1,17 +1,10 @@
 """What one client sends or asks for has a ceiling before it costs memory."""
 
-import asyncio
 import tracemalloc
-from contextlib import AsyncExitStack
 
-import httpx
 import pytest
-from starlette.types import Message, Receive, Scope, Send
 
-from gateway.error_responses import error_response
-from gateway.errors import ServerBusy
 from gateway.json_structure import require_bounded_json
-from gateway.request_body import LargeBodies, RequestBodyMiddleware
 from integration.gateway.gateway_under_test import GatewayUnderTest
 from podium_kit.money import InvalidMoney, Money
 
@@ -85,51 +78,3 @@ def test_an_endless_string_is_read_once(part: bytes) -> None:
 
 def test_brackets_and_commas_inside_strings_count_nothing() -> None:
     require_bounded_json(b'{"task": "' + b'[{,\\"' * 200_000 + b'"}')
-
-
-async def test_large_bodies_take_turns_and_small_ones_pass() -> None:
-    sizes: list[int] = []
-    peaks: list[int] = []
-    small, large = 1_000, MIB + 1
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        size = len((await receive())["body"])
-        sizes.append(size)
-        peaks.append(sum(sizes))
-        if size > small:
-            await answered_small.wait()
-        sizes.remove(size)
-        start: Message = {"type": "http.response.start", "status": 200, "headers": []}
-        await send(start)
-        await send({"type": "http.response.body", "body": b""})
-
-    async def post(size: int) -> int:
-        return (await client.post("http://gateway", content=b" " * size)).status_code
-
-    answered_small = asyncio.Event()
-    guarded = RequestBodyMiddleware(app, bytes_max=large, timeout_s=30)
-    client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded))
-    async with client, asyncio.TaskGroup() as group:
-        posts = [group.create_task(post(large)) for _ in range(8)]
-        assert await post(small) == 200
-        answered_small.set()
-    assert {each.result() for each in posts} == {200}
-    assert max(peaks) <= 2 * large + small
-
-
-async def test_a_large_body_whose_turn_never_comes_is_answered_503() -> None:
-    bodies = LargeBodies(patience_s=0.01, turn_s=3600)
-    async with bodies.turn(), bodies.turn():
-        with pytest.raises(ServerBusy) as busy:
-            await AsyncExitStack().enter_async_context(bodies.turn())
-    async with bodies.turn(), bodies.turn():
-        pass
-    reply = error_response(busy.value)
-    assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
-
-
-async def test_a_chat_that_waits_for_its_answer_does_not_keep_its_turn() -> None:
-    bodies = LargeBodies(patience_s=3600, turn_s=0.01)
-    async with AsyncExitStack() as waiting:
-        for _ in range(5):
-            await waiting.enter_async_context(bodies.turn())

@@ -1,4 +1,4 @@
-"""A tool's places, shared fairly by the tenants that call it."""
+"""Places of a tool or a server, shared fairly by the tenants that want one."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -29,13 +29,14 @@ class Places:
     @asynccontextmanager
     async def place(self, tenant: str) -> AsyncIterator[None]:
         """Waits for a place and holds it."""
-        await self._enter(tenant)
+        await self.enter(tenant)
         try:
             yield
         finally:
-            self._leave(tenant)
+            self.leave(tenant)
 
-    async def _enter(self, tenant: str) -> None:
+    async def enter(self, tenant: str) -> None:
+        """Waits for a place, which is held until `leave`."""
         if self._free:
             self._take(tenant)
             return
@@ -46,7 +47,7 @@ class Places:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 # It was given a place in the moment in which it was cancelled.
-                self._leave(tenant)
+                self.leave(tenant)
             else:
                 self._forget(tenant, turn)
             raise
@@ -55,7 +56,7 @@ class Places:
         self._free -= 1
         self._taken[tenant] += 1
 
-    def _leave(self, tenant: str) -> None:
+    def leave(self, tenant: str) -> None:
         self._free += 1
         self._taken[tenant] -= 1
         # Counts of 0 would be kept for every tenant that ever called.

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_adapters.calls.places import Places
+from podium_kit.places import Places
 
 
 class Callers:
