@@ -14,6 +14,7 @@ from gateway.chat.parts import note_places
 from gateway.chat.response_format import ResponseFormat, answer_schema
 from gateway.chat.stop import StopTexts
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
+from gateway.request_model import RequestModel
 from podium_kit.money import Money
 
 # So many episodes of one request start and run beside those of others.
@@ -44,7 +45,7 @@ class PodiumOptions(BaseModel):
     labels: dict[str, str] = Field({}, description="at most 16, kept with the episode")
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(RequestModel):
     """A chat completion to run as an episode."""
 
     model_config = ConfigDict(extra="allow")

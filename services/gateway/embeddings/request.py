@@ -10,11 +10,15 @@ from gateway.chat.request import dollars
 from gateway.embeddings.parameters import EMBEDDINGS
 from gateway.errors import MalformedRequest, UnsupportedParameter
 from gateway.models import EmbeddingOrder
+from gateway.request_model import RequestModel
 
 TEXTS_MAX = 2_048
 Text = Annotated[str, Field(min_length=1)]
 Token = Annotated[int, Field(ge=0)]
-Tokens = Annotated[list[Token], Field(min_length=1)]
+# A union tries every kind: each stops at its first fault.
+Texts = Annotated[list[Text], Field(min_length=1, fail_fast=True)]
+Tokens = Annotated[list[Token], Field(min_length=1, fail_fast=True)]
+TokenLists = Annotated[list[Tokens], Field(min_length=1, fail_fast=True)]
 NO_TOKENS = (
     "models have tokenizers of their own, so texts are sent and no tokens"
     " (langchain: check_embedding_ctx_length=False)"
@@ -34,18 +38,13 @@ class EmbeddingOptions(BaseModel):
     labels: dict[str, str] = Field({}, description="`team` and `agent` say for whom it spends")
 
 
-class EmbeddingRequest(BaseModel):
+class EmbeddingRequest(RequestModel):
     """Texts to turn into vectors."""
 
     model_config = ConfigDict(extra="allow")
 
     model: str
-    input: (
-        Text
-        | Annotated[list[Text], Field(min_length=1)]
-        | Tokens
-        | Annotated[list[Tokens], Field(min_length=1)]
-    ) = Field(description=f"a text, or at most {TEXTS_MAX}")
+    input: Text | Texts | Tokens | TokenLists = Field(description=f"a text, or at most {TEXTS_MAX}")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(None, ge=1, le=65_536, description="length of each vector")
     podium: EmbeddingOptions = EmbeddingOptions()

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.keys.models import ApiKey, KeyRequest
 from gateway.keys.service import ApiKeys, check_grantable
+from gateway.request_model import RequestModel
 from podium_kit.rpc.identity import Identity, Role, Scope, require_scope
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
@@ -16,7 +17,7 @@ OVERLAP_S_DEFAULT = 24 * 3_600.0
 OVERLAP_S_MAX = 90 * 24 * 3_600.0
 
 
-class CreateApiKeyRequest(BaseModel):
+class CreateApiKeyRequest(RequestModel):
     """Asks for a key of the caller's tenant."""
 
     model_config = ConfigDict(extra="forbid")
@@ -40,7 +41,7 @@ class CreateApiKeyRequest(BaseModel):
         )
 
 
-class RotateApiKeyRequest(BaseModel):
+class RotateApiKeyRequest(RequestModel):
     """Asks for a key in the place of another."""
 
     model_config = ConfigDict(extra="forbid")

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.limits.models import TenantLimits
 from gateway.limits.service import LimitBook
+from gateway.request_model import RequestModel
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
 Tenant = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -16,7 +17,7 @@ Tenant = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^\x00-\x1
 REQUESTS_PER_S_MIN = 0.001
 
 
-class ChangeLimitsRequest(BaseModel):
+class ChangeLimitsRequest(RequestModel):
     """New limits; what is left out stays as it is."""
 
     model_config = ConfigDict(extra="forbid")

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.errors import MalformedRequest
+from gateway.request_model import RequestModel
 
 NAME = "podium"
 M = TypeVar("M", bound=BaseModel)
 
 
-class TaskOptions(BaseModel):
+class TaskOptions(RequestModel):
     """Of `run_task`, which takes the rest as arguments."""
 
     model_config = ConfigDict(extra="forbid")

@@ -13,6 +13,7 @@ from gateway.chat.stop import StopText
 from gateway.messages.blocks import AnthropicMessage, FileBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
 from gateway.models import EpisodeOrder, Message, ToolResults
+from gateway.request_model import RequestModel
 
 
 class ClientTool(BaseModel):
@@ -56,7 +57,7 @@ class ToolChoice(BaseModel):
         return "required" if self.type == "any" else self.type
 
 
-class MessageRequest(BaseModel):
+class MessageRequest(RequestModel):
     """A message to answer by an episode."""
 
     model_config = ConfigDict(extra="allow")
@@ -64,7 +65,7 @@ class MessageRequest(BaseModel):
     model: str
     messages: list[AnthropicMessage] = Field(min_length=1)
     max_tokens: int = Field(gt=0, lt=2**31)
-    system: Texts = []
+    system: Texts = Field([])
     tools: list[ClientTool] | None = Field(None, description="functions that the client runs")
     tool_choice: ToolChoice | None = None
     stop_sequences: list[StopText] | None = Field(None, max_length=64)

@@ -14,6 +14,7 @@ from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
 from gateway.errors import UnsupportedParameter
 from gateway.models import NOTHING_SAID, ClientTool, EpisodeOrder, Message, Said, ToolResults
+from gateway.request_model import RequestModel
 from gateway.responses.items import Input, MessageItem, messages_of
 from gateway.responses.mcp_servers import label_of
 from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
@@ -81,7 +82,7 @@ class TextOptions(BaseModel):
         return answer_schema(self.format)
 
 
-class ResponseRequest(BaseModel):
+class ResponseRequest(RequestModel):
     """A response to run as an episode."""
 
     model_config = ConfigDict(extra="allow")

@@ -70,6 +70,36 @@ async def test_json_that_costs_more_than_its_bytes_is_rejected_unparsed(
     assert peak_bytes < 8 * len(body) + 8 * MIB
 
 
+COUNT = 90_000
+TASK = {"role": "user", "content": "6*7?"}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("embeddings", {"input": [-1] * COUNT}),
+        ("embeddings", {"input": [[-1]] * (COUNT // 3)}),
+        ("chat/completions", {"messages": [TASK], "tools": [1] * COUNT}),
+        ("chat/completions", {"messages": [TASK], "podium": dict.fromkeys(range(COUNT), 1)}),
+        ("chat/completions", {"messages": [{"role": "user", "content": [1] * COUNT}]}),
+        ("responses", {"input": [1] * COUNT}),
+        ("messages", {"max_tokens": 1, "messages": [1] * COUNT}),
+    ],
+)
+async def test_a_body_of_faults_is_rejected_without_writing_them_down(
+    gateway: GatewayUnderTest, path: str, fields: dict[str, object]
+) -> None:
+    body = {"model": "tool/x", **fields}
+    tracemalloc.start()
+    async with gateway.http() as client:
+        reply = await client.post(f"/v1/{path}", json=body)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert reply.status_code == 400
+    assert len(reply.content) < 1_000
+    assert peak_bytes < 40 * MIB
+
+
 @pytest.mark.parametrize("part", [b'\\"', b'"', b"\\", b'"\\"'])
 def test_an_endless_string_is_read_once(part: bytes) -> None:
     """Read again from each of its quotes, it would take days."""
