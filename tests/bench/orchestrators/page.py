@@ -18,9 +18,9 @@ PAGE = """\
 {unseen}
 
 Measured on {day} by `PYTHONPATH=tests python -m bench.orchestrators --study {name}
---count {count}`: the bundled policy `{policy}` (trained), and each expert asked about every
-task, on {count} held-out tasks of {families} families, {withheld:.0%} of them without the tools of
-their solution. Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts
+--count {count} --seed {seed}{start}`: the bundled policy `{policy}` (trained), and each expert
+asked about every task, on {count} held-out tasks of {families} families, {withheld:.0%} of them
+without the tools of their solution. Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts
 what experts state, which is added and not waited for. Adherence and reward are the paper's.
 
 {table}
@@ -42,6 +42,8 @@ def write_page(
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         name=name,
         count=asked["count"],
+        seed=asked["seed"],
+        start=f" --start {Path(asked['start']).name}" if asked["start"] else "",
         policy=asked["policy"],
         families=len(asked["family"]),
         withheld=asked["withhold"],
