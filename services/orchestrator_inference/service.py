@@ -1,6 +1,7 @@
 """Situation -> Decision: build the prompt, ask the engine, parse the action."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -28,13 +29,14 @@ from orchestrator_inference.models import (
     PromptMode,
     Situation,
 )
-from orchestrator_inference.prompt.budgets import Room, SectionBudgets, room_for
+from orchestrator_inference.prompt.budgets import Room, SectionBudgets, estimated_tokens, room_for
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.template import build_template
 from orchestrator_inference.prompt.toolset import Toolset, Toolsets
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.policy_versions.names import PREFIX
+from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)
 
@@ -140,8 +142,7 @@ class Orchestrator:
         toolset = self._toolsets.of(situation.tools)
         by_template = situation.prompt_mode is PromptMode.TEMPLATE
         constraint = None if by_template else toolset.constraint(self._options(situation))
-        room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
-        call, _ = self._call(situation, model, toolset, constraint, room)
+        call, _, _ = await self._fitted(situation, model, toolset, constraint)
         return await self._engine.count_tokens(call)
 
     async def models(self) -> tuple[EngineModel, ...]:
@@ -181,17 +182,43 @@ class Orchestrator:
         toolset: Toolset,
         constraint: Constraint | None,
     ) -> tuple[Completion, LeftOut]:
-        room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
-        call, left_out = self._call(situation, model, toolset, constraint, room)
+        call, left_out, room = await self._fitted(situation, model, toolset, constraint)
         async with self._slots:
             try:
                 return await self._engine.complete(call), left_out
             except ContextTooLong:
-                room = room.shrunk()
+                counted = await self._counted(call, room)
+                fits = counted is not None and counted.prompt_tokens < room.prompt_tokens
+                room = counted if counted and fits else room.shrunk()
                 shorter, left_out = self._call(situation, model, toolset, constraint, room)
                 if (shorter.messages, shorter.functions) == (call.messages, call.functions):
                     raise
                 return await self._engine.complete(shorter), left_out
+
+    async def _fitted(
+        self,
+        situation: Situation,
+        model: EngineModel,
+        toolset: Toolset,
+        constraint: Constraint | None,
+    ) -> tuple[ModelCall, LeftOut, Room]:
+        """With as much as fits; what is left out is left out by the engine's own count."""
+        room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
+        call, left_out = self._call(situation, model, toolset, constraint, room)
+        if left_out and (counted := await self._counted(call, room)):
+            room = counted
+            call, left_out = self._call(situation, model, toolset, constraint, room)
+        return call, left_out, room
+
+    async def _counted(self, call: ModelCall, room: Room) -> Room | None:
+        """The room by the engine's count of a call's prompt; None where it does not count."""
+        try:
+            tokens = await self._engine.count_tokens(call)
+        except DomainError:
+            return None
+        texts = [message.content for message in call.messages]
+        texts += [json.dumps(function) for function in call.functions]
+        return room.counted(sum(map(estimated_tokens, texts)), tokens)
 
     def _call(
         self,

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 
 from orchestrator_inference.errors import ContextTooLong
 
-# The service has no tokenizer: UTF-8 bytes per token are about 4 for English, 3 for
-# code and for Chinese. Three errs on the safe side; an engine that still rejects
-# gets a shortened prompt once.
+# The service has no tokenizer: UTF-8 bytes per token are about 4 for English, 3 for code and for
+# Chinese, 1 where a model reads digit by digit. So what is cut by this estimate, or rejected by the
+# engine, is laid out again by the engine's own count of the prompt.
 BYTES_PER_TOKEN = 3
 PROMPT_TOKENS_MIN = 64
 
@@ -37,15 +37,26 @@ class Room:
     """Tokens a prompt may have, and the share of its budgets that leaves."""
 
     prompt_tokens: int
+    """As `estimated_tokens` counts."""
     budgets: SectionBudgets
+    estimated_per_token: float = 1.0
+    """How many it counts for one token of the model."""
 
     def scaled(self, tokens: int) -> int:
-        share = min(1.0, self.prompt_tokens / self.budgets.prompt_tokens_max)
-        return max(1, int(tokens * share))
+        """Of a budget, as `estimated_tokens` counts."""
+        whole = self.budgets.prompt_tokens_max * self.estimated_per_token
+        share = min(1.0, self.prompt_tokens / whole)
+        return max(1, int(tokens * share * self.estimated_per_token))
+
+    def counted(self, estimated: int, tokens: int) -> "Room":
+        """The same tokens of a model that counted so many in a prompt where we estimated others."""
+        ratio = estimated / max(1, tokens)
+        size = int(self.prompt_tokens * ratio / self.estimated_per_token)
+        return Room(size, self.budgets, ratio)
 
     def shrunk(self) -> "Room":
-        """Half of it, for an engine that counted more tokens than estimated."""
-        return Room(self.prompt_tokens // 2, self.budgets)
+        """Half of it, for an engine that counted more tokens than estimated, and not how many."""
+        return Room(self.prompt_tokens // 2, self.budgets, self.estimated_per_token)
 
 
 def room_for(context_tokens: int, max_tokens: int, budgets: SectionBudgets) -> Room:

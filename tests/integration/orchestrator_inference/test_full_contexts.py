@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from integration.orchestrator_inference.test_next_action import CALCULATOR, make_request
-from openai_server import OpenAiServer
+from openai_server import OpenAiServer, prompt_tokens
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 
 CONTEXT = 8192
@@ -64,3 +64,23 @@ async def test_what_fits_is_whole_and_nobody_is_told(start_service: Any) -> None
         stub = await start_service(engine.base_url)
         response = await stub.NextAction(make_request(turns=[turn()]))
     assert not response.left_out
+
+
+@pytest.mark.parametrize("mode", [pb.PROMPT_MODE_STATELESS, pb.PROMPT_MODE_CHAT])
+async def test_what_does_not_fit_is_left_out_by_the_engines_own_count(
+    start_service: Any, mode: Any
+) -> None:
+    sizes = {}
+    for version in (None, "0.32.0"):
+        with OpenAiServer(context_tokens=CONTEXT, vllm_version=version) as engine:
+            stub = await start_service(engine.base_url)
+            request = make_request(tools=many_tools(), turns=[turn()], prompt_mode=mode)
+            response = await stub.NextAction(request)
+            [asked] = engine.requests
+        left = int(response.left_out[0].split()[0])
+        sizes[version] = (prompt_tokens(asked), left)
+    (estimated, hidden), (counted, fewer_hidden) = sizes.values()
+    room = CONTEXT - asked["max_tokens"]
+    assert fewer_hidden < hidden
+    assert estimated < 0.8 * room
+    assert 0.95 * room < counted <= room

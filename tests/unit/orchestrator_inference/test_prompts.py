@@ -154,6 +154,17 @@ def test_budgets_scale_with_the_context() -> None:
     assert Room(27_000, BUDGETS).shrunk().prompt_tokens == 13_500
 
 
+@pytest.mark.parametrize(("counted", "room"), [(750, 3_600), (3_000, 900)])
+def test_a_count_of_the_model_makes_the_room_wider_or_narrower(counted: int, room: int) -> None:
+    found = Room(2_700, BUDGETS).counted(estimated=1_000, tokens=counted)
+    assert found.prompt_tokens == room
+    # Counted again, it is of the same tokens.
+    again = found.counted(estimated=1_000, tokens=counted)
+    assert again.prompt_tokens == pytest.approx(room, abs=2)
+    # A section has the same share of the model's tokens.
+    assert found.scaled(8_000) == pytest.approx(room * 800 / 2_700, abs=2)
+
+
 def test_keeping_the_end_never_splits_a_character() -> None:
     assert keep_end("日本語" * 10, 2) == "本語"
 
