@@ -23,6 +23,7 @@ from kafka.errors import KafkaError
 from podium_kit.client.errors import UserError
 from podium_kit.stream import BrokerUnavailable
 from podium_training.curriculum.errors import NoCurriculum
+from podium_training.curriculum.likings import LIKED
 from podium_training.curriculum.offers import Offers
 from podium_training.curriculum.steps import Mix, steps
 from podium_training.curriculum.topic import demonstrated, write
@@ -33,6 +34,8 @@ from podium_training.grpo.data.stream import LogCut
 from podium_training.tasks.files import read_tasks
 from podium_training.tasks.task import Split, Task
 
+# Of a question: under a vector, and with each of those models liked.
+CHOICES_MAX = 1 + LIKED
 # Tasks, and the experts that the demonstrator would ask.
 Asking = tuple[list[Task], Pool]
 FAULTS = (
@@ -77,6 +80,10 @@ def _asking(arguments: argparse.Namespace) -> Asking | None:
         raise NoCurriculum("--questions and --experts go together: give both or neither")
     if not arguments.questions:
         return None
+    if arguments.choices > CHOICES_MAX:
+        raise NoCurriculum(
+            f"--choices is {arguments.choices}: with --questions at most {CHOICES_MAX}"
+        )
     tasks = read_tasks(arguments.questions)
     if held_out := [task.id for task in tasks if task.split is Split.HELD_OUT]:
         raise NoCurriculum(f"{held_out[0]} is held out: nothing is learnt from such tasks")
