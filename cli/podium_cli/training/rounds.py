@@ -1,6 +1,7 @@
 """Rounds of episodes for a trainer that learns from them meanwhile."""
 
 import asyncio
+import os
 import random
 import sys
 from collections import deque
@@ -160,11 +161,11 @@ def deal(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
 
 def make_trainer(path: Path, config: RunConfig) -> ManagedProcess:
     """The GRPO job of a run, with as many processes as it names."""
-    command = [sys.executable, "-m"]
-    if config.processes > 1:
-        command += ["torch.distributed.run", "--nproc-per-node", str(config.processes), "-m"]
-    argv = [*command, "podium_training.grpo", str(path)]
-    return ManagedProcess("trainer", argv, log_path=config.output / LOG)
+    several = config.processes > 1
+    module = "podium_training.grpo.launch" if several else "podium_training.grpo"
+    argv = [sys.executable, "-m", module, str(path)]
+    env = {**os.environ, "PET_NPROC_PER_NODE": str(config.processes)} if several else None
+    return ManagedProcess("trainer", argv, log_path=config.output / LOG, env=env)
 
 
 def is_trained(config: RunConfig) -> bool:
@@ -196,4 +197,5 @@ def _line(progress: Progress) -> str:
     return (
         f"trained {progress.step} of {progress.steps} steps,"
         f" {progress.groups} of {progress.groups_per_step} groups for the next"
+        + (f", {progress.left_out} left out" if progress.left_out else "")
     )

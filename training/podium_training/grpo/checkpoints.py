@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from podium_training.grpo.faults import Fault
+from podium_training.grpo.process_group import outline
 
 WEIGHTS, OPTIMIZER, STATE, MANIFEST = (
     "model.safetensors",
@@ -41,6 +43,11 @@ class Checkpoint:
     optimizer: dict[str, Any]
     state: dict[str, Any]
     """Position, open groups, counters: JSON."""
+
+    def outline(self) -> "Checkpoint":
+        """All but the values of its tensors, for processes that need not hold them."""
+        weights, optimizer = tree_map(outline, (dict(self.weights), self.optimizer))
+        return Checkpoint(self.step, weights, optimizer, {})
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:

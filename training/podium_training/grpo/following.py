@@ -25,16 +25,10 @@ class Done:
 
     steps: int
     """Taken in all."""
-
-
-@dataclass(frozen=True)
-class Stopped:
+    checkpoint: bool = False
+    """Whether weights are gathered: no checkpoint holds the last step."""
+    stopped: bool = False
     """Whoever runs it wants it to end before its last step."""
-
-    step: int
-    """The last one taken."""
-    checkpoint: bool
-    """Whether weights are gathered."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +51,15 @@ def follow(learner: Learner, processes: ProcessGroup) -> int:
         learner.step(word.groups, word.rate)
         if word.checkpoint:
             learner.gathered()
-    if isinstance(word, Stopped):
-        if word.checkpoint:
-            learner.gathered()
-        raise Interrupted(word.step)
     if isinstance(word, Failed):
         raise NotPublished(word.reason)
+    if word.checkpoint:
+        learner.gathered()
+    if word.stopped:
+        raise Interrupted(word.steps)
     return word.steps
 
 
-def _nothing() -> Plan | Done | Stopped | Failed:
+def _nothing() -> Plan | Done | Failed:
     """What a follower has to share: the first process's word replaces it."""
     return Done(0)

@@ -6,6 +6,7 @@ micro-batch, so splitting it, over time or over processes, changes nothing but m
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -151,13 +152,18 @@ class Learner:
             raise Rejected(Reason.BROKEN_CONSTRAINT, str(error)) from error
 
     def gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Trained weights by name and the optimizer's state, whole; a collective call."""
-        weights = {name: gathered(value.detach()) for name, value in self._trained()}
-        return weights, tree_map(gathered, self.optimizer.state_dict())
+        """Trained weights by name and the optimizer's state, whole; a collective call.
+
+        Those of the first process; the others have outlines.
+        """
+        whole = partial(gathered, kept=self._processes.rank == 0)
+        weights = {name: whole(value.detach()) for name, value in self._trained()}
+        return weights, tree_map(whole, self.optimizer.state_dict())
 
     def restore(self, weights: Mapping[str, Tensor], optimizer: Mapping[str, Any]) -> None:
         """Takes over what was gathered, by however many processes; a collective call.
 
+        Only the first process needs the values.
         Raises InvalidConfig for the averages of another optimizer.
         """
         if ("block" in optimizer["param_groups"][0]) != ("block" in self.optimizer.defaults):
@@ -266,7 +272,7 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), self._options.gradient_norm_max
         )
-        metrics["gradient_norm"] = float(gathered(norm))
+        metrics["gradient_norm"] = float(gathered(norm, kept=True))
         finite = all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
         if finite:
             self.optimizer.step()

@@ -7,6 +7,7 @@ Outside `torchrun` a group is one process and nothing here touches the network.
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -67,24 +68,42 @@ class ProcessGroup:
         return scorer
 
 
-def join_process_group(device: torch.device) -> ProcessGroup:
-    """The group `torchrun` made this process a member of; one process without it."""
+def join_process_group(device: torch.device, waits: timedelta) -> ProcessGroup:
+    """The group `torchrun` made this process a member of; one process without it.
+
+    A collective call of one process waits so long for the others. Those that die are noticed by
+    torchrun, at once.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return ProcessGroup(device=device)
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=waits)
     return ProcessGroup(dist.get_rank(), size, device)
 
 
-def gathered(value: Any) -> Any:
-    """A tensor with all its parts, in main memory; anything else as it is. A collective call."""
+def gathered(value: Any, *, kept: bool) -> Any:
+    """A tensor with all its parts, in main memory; anything else as it is. A collective call.
+
+    Where it is not kept its shape alone remains: a copy for each process of a node is too much.
+    """
     found = value.full_tensor() if isinstance(value, DTensor) else value
-    return found.cpu() if isinstance(found, Tensor) else found
+    if not isinstance(found, Tensor):
+        return found
+    return found.cpu() if kept else outline(found)
+
+
+def outline(value: Any) -> Any:
+    """Of a tensor with dimensions its shape alone; anything else as it is."""
+    return value.to("meta") if isinstance(value, Tensor) and value.ndim else value
 
 
 def sharded_like(value: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, sharded as another is. A collective call."""
+    """A whole tensor of the first process, sharded as another is. A collective call.
+
+    The other processes need its outline alone.
+    """
     if not isinstance(like, DTensor):
         return value
-    return distribute_tensor(value, like.device_mesh, like.placements)
+    held = torch.empty_like(value, device=CPU) if value.is_meta else value
+    return distribute_tensor(held, like.device_mesh, like.placements)

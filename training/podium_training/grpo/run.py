@@ -1,6 +1,7 @@
 """Everything a run is made of, put together from its configuration."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 
 import torch
@@ -31,6 +32,9 @@ from podium_training.grpo.publishing import Publisher, base_digest
 from podium_training.grpo.stopping import leave_signals, stop_on_signals
 from podium_training.grpo.trainer import Publish, Trainer, TrainerOptions
 
+# Of the first process between two words to the others, beside waiting for records: reading them
+# back, writing a checkpoint, publishing.
+LONGEST_PAUSE = timedelta(hours=2)
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 OPTIMIZERS: dict[AveragesName, Callable[..., torch.optim.Optimizer]] = {
     # Fused: a pass over weights and state where there were a dozen, each with a copy of its own.
@@ -47,7 +51,9 @@ def train(config: RunConfig, *, skip_lost: bool = False) -> int:
     """
     processes = join(config)
     folder = config.output / "checkpoints"
-    checkpoint = processes.broadcast(latest(folder) if processes.rank == 0 else None)
+    found = latest(folder) if processes.rank == 0 else None
+    outline = processes.broadcast(found and found.outline())
+    checkpoint = found or outline
     learner = make_learner(config, processes)
     if checkpoint is not None:
         learner.restore(checkpoint.weights, checkpoint.optimizer)
@@ -63,11 +69,13 @@ def join(config: RunConfig) -> ProcessGroup:
     torch.use_deterministic_algorithms(True)
     # No kernel in use reads what it has not written; filling it first costs a tenth of a step.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    processes = join_process_group(choose_device(config.device))
+    waits = timedelta(seconds=config.stream.patience_s) + LONGEST_PAUSE
+    processes = join_process_group(choose_device(config.device), waits)
     if processes.size != config.processes:
         raise InvalidConfig(
-            f"the run is of {config.processes} processes and torchrun started {processes.size};"
-            f" use `torchrun --nproc-per-node {config.processes} -m grpo`"
+            f"the run is of {config.processes} processes and torchrun started {processes.size}:"
+            " set PET_NPROC_PER_NODE, for several nodes PET_NNODES, so that their product is"
+            " `processes`, and start `python -m podium_training.grpo.launch`"
         )
     return processes
 

@@ -25,8 +25,9 @@ from podium_training.grpo.data.groups import (
     OpenGroup,
     compared,
 )
+from podium_training.grpo.data.left_out import LeftOut
 from podium_training.grpo.data.stream import LogReader, LogRecord
-from podium_training.grpo.following import Done, Failed, NotPublished, Plan, Stopped
+from podium_training.grpo.following import Done, Failed, NotPublished, Plan
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics_log import MetricsLog
 from podium_training.grpo.process_group import ProcessGroup
@@ -76,12 +77,16 @@ class Trainer:
     step: int = 0
     pending: list[Group] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
-    records: dict[str, bytes] = field(default_factory=dict)
-    """Trajectories of open and pending groups, by episode, as they came."""
+    records: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    """Trajectories of open groups, by group and episode, as they came."""
+    left_out: LeftOut = field(init=False)
     stop: Event = field(default_factory=Event)
     """Set to end the run after the step it is in."""
     unsaved: dict[str, Any] | None = None
     """The state after the last step, if no checkpoint holds it."""
+
+    def __post_init__(self) -> None:
+        self.left_out = LeftOut(self.options.groups_per_step)
 
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all.
@@ -90,11 +95,15 @@ class Trainer:
         """
         if self.step < self.options.steps:
             self.learn(self.reader.records(self.options.patience_s, self.stop))
-        if self.stop.is_set() and self.step < self.options.steps:
-            self._save_and_leave()
-        unused = {str(k): count for k, count in (self.rejected + self.assembler.dropped).items()}
+        stopped = self.stop.is_set() and self.step < self.options.steps
+        self.processes.broadcast(Done(self.step, self.unsaved is not None, stopped))
+        if self.unsaved is not None:
+            # What was read since that step will be read again.
+            self._save(self.unsaved)
+        if stopped:
+            raise Interrupted(self.step)
+        unused = {str(k): count for k, count in self._not_used().items()}
         log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
-        self.processes.broadcast(Done(self.step))
         return self.step
 
     def learn(self, records: Iterable[LogRecord]) -> None:
@@ -103,6 +112,7 @@ class Trainer:
             group = self._take(record)
             if group is not None and self.assembler.admits(group, self.step):
                 self.pending.append(group)
+            self._forget()
             if len(self.pending) >= self.options.groups_per_step:
                 self._take_step()
             self._write_progress()
@@ -149,7 +159,8 @@ class Trainer:
         episode = self._usable(found, record)
         if episode is None:
             return self._miss(found)
-        self.records[episode.id] = found.SerializeToString(deterministic=True)
+        of_group = self.records.setdefault(episode.group_id, {})
+        of_group[episode.id] = found.SerializeToString(deterministic=True)
         return self.assembler.add(episode) or self._close_late(episode.group_id)
 
     def _miss(self, found: pb.Trajectory) -> Group | None:
@@ -186,10 +197,10 @@ class Trainer:
         rate = self.options.rate(self.step)
         groups = compared(self.pending, self.assembler.estimator, self.assembler.rules.floors)
         self.pending = []
+        self.left_out.step_taken(self._not_used())
         self.processes.broadcast(Plan(tuple(groups), due, rate))
         result = self.learner.step(groups, rate)
         learnt = result.metrics | batch_metrics(groups)
-        self._forget()
         self._write_metrics(learnt | {"applied": float(result.applied)})
         solved = f"reward {learnt['reward_mean']:.3g}, {learnt['reward_solved']:.0%} solved"
         log.info("step %d of %d: %s", self.step, self.options.steps, solved)
@@ -197,13 +208,6 @@ class Trainer:
             self._publish(self.checkpoint())
         else:
             self.unsaved = self._state()
-
-    def _save_and_leave(self) -> None:
-        """What was read since the last step will be read again."""
-        self.processes.broadcast(Stopped(self.step, self.unsaved is not None))
-        if self.unsaved is not None:
-            self._save(self.unsaved)
-        raise Interrupted(self.step)
 
     def _publish(self, checkpoint: Checkpoint) -> None:
         """After the checkpoint: what is published can be gone on from. Raises NotPublished."""
@@ -220,8 +224,8 @@ class Trainer:
 
     def _forget(self) -> None:
         """Keeps the records of groups that are still open alone."""
-        members = [each.id for group in self.assembler.open.values() for each in group.members]
-        self.records = {id: self.records[id] for id in members}
+        for group_id in self.records.keys() - self.assembler.open.keys():
+            del self.records[group_id]
 
     def _write_metrics(self, metrics: Mapping[str, float]) -> None:
         line = {**metrics, "lag": float(self.reader.lag())}
@@ -232,8 +236,14 @@ class Trainer:
     def _write_progress(self) -> None:
         options, offsets = self.options, dict(self.reader.position.offsets)
         waiting = len(self.pending)
-        found = Progress(self.step, options.steps, waiting, options.groups_per_step, offsets)
-        write_progress(self.output, found)
+        left_out = self.left_out.count(self._not_used(), self.step)
+        write_progress(
+            self.output,
+            Progress(self.step, options.steps, waiting, options.groups_per_step, offsets, left_out),
+        )
+
+    def _not_used(self) -> Counter[str]:
+        return self.rejected + self.assembler.dropped
 
     def checkpoint(self) -> Checkpoint:
         """Writes everything the next step depends on."""
@@ -257,7 +267,7 @@ class Trainer:
                 id: {
                     "size": group.size,
                     "tombstones": group.tombstones,
-                    "members": [self._encoded(member.id) for member in group.members],
+                    "members": [self._encoded(id, member.id) for member in group.members],
                 }
                 for id, group in self.assembler.open.items()
             },
@@ -268,8 +278,8 @@ class Trainer:
             "rejected": dict(self.rejected),
         }
 
-    def _encoded(self, episode_id: str) -> str:
-        return base64.b64encode(self.records[episode_id]).decode()
+    def _encoded(self, group_id: str, episode_id: str) -> str:
+        return base64.b64encode(self.records[group_id][episode_id]).decode()
 
     def _waiting(self) -> Iterable[pb.Trajectory]:
         return self.awaited.waiting.values() if self.awaited else ()
@@ -300,7 +310,8 @@ class Trainer:
     def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
         found = [_decoded(record) for record in group["members"]]
         for trajectory in found:
-            self.records[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
+            of_group = self.records.setdefault(trajectory.group_id, {})
+            of_group[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
         members = [episode_from_proto(trajectory, self.limits) for trajectory in found]
         return OpenGroup(group["size"], members, group["tombstones"])
 

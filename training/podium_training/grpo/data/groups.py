@@ -23,6 +23,7 @@ from podium_training.grpo.objective.staleness import StalenessBound
 
 REMEMBERED_EPISODES = 100_000
 SIZE_UNKNOWN = 0
+DUPLICATE = "duplicate"
 
 
 class Dropped(StrEnum):
@@ -151,7 +152,7 @@ class GroupAssembler:
     def _is_new(self, episode_id: str) -> bool:
         """Records may come twice; the second is not a second episode."""
         if episode_id in self.seen:
-            self.dropped["duplicate"] += 1
+            self.dropped[DUPLICATE] += 1
             return False
         self.seen[episode_id] = None
         if len(self.seen) > REMEMBERED_EPISODES:
