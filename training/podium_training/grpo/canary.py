@@ -1,5 +1,6 @@
 """What the trainer's policy says to the canary's questions, for the serving side to compare."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -34,6 +35,8 @@ QUESTIONS = (
 # How each of them could go on; of a word, its first token is asked. Many next tokens cost an
 # engine no more than one, and a longer prompt costs more.
 NEXT = ("calculator", "search", "sql_query", "dictionary", "python", "yes", "try", "397")
+# Nats between one machine's arithmetic and another's.
+SAME = 1e-3
 
 
 def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Canary:
@@ -59,6 +62,18 @@ def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 
 @torch.no_grad()
+def alike(one: Canary, other: Canary) -> bool:
+    """Whether one policy said both, here or on another machine."""
+    return all(
+        here.next_ids == there.next_ids
+        and all(
+            math.isclose(p, q, abs_tol=SAME)
+            for p, q in zip(here.logprobs, there.logprobs, strict=True)
+        )
+        for here, there in zip(one.prompts, other.prompts, strict=True)
+    )
+
+
 def _logprobs(model: PreTrainedModel, rows: Sequence[Row]) -> list[float]:
     packed = pack(rows)
     whole = Distribution(torch.ones(len(packed.targets)), None)

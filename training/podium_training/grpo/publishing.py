@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from podium_kit.policy_versions import Format, Manifest, VersionName, VersionStore
-from podium_training.grpo.canary import record_canary
+from podium_training.grpo.canary import alike, record_canary
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,15 @@ class Publisher:
         """
         name = VersionName(self.run, step)
         if name in self.store.names():
-            return self.store.verified(str(name))
+            there = self.store.verified(str(name))
+            if not alike(there.canary, record_canary(model, self.tokenizer)):
+                log.warning(
+                    "%s is in the store, is not what this run learnt, and stays: another run was"
+                    " published as `%s`; give this one another name in publish.run",
+                    name,
+                    self.run,
+                )
+            return there
         manifest = Manifest(
             name=str(name),
             format=_format(model),

@@ -39,3 +39,14 @@ def test_weights_are_rounded_to_half_the_bytes_when_asked(tmp_path: Path) -> Non
     for name, weights in exact.items():
         assert weights.dtype is torch.float32
         torch.testing.assert_close(near[name].float(), weights, rtol=1 / 128, atol=0)
+
+
+def test_another_runs_version_stays_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    publisher = make_publisher(tmp_path / "store")
+    first = publisher.publish(make_adapted(seed=1), 1, {0: 8})
+    assert publisher.publish(make_adapted(seed=1), 1, {0: 8}) == first
+    assert not caplog.text
+    assert publisher.publish(make_adapted(seed=2), 1, {0: 8}) == first
+    assert "give this one another name in publish.run" in caplog.text
