@@ -18,10 +18,11 @@ PAGE = """\
 {unseen}
 
 Measured on {day} by `PYTHONPATH=tests python -m bench.orchestrators --study {name}
---count {count} --seed {seed}{start}`: the bundled policy `{policy}` (trained), and each expert
-asked about every task, on {count} held-out tasks of {families} families, {withheld:.0%} of them
-without the tools of their solution. Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts
-what experts state, which is added and not waited for. Adherence and reward are the paper's.
+--count {count} --seed {seed}{start}`:
+the bundled policy `{policy}` (trained), and each expert asked about every task, on {count}
+held-out tasks of {families} families, {withheld:.0%} of them without the tools of their solution.
+Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts what experts state,
+which is added and not waited for. Adherence and reward are the paper's.
 
 {table}
 
