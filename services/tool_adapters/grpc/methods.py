@@ -28,6 +28,12 @@ FAILURE_OF_CODE = {
     grpc.StatusCode.NOT_FOUND: (FailureKind.NOT_FOUND, False),
     grpc.StatusCode.UNIMPLEMENTED: (FailureKind.NOT_FOUND, False),
 }
+# Inflated, a message may be a thousand times as large; what is packed anyway is not read.
+UNPACKED = (
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    ("grpc.per_message_decompression", 0),
+)
+PACKED = re.compile(r"Compression algorithm '\w+' is disabled")
 # What gRPC says of a call for which it found no connection; it has no code for that.
 UNCONNECTED = re.compile(r"failed to connect to all addresses|errors resolving|DNS resolution")
 _TARGET = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[^\]]+\]|[^/:]+):(?P<port>\d+)")
@@ -102,8 +108,9 @@ class GrpcMethods:
         limit = ("grpc.max_receive_message_length", owned.tool.limits.max_output_bytes)
         target, options = await self._address(owned, connection.target)
         if connection.plaintext:
-            return grpc.aio.insecure_channel(target, [limit, *options])
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), [limit, *options])
+            return grpc.aio.insecure_channel(target, [limit, *UNPACKED, *options])
+        credentials = grpc.ssl_channel_credentials()
+        return grpc.aio.secure_channel(target, credentials, [limit, *UNPACKED, *options])
 
     async def _address(self, owned: _Owned, target: str) -> tuple[str, list[tuple[str, str]]]:
         """The target; for a tenant's tool the very address that was checked."""
@@ -175,6 +182,9 @@ def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
     details = error.details() or "no details"
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
         return CallFailed(FailureKind.OUTPUT_TOO_LARGE, f"the answer is too large: {details}")
+    if error.code() is grpc.StatusCode.INTERNAL and PACKED.search(details):
+        message = "the tool's answer is compressed, which was not asked for; send it as it is"
+        return CallFailed(FailureKind.MALFORMED_OUTPUT, message)
     kind, retryable = FAILURE_OF_CODE.get(error.code(), (FailureKind.TOOL_ERROR, False))
     message = f"the tool answered with {error.code().name}: {details}"
     unsent = error.code() is grpc.StatusCode.UNAVAILABLE and UNCONNECTED.search(details)

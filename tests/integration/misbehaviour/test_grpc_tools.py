@@ -11,7 +11,7 @@ from podium.registry.v1 import tool_pb2
 EXPECTED = {
     Fault.WRONG_SCHEMA: "MALFORMED_OUTPUT",
     Fault.HUNDRED_MEGABYTES: "OUTPUT_TOO_LARGE",
-    Fault.PACKED: "OUTPUT_TOO_LARGE",
+    Fault.PACKED: "MALFORMED_OUTPUT",
     Fault.BINARY: "MALFORMED_OUTPUT",
     Fault.HALF: "UNAVAILABLE",
     Fault.RESET: "UNAVAILABLE",
@@ -44,5 +44,6 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
         )
         call = await calls.made(spec, fault)
     call.assert_failed(EXPECTED[fault])
+    assert ("compressed" in call.answer.failure.message) == (fault is Fault.PACKED)
     assert call.answer.unsent == (fault in NEVER_SENT)
     assert call.cost == (0 if fault in NEVER_SENT else CALL_PRICE)
