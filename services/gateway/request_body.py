@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.access import GUARDED, is_guarded
 from gateway.error_responses import error_response, plain_error_response
 from gateway.errors import MalformedRequest, ServerBusy
-from gateway.json_structure import require_bounded_json
+from podium_kit.json_structure import CostlyJson, require_bounded_json
 from podium_kit.places import Places
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.texts import require_no_nul_in
@@ -68,6 +68,13 @@ class Turn:
             self._leave()
 
 
+def _require_bounded(body: bytes) -> None:
+    try:
+        require_bounded_json(body)
+    except CostlyJson as error:
+        raise MalformedRequest(f"the JSON {error}; send less at once, and flatter") from error
+
+
 class RequestBodyMiddleware:
     """Passes a request on once its whole body is there and its JSON is bounded.
 
@@ -97,7 +104,7 @@ class RequestBodyMiddleware:
                 bytes_max = max(self._bytes_max, LARGER.get(scope["path"], 0))
                 _require_size(announced_bytes, bytes_max)
                 body = await self._read(receive, bytes_max, turns)
-                require_bounded_json(body)
+                _require_bounded(body)
                 await self._app(scope, _replaying(body, receive, turns), send)
                 return
             except ClientDisconnect:

@@ -10,6 +10,7 @@ from typing import Protocol
 from podium_kit.attachments import AttachedFile
 from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_structure import CostlyJson, require_bounded_json
 from podium_kit.rpc.identity import current_identity
 from podium_kit.time_limit import time_limit
 from tool_adapters.adapter import Adapter, Answer, Conversation, ToolCall
@@ -150,7 +151,11 @@ def _unfit(tool: ToolDefinition, call: ToolCall) -> ToolFailure | None:
 
 def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
     try:
+        require_bounded_json(arguments_json.encode())
         arguments = json.loads(arguments_json or "{}")
+    except CostlyJson as error:
+        message = f"the JSON of the arguments {error}; send less at once, and flatter"
+        return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
     except (ValueError, RecursionError) as error:
         return ToolFailure(FailureKind.INVALID_ARGUMENTS, f"the arguments are not JSON: {error}")
     if not isinstance(arguments, dict):

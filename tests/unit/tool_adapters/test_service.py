@@ -92,9 +92,25 @@ def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None
     )
 
 
-async def invoke(invoker: Invoker, tenant: str = "acme") -> Answer:
+async def invoke(invoker: Invoker, tenant: str = "acme", arguments: str = "{}") -> Answer:
+    request = CallRequest("e/0/tool/0", "e", "oracle", 1, arguments, "", "", 0)
     with acting_as(make_identity(tenant)):
-        return await invoker.invoke(CallRequest("e/0/tool/0", "e", "oracle", 1, "{}", "", "", 0))
+        return await invoker.invoke(request)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [("[" + "{}," * 60_000 + "{}]", "commas"), ("[" * 200 + "]" * 200, "nested")],
+    ids=["many", "deep"],
+)
+async def test_arguments_of_too_many_values_are_not_parsed(values: str, words: str) -> None:
+    async def unreached() -> AdapterResult:
+        raise AssertionError
+
+    answer = await invoke(make_invoker(make_tool(), unreached), arguments=f'{{"a": {values}}}')
+    assert isinstance(answer.outcome, ToolFailure)
+    assert answer.outcome.kind is FailureKind.INVALID_ARGUMENTS
+    assert words in answer.outcome.message
 
 
 async def test_a_bug_in_an_adapter_is_an_internal_failure_without_its_details() -> None:
