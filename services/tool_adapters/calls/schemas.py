@@ -1,6 +1,5 @@
 """Arguments and results against the tool's JSON Schemas (draft 2020-12)."""
 
-import json
 from functools import lru_cache
 
 from jsonschema import Draft202012Validator
@@ -8,8 +7,9 @@ from jsonschema import Draft202012Validator
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.json_schemas.validators import validator_of
 from podium_kit.schema_problems import problems
-from tool_adapters.adapter import Output
+from tool_adapters.adapter import CallFailed, Output
 from tool_adapters.models import JsonObject, ToolDefinition
+from tool_adapters.replies import reply_json
 
 TOOLS_KEPT = 4096
 
@@ -29,7 +29,9 @@ def result_failure(tool: ToolDefinition, output: Output) -> ToolFailure | None:
     if validator is None:
         return None
     try:
-        result = json.loads(output.content_json or output.content)
+        result = reply_json(output.content_json or output.content)
+    except CallFailed as error:
+        return error.failure
     except (ValueError, RecursionError):
         return _malformed(tool, "it is not JSON")
     found = problems(validator, result)

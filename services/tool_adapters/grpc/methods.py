@@ -3,9 +3,10 @@
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 from google.protobuf import json_format
@@ -18,6 +19,7 @@ from tool_adapters.models import GrpcConnection, JsonObject, ToolDefinition
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, require_public
 
 METHODS_KEPT = 1000
+VALUES_MAX = 100_000
 FAILURE_OF_CODE = {
     grpc.StatusCode.INVALID_ARGUMENT: (FailureKind.INVALID_ARGUMENTS, False),
     grpc.StatusCode.DEADLINE_EXCEEDED: (FailureKind.TIMEOUT, True),
@@ -175,7 +177,28 @@ async def _exchange(
             f"the tool answered with something else than {method.types.response.DESCRIPTOR.name}"
         )
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
+    return await asyncio.to_thread(_as_json, reply)
+
+
+def _as_json(reply: Message) -> str:
+    """Raises CallFailed."""
+    found, pending = 0, [reply]
+    while pending:
+        for _, value in pending.pop().ListFields():
+            parts = _parts(value)
+            found += len(parts)
+            if found > VALUES_MAX:
+                message = f"the answer holds over {VALUES_MAX} values; ask for less"
+                raise CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
+            pending.extend(part for part in parts if isinstance(part, Message))
     return json_format.MessageToJson(reply, preserving_proto_field_name=True, indent=None)
+
+
+def _parts(value: Any) -> Collection[Any]:
+    """The values of a repeated field or a map, or the one of another field."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (value,)
 
 
 def _failed(error: grpc.aio.AioRpcError) -> CallFailed:

@@ -1,6 +1,5 @@
 """Tools of kind http: one operation of an HTTP API."""
 
-import json
 import re
 from http import HTTPStatus
 
@@ -10,6 +9,7 @@ from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status_failure
 from tool_adapters.http.requests import request_of
 from tool_adapters.models import HttpAuth, HttpConnection, ToolDefinition
+from tool_adapters.replies import reply_json
 from tool_adapters.secret_store import PLATFORM
 
 _TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|javascript|yaml)|")
@@ -72,7 +72,7 @@ def _output(reply: HttpReply) -> Output | ToolFailure:
     if not _JSON.fullmatch(reply.media_type) or not text:
         return Output(text)
     try:
-        json.loads(reply.body)
+        reply_json(reply.body)
     except (ValueError, RecursionError):
         message = f"the tool answered with {reply.media_type} that is not JSON"
         return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)

@@ -1,7 +1,6 @@
 """Access tokens of the OAuth 2.0 client credentials grant (RFC 6749, section 4.4), kept."""
 
 import asyncio
-import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status_failure
 from tool_adapters.models import OAuth2Auth, ToolDefinition
+from tool_adapters.replies import reply_json
 from tool_adapters.secret_store import SecretStore, holder
 
 CLIENTS_KEPT = 10_000
@@ -73,7 +73,7 @@ def _token_of(reply: HttpReply) -> OAuth2Token:
     if failure := status_failure(reply, words=_error_of(reply)):
         raise CallFailed(failure.kind, f"no access token: {failure.message}", failure.retryable)
     with suppress(ValueError, TypeError, KeyError, AttributeError):
-        token = OAuth2Token(json.loads(reply.body))
+        token = OAuth2Token(reply_json(reply.body))
         if token["token_type"].lower() == "bearer" and token["access_token"]:
             return token
     message = "the token endpoint answered with something else than a bearer token"
@@ -83,6 +83,6 @@ def _token_of(reply: HttpReply) -> OAuth2Token:
 def _error_of(reply: HttpReply) -> str:
     """The error's code, for example "invalid_client"; nothing else of the reply is repeated."""
     try:
-        return str(json.loads(reply.body)["error"])
-    except (ValueError, TypeError, KeyError):
+        return str(reply_json(reply.body)["error"])
+    except (CallFailed, ValueError, TypeError, KeyError):
         return "without saying why"

@@ -87,7 +87,7 @@ class LlmAdapter:
             async with self._client.opened(request, tool, call.cut) as arriving:
                 reply = await arriving.whole(REPLY_BYTES_MAX)
             require_success(reply)
-            output, report = read_embeddings(reply.body, len(texts))
+            output, report = await asyncio.to_thread(read_embeddings, reply.body, len(texts))
         except CallFailed as error:
             return AdapterResult(error.failure, NOTHING_USED, model.sku, unsent=error.unsent)
         usage = embeddings_usage(report, texts, reply.headers.get("x-request-id", ""))

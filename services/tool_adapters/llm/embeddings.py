@@ -16,12 +16,15 @@ from podium_kit.metering import Usage
 from podium_kit.metering.usage_reports import estimated_usage, openai_usage
 from tool_adapters.adapter import CallFailed, Output
 from tool_adapters.models import JsonObject, LlmModel
+from tool_adapters.replies import reply_json
 
 PATH = "/embeddings"
 INPUTS_MAX = 2_048
 DIMENSIONS_MAX = 65_536
-# 2,048 vectors of 3,072 floats, in base64 or as short numbers.
+# 2,048 vectors of 3,072 floats in base64, which is asked for.
 REPLY_BYTES_MAX = 48 * 1024 * 1024
+# What servers that know no base64 may write instead; a number takes ten times its bytes.
+NUMBERS_MAX = 2_000_000
 FLOAT_BYTES = 4
 NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
 
@@ -42,7 +45,7 @@ def embeddings_body(model: LlmModel, arguments: JsonObject) -> JsonObject:
 def read_embeddings(reply: bytes, count: int) -> tuple[Output, JsonObject]:
     """A vector for each text, in their order, and the report of usage. Raises CallFailed."""
     try:
-        found: Any = json.loads(reply)
+        found: Any = reply_json(reply, NUMBERS_MAX)
         vectors: list[str | None] = [None] * count
         for item in found["data"]:
             vectors[_place(item["index"], count)] = _packed(item["embedding"])

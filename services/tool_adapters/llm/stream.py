@@ -1,6 +1,5 @@
 """Reads what a language model answers while it writes, into a completion."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from tool_adapters.http.client import ArrivingReply, HttpReply, status_failure, 
 from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import LlmApiFormat, error_words
 from tool_adapters.llm.completion import Completion
+from tool_adapters.replies import reply_json
 
 # An event carries a few characters in an envelope of this size at most.
 ENVELOPE_BYTES_MAX = 65536
@@ -69,21 +69,21 @@ def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> 
 
 def _code(reply: HttpReply) -> str:
     try:
-        return str(json.loads(reply.body)["error"]["code"])
-    except (ValueError, RecursionError, *NOT_THE_API):
+        return str(reply_json(reply.body)["error"]["code"])
+    except (CallFailed, ValueError, RecursionError, *NOT_THE_API):
         return ""
 
 
 def _words(reply: HttpReply) -> str:
     try:
-        return error_words(json.loads(reply.body))
-    except (ValueError, RecursionError):
+        return error_words(reply_json(reply.body))
+    except (CallFailed, ValueError, RecursionError):
         return ""
 
 
 def _object(text: str | bytes) -> Any:
     try:
-        return json.loads(text)
+        return reply_json(text)
     except (ValueError, RecursionError) as error:
         raise _not_the_api() from error
 

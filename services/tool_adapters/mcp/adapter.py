@@ -64,7 +64,8 @@ class McpAdapter:
     async def _failure(self, session: McpSession, error: MCPError) -> ToolFailure:
         if TOO_LARGE in error.message:
             await self._pool.drop(session)
-            message = "the MCP server's answer is larger than any message may be; ask for less"
+            message = "the MCP server's answer is larger than any message may be, or of more values"
+            message += "; ask for less"
             return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
         if error.code in SESSION_LOST:
             await self._pool.drop(session)

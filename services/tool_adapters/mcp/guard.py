@@ -1,11 +1,15 @@
 """The MCP SDK's HTTP client, held to the same addresses as every other tool."""
 
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 import anyio
 import httpcore2
 import httpx2
+import mcp_types
+from mcp.client import streamable_http
 
+from podium_kit.json_structure import CostlyJson, require_bounded_json
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
 from tool_adapters.network_guard import require_public
@@ -77,6 +81,25 @@ class _GuardedTransport(_LimitingTransport):
             ssl_context=httpx2.create_ssl_context(trust_env=False),
             network_backend=_GuardedBackend(),
         )
+
+
+class _BoundedMessages:
+    """The part of the SDK's parser that its HTTP client uses."""
+
+    @staticmethod
+    def validate_json(message: str | bytes, *, by_name: bool) -> Any:
+        """Raises StreamError for more values than a message may have."""
+        try:
+            require_bounded_json(message.encode() if isinstance(message, str) else message)
+        except CostlyJson as error:
+            raise httpx2.StreamError(f"{TOO_LARGE}: it {error}") from error
+        return mcp_types.jsonrpc_message_adapter.validate_json(message, by_name=by_name)
+
+
+if "jsonrpc_message_adapter" not in vars(streamable_http):
+    raise ImportError("the MCP SDK reads messages in another way than by jsonrpc_message_adapter")
+# The SDK takes no other parser, and reads events of a stream by itself.
+vars(streamable_http)["jsonrpc_message_adapter"] = _BoundedMessages
 
 
 def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:

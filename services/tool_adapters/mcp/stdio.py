@@ -15,6 +15,7 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from podium_kit.json_structure import require_bounded_json
 from tool_adapters.sandbox.killing import kill_all
 
 # Of one message, in a line or in an HTTP reply.
@@ -104,7 +105,9 @@ class _Pump:
     async def _line(self, received: Incoming) -> bytes:
         """The next line; b"" at the end, which a line over the limit is as well."""
         try:
-            return await self._stdout.readline()
+            line = await self._stdout.readline()
+            require_bounded_json(line)
+            return line
         except ValueError:
             for request_id in list(self._waiting):
                 error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=TOO_LARGE)
