@@ -69,6 +69,9 @@ class Turn:
 
 
 def _require_bounded(body: bytes) -> None:
+    # Where json would read another encoding, a quote is not where the counting sees one.
+    if not json.detect_encoding(body).startswith("utf-8"):
+        raise MalformedRequest("the body is not encoded in UTF-8")
     try:
         require_bounded_json(body)
     except CostlyJson as error:

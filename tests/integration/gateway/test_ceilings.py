@@ -53,9 +53,11 @@ async def test_a_made_up_name_of_a_megabyte_is_not_echoed(gateway: GatewayUnderT
 EMPTY_MESSAGES = b'{"spec": {"task": "6*7?", "history": [%s{}]}}' % (b"{}," * 3_670_000)
 BOM = b"\xef\xbb\xbf"
 DEEP = b'{"spec": ' + b"[" * 40_000 + b"]" * 40_000 + b"}"
+# In bytes a name of two texts and a half: the rest seems to be one.
+UTF_16 = ('{"\u2200": ' + "[" * 40_000 + "]" * 40_000 + "}").encode("utf-16-le")
 
 
-@pytest.mark.parametrize("body", [EMPTY_MESSAGES, DEEP, BOM + DEEP], ids=len)
+@pytest.mark.parametrize("body", [EMPTY_MESSAGES, DEEP, BOM + DEEP, UTF_16], ids=len)
 @pytest.mark.parametrize("path", ["/v1/episodes", "/v1/chat/completions"])
 async def test_json_that_costs_more_than_its_bytes_is_rejected_unparsed(
     gateway: GatewayUnderTest, path: str, body: bytes
