@@ -35,6 +35,8 @@ UNPACKED = (
     ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.per_message_decompression", 0),
 )
+COMPRESSED = "the tool's answer is compressed, which was not asked for; send it as it is"
+GZIP = b"\x1f\x8b"
 PACKED = re.compile(r"Compression algorithm '\w+' is disabled")
 # What gRPC says of a call for which it found no connection; it has no code for that.
 UNCONNECTED = re.compile(r"failed to connect to all addresses|errors resolving|DNS resolution")
@@ -169,13 +171,16 @@ async def _exchange(
         response_deserializer=bytes,
     )
     metadata = (("authorization", f"Bearer {token}"),) if token else ()
+    # gRPC itself would take what it cannot read for no message at all.
+    raw = await call(request, metadata=metadata)
     try:
-        # gRPC itself would take what it cannot read for no message at all.
-        reply = method.types.response.FromString(await call(request, metadata=metadata))
+        reply = method.types.response.FromString(raw)
     except DecodeError as error:
-        message = (
-            f"the tool answered with something else than {method.types.response.DESCRIPTOR.name}"
-        )
+        expected = method.types.response.DESCRIPTOR.name
+        message = f"the tool answered with something else than {expected}"
+        # gRPC rejects it by itself as well, and may be later than the answer.
+        if raw.startswith(GZIP):
+            message = COMPRESSED
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
     return await asyncio.to_thread(_as_json, reply)
 
@@ -206,8 +211,7 @@ def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
         return CallFailed(FailureKind.OUTPUT_TOO_LARGE, f"the answer is too large: {details}")
     if error.code() is grpc.StatusCode.INTERNAL and PACKED.search(details):
-        message = "the tool's answer is compressed, which was not asked for; send it as it is"
-        return CallFailed(FailureKind.MALFORMED_OUTPUT, message)
+        return CallFailed(FailureKind.MALFORMED_OUTPUT, COMPRESSED)
     kind, retryable = FAILURE_OF_CODE.get(error.code(), (FailureKind.TOOL_ERROR, False))
     message = f"the tool answered with {error.code().name}: {details}"
     unsent = error.code() is grpc.StatusCode.UNAVAILABLE and UNCONNECTED.search(details)

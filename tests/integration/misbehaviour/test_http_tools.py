@@ -40,12 +40,12 @@ async def test_a_bad_answer_is_a_typed_failure_and_a_paid_call(
     assert call.cost == CALL_PRICE
 
 
-async def test_json_too_deep_to_read_is_malformed(calls: ChargedCalls) -> None:
+async def test_json_too_deep_to_read_is_not_parsed(calls: ChargedCalls) -> None:
     async with MisbehavingServer(Fault.WRONG_SCHEMA, b"[" * 50_000) as server:
         spec = http_spec(server.url)
         spec.name = "deep"
         call = await calls.made(spec, Fault.WRONG_SCHEMA)
-    call.assert_failed("MALFORMED_OUTPUT")
+    call.assert_failed("OUTPUT_TOO_LARGE")
 
 
 async def test_arguments_with_half_a_character_are_rejected(calls: ChargedCalls) -> None:
