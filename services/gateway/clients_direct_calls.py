@@ -33,6 +33,7 @@ class DirectCallsClient:
             spec=spec,
             attachment_data=attachment_data(order),
             file_quota=file_quota(current_limits()),
+            running_limit=current_limits().running_episodes,
         )
         with file_named(order):
             await answer(self._stub.StartDirectCall(request))
@@ -40,7 +41,9 @@ class DirectCallsClient:
     async def embed(self, call_id: str, order: EmbeddingOrder) -> None:
         """Starts it, likewise."""
         spec = embedding_order_to_proto(order)
-        request = direct_call_service_pb2.StartDirectCallRequest(call_id=call_id, spec=spec)
+        request = direct_call_service_pb2.StartDirectCallRequest(
+            call_id=call_id, spec=spec, running_limit=current_limits().running_episodes
+        )
         await answer(self._stub.StartDirectCall(request))
 
     async def vectors(self, call_id: str) -> Vectors:

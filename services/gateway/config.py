@@ -48,7 +48,9 @@ class Settings(DatabaseSettings):
     requests_per_s: float = Field(500.0, gt=0, description="of a tenant without limits of its own")
     request_burst: int = Field(2_000, gt=0, description="requests it may send at once")
     request_concurrency: int = Field(512, gt=0, description="requests it may have open")
-    running_episodes: int = Field(10_000, gt=0, description="episodes it may run at once")
+    running_episodes: int = Field(
+        10_000, gt=0, description="episodes, and as many direct calls, it may run at once"
+    )
     limits_cache_s: float = Field(5.0, ge=0, description="how long limits are remembered")
     chat_wait_s: float = Field(3_600.0, gt=0, description="longest wait for a chat answer")
     cancel_on_disconnect: bool = Field(True, description="cancel a chat whose client went away")

@@ -143,7 +143,7 @@ class Limits(Model):
     """
     running_episodes: Annotated[int, Field(title="Running Episodes")]
     """
-    episodes that may run at once
+    episodes, and as many direct calls, that may run at once
     """
     files: Annotated[int | None, Field(title="Files")]
     """
@@ -3453,6 +3453,10 @@ class StartDirectCallRequest(Model):
     file_quota: FileQuota | None = None
     """
     As in StartEpisodeRequest.
+    """
+    running_limit: int = 0
+    """
+    Most direct calls of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED, give or take those that start at the same moment. Episodes are counted apart. The gateway sets it from the tenant's limits and ignores its own caller's value. Zero or unset means no limit.
     """
 
 

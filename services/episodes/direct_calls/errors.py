@@ -1,6 +1,14 @@
 """What can be wrong with a call of a tool without an episode."""
 
-from podium_kit.rpc.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied
+from podium_kit.rpc.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
+
+RETRY_AFTER_S = 1
 
 
 class InvalidDirectCall(InvalidArgument):
@@ -38,4 +46,16 @@ class ApprovalRequired(PermissionDenied):
             f"calls of {tool} wait for a person's approval, and only an episode waits: name the"
             " tool in podium.tools of a request to an orchestrator",
             tool=tool,
+        )
+
+
+class TooManyDirectCalls(ResourceExhausted):
+    """The tenant has as many calls in flight as it may."""
+
+    def __init__(self, running_limit: int) -> None:
+        super().__init__(
+            f"your tenant may have {running_limit} direct calls in flight and does; wait until one"
+            " ends, or ask the platform's admin for more (`podium limits set`)",
+            running_limit=running_limit,
+            retry_after_s=RETRY_AFTER_S,
         )

@@ -64,8 +64,12 @@ class DirectCalls:
         attachment_data: Sequence[bytes] = (),
         *,
         own_quota: OwnQuota = AS_ALL_OTHERS,
+        running_limit: int = 0,
     ) -> StoredCall:
-        """Starts a call, or returns the one that the same request started before."""
+        """Starts a call, or returns the one that the same request started before.
+
+        `running_limit` is the most the tenant may have in flight, 0 for no limit.
+        """
         _check(spec)
         attachments = checked_attachments(spec.attachments)
         contents = checked_contents(attachments, attachment_data)
@@ -74,7 +78,7 @@ class DirectCalls:
             try:
                 stored = await self.get(call_id)
             except DirectCallNotFound:
-                stored = await self._admitted(call_id, spec, files)
+                stored = await self._admitted(call_id, spec, files, running_limit)
             else:
                 # A server of the version before may have stored it, and died.
                 await self.store.queue(call_id)
@@ -106,7 +110,11 @@ class DirectCalls:
                     async with asyncio.timeout(min(left_s, LOOK_INTERVAL_S)):
                         await news.wait()
 
-    async def _admitted(self, call_id: str, spec: pb.DirectCallSpec, files: Files) -> StoredCall:
+    async def _admitted(
+        self, call_id: str, spec: pb.DirectCallSpec, files: Files, running_limit: int
+    ) -> StoredCall:
+        # First, so that what is turned away costs the other services nothing.
+        await self.store.require_place(current_identity().tenant, running_limit)
         toolset = await self._toolset(spec)
         identity = current_identity()
         new = StoredCall(

@@ -27,6 +27,7 @@ class DirectCallsServicer(DirectCallServiceServicer):
             request.spec,
             request.attachment_data,
             own_quota=own_quota_from_proto(request.file_quota),
+            running_limit=request.running_limit,
         )
         return pb.StartDirectCallResponse(call=call_to_proto(stored))
 

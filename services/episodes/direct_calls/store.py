@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
-from episodes.direct_calls.errors import DirectCallNotFound
+from episodes.direct_calls.errors import DirectCallNotFound, TooManyDirectCalls
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store_rows import call_of
 from podium_kit.money import Money
@@ -31,6 +31,14 @@ QUEUE = text(
     INSERT INTO direct_call_queue (call_id, tenant)
     SELECT id, tenant FROM direct_calls WHERE id = CAST(:id AS uuid) AND end_time IS NULL
     ON CONFLICT DO NOTHING
+    """
+)
+# Whether fewer than the limit are in flight; more than that are not counted.
+HAS_PLACE = text(
+    """
+    SELECT count(*) < :running_limit FROM (
+        SELECT FROM direct_call_queue WHERE tenant = :tenant LIMIT :running_limit
+    ) AS running
     """
 )
 FIND = text("SELECT * FROM direct_calls WHERE id = CAST(:id AS uuid)")
@@ -69,6 +77,15 @@ class DirectCallStore:
     def __init__(self, engine: AsyncEngine, quota: FileQuota = UNLIMITED) -> None:
         self._engine = engine
         self._quota = quota
+
+    async def require_place(self, tenant: str, running_limit: int) -> None:
+        """Raises TooManyDirectCalls; calls at the same moment may overlook each other."""
+        if not running_limit:
+            return
+        values = {"tenant": tenant, "running_limit": running_limit}
+        async with autocommit(self._engine) as connection:
+            if not (await connection.execute(HAS_PLACE, values)).scalar():
+                raise TooManyDirectCalls(running_limit)
 
     async def require_room(self, tenant: str, files: Files) -> None:
         """Raises FilesFull. Only `insert` is exact about calls at the same time."""

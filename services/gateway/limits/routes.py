@@ -41,7 +41,9 @@ class LimitsResource(BaseModel):
     requests_per_s: float
     burst: int = Field(description="requests that may come at once")
     concurrency: int = Field(description="open requests, streams included")
-    running_episodes: int = Field(description="episodes that may run at once")
+    running_episodes: int = Field(
+        description="episodes, and as many direct calls, that may run at once"
+    )
     files: int | None = Field(
         description="images and PDF files of requests that are kept; null: the platform's default"
     )

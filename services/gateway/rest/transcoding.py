@@ -60,14 +60,16 @@ class Transcoder:
     def _unary(self, route: Route) -> Endpoint:
         method = method_of(route)
         call = self.calls.of(route)
-        brings_files = "file_quota" in method.input_type.fields_by_name
+        limited = {"file_quota", "running_limit"}.intersection(method.input_type.fields_by_name)
 
         async def endpoint(request: Request) -> Response:
             message = await _read(request, new_request(method), route)
-            if brings_files:
-                # The tenant's limit, and never what a body says.
+            # The tenant's limits, and never what a body says.
+            if "file_quota" in limited:
                 quota = file_quota(current_limits())
                 message.file_quota.CopyFrom(quota)  # type: ignore[attr-defined]
+            if "running_limit" in limited:
+                message.running_limit = current_limits().running_episodes  # type: ignore[attr-defined]
             if route.new_episode_id:
                 return await self._start(route.new_episode_id, call, message, request)
             return _json(to_json(await call(message)))
@@ -90,8 +92,6 @@ class Transcoder:
         self, field: str, call: UnaryCall, message: Message, request: Request
     ) -> Response:
         """Names the episode unless the body does, and starts it as the root of its trace."""
-        # The tenant's limit, and never what a body says.
-        merge_fields(message, {"running_limit": str(current_limits().running_episodes)})
         given, body = getattr(message, field), await request.body()
         async with self.episode_ids.starting(request.headers, body, given) as episode:
             merge_fields(message, {field: episode.value})

@@ -20,12 +20,13 @@ from episodes.temporal.settings import TemporalSettings
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, new_id
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
-from podium.common.v1 import failure_pb2, usage_pb2
+from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.rpc.status import domain_error_from
 
 if TYPE_CHECKING:
     from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
@@ -52,10 +53,12 @@ async def calls_of(platform: EpisodesPlatform) -> AsyncIterator["DirectCallServi
 
 
 async def start(
-    stub: "DirectCallServiceAsyncStub", call_id: str = "", **spec: Any
+    stub: "DirectCallServiceAsyncStub", call_id: str = "", running_limit: int = 0, **spec: Any
 ) -> pb.DirectCall:
     wanted = pb.DirectCallSpec(**{"tool_name": "expert", "messages": ASK, **spec})
-    request = pb.StartDirectCallRequest(call_id=call_id or new_id(), spec=wanted)
+    request = pb.StartDirectCallRequest(
+        call_id=call_id or new_id(), spec=wanted, running_limit=running_limit
+    )
     return (await stub.StartDirectCall(request)).call
 
 
@@ -180,6 +183,30 @@ async def test_a_worker_that_stops_leaves_its_calls_to_the_next(
         found = await ended(stub, call.id)
     assert found.content == 'expert says {"model": "small"}'
     assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {call.ledger_key}
+
+
+async def test_a_tenant_has_no_more_calls_in_flight_than_it_may(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.adapters.delay_s = 600.0
+    other = platform.for_new_tenant()
+    async with calls_of(platform) as stub, calls_of(other) as others:
+        first = await start(stub, running_limit=2)
+        await start(stub, running_limit=2)
+        budgets = len(platform.neighbours.ledger.budgets)
+        with pytest.raises(grpc.aio.AioRpcError) as rejection:
+            await start(
+                stub, running_limit=2, budget=money_pb2.Money(currency_code="USD", amount="1")
+            )
+        error = domain_error_from(rejection.value)
+        assert (error.reason, error.retry_after_s) == ("TOO_MANY_DIRECT_CALLS", 1)
+        assert len(platform.neighbours.ledger.budgets) == budgets
+        # A repeated start finds its call; another tenant has its own limit.
+        assert (await start(stub, first.id, running_limit=2)).id == first.id
+        await start(others, running_limit=2)
+        platform.neighbours.adapters.delay_s = 0.0
+        await ended(stub, (await start(stub, running_limit=3)).id)
+        await ended(stub, (await start(stub, running_limit=3)).id)
 
 
 async def test_a_workflow_that_an_older_server_started_makes_its_call(

@@ -222,8 +222,15 @@ class StartDirectCallRequest(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     ATTACHMENT_DATA_FIELD_NUMBER: _builtins.int
     FILE_QUOTA_FIELD_NUMBER: _builtins.int
+    RUNNING_LIMIT_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """UUIDv7 made by the caller."""
+    running_limit: _builtins.int
+    """Most direct calls of the tenant that may run at once, this one included; one more is rejected
+    with RESOURCE_EXHAUSTED, give or take those that start at the same moment. Episodes are counted
+    apart. The gateway sets it from the tenant's limits and ignores its own caller's value. Zero or
+    unset means no limit.
+    """
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
         """What to ask."""
@@ -243,10 +250,11 @@ class StartDirectCallRequest(_message.Message):
         spec: Global___DirectCallSpec | None = ...,
         attachment_data: _abc.Iterable[_builtins.bytes] | None = ...,
         file_quota: _attachment_pb2.FileQuota | None = ...,
+        running_limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["file_quota", b"file_quota", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "call_id", b"call_id", "file_quota", b"file_quota", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment_data", b"attachment_data", "call_id", b"call_id", "file_quota", b"file_quota", "running_limit", b"running_limit", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
