@@ -140,8 +140,8 @@ test-all: setup lint ## Besides: lint, killed servers, vLLM, training, the suppl
 chaos: setup ## Kill PostgreSQL, the ledger and its callers at named points; KILLS=n SEED=n
 	KILLS=$(or $(KILLS),100) $(PYTEST) tests/integration/cost_ledger/kills
 
-chaos-all: setup ## Every fault of every part of a whole platform, while episodes run; SEED=n ROUNDS=n ONLY=victim:fault
-	$(PROGRAM) chaos $(SEED:%=--seed %) $(ROUNDS:%=--rounds %) $(ONLY:%=--only %)
+chaos-all: setup ## Every fault of every part of a whole platform, while episodes run; SEED=n ROUNDS=n ONLY=victim:fault STALL=seconds
+	$(PROGRAM) chaos $(SEED:%=--seed %) $(ROUNDS:%=--rounds %) $(ONLY:%=--only %) $(STALL:%=--stall-s %)
 
 soak: setup ## Random faults and poison for HOURS=n, then what was lost, doubled, left behind or grew; SEED=n
 	$(PROGRAM) chaos.soak $(SEED:%=--seed %) $(HOURS:%=--hours %)

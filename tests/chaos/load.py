@@ -32,7 +32,7 @@ class Started:
 class Load:
     """Starts episodes for three tenants in turn."""
 
-    def __init__(self, scene: Scene, accept_s: float = 180.0, end_s: float = 300.0) -> None:
+    def __init__(self, scene: Scene, accept_s: float, end_s: float = 300.0) -> None:
         self._scene = scene
         self._accept_s, self._end_s = accept_s, end_s
         self._count = 0

@@ -19,6 +19,8 @@ from chaos.tools import TOOLS_OF
 # So that episodes are in every part of their lives when it happens.
 BEFORE_S = 2.0
 BETWEEN_STARTS_S = 0.4
+# Of a start, beside the longest fault.
+ACCEPT_S = 150.0
 
 
 @dataclass
@@ -34,7 +36,8 @@ class Rounds:
 
     async def make(self, one: Round, tasks: list[Task] | None = None) -> Outcome:
         self.number += 1
-        load = Load(self.scene)
+        # A start may have to wait for the end of the fault.
+        load = Load(self.scene, accept_s=ACCEPT_S + self.stall_s)
         names = [f"{self.seed}-{self.number}-{count}" for count in range(self.episodes)]
         given = tasks or sound_tasks(names)
         try:
