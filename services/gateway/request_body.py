@@ -54,7 +54,7 @@ class LargeBodies:
 
 
 class Turn:
-    """Ends once, at the latest after its time: who reads slowly holds up nobody for ever."""
+    """Ends once, at the latest after its time: a slow reader does not hold up the others."""
 
     def __init__(self, leave: Callable[[], None], turn_s: float) -> None:
         self._leave = leave

@@ -188,8 +188,9 @@ class Orchestrator:
                 return await self._engine.complete(call), left_out
             except ContextTooLong:
                 counted = await self._counted(call, room)
-                fits = counted is not None and counted.prompt_tokens < room.prompt_tokens
-                room = counted if counted and fits else room.shrunk()
+                if counted is None or counted.prompt_tokens >= room.prompt_tokens:
+                    counted = room.shrunk()
+                room = counted
                 shorter, left_out = self._call(situation, model, toolset, constraint, room)
                 if (shorter.messages, shorter.functions) == (call.messages, call.functions):
                     raise

@@ -1,4 +1,4 @@
-"""Large bodies take turns that are shared by tenants, and nobody takes one by a promise."""
+"""Large bodies take turns that tenants share; what is announced takes none before it comes."""
 
 import asyncio
 from collections import Counter

@@ -49,12 +49,12 @@ class LeftOut:
         del since[DUPLICATE]
         if since.total() >= max(self.warn_at, 2 * self.warned):
             self.warned = since.total()
-            reasons = "; ".join(map(_told, since.most_common()))
+            reasons = "; ".join(map(_in_words, since.most_common()))
             log.warning("no step after step %d: left out are %s", step, reasons)
         return since.total()
 
 
-def _told(reason: tuple[str, int]) -> str:
+def _in_words(reason: tuple[str, int]) -> str:
     name, count = reason
     fix = f" ({FIXES[name]})" if name in FIXES else ""
     return f"{count} {name}{fix}"
