@@ -19,6 +19,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["float32", "bfloat16"]
 AveragesName = Literal["float32", "bytes"]
 OutcomeName = Literal["checks", "feedback"]
+WeightName = Literal["compute", "latency", "tools"]
 RecomputedName = Literal["gates", "layers"]
 
 
@@ -53,6 +54,9 @@ class GroupConfig(Section):
     )
     latency_spread_min_s: float = Field(
         0.0, ge=0, description="seconds; as for cost: what a busy engine takes longer is noise"
+    )
+    ignored: frozenset[WeightName] = Field(
+        frozenset(), description="weights that rewards leave out though prompts state them"
     )
     versions_behind_max: int | None = Field(
         None, ge=0, description="steps that a group's oldest call may be behind; unset: any"
@@ -140,6 +144,8 @@ class RunConfig(Section):
         """What an episode did worse than others must not be made unlikely without bound."""
         if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
             raise ValueError("step.loss: imitation and groups.advantage: solved go together")
+        if self.groups.ignored and self.groups.advantage == "solved":
+            raise ValueError("groups.ignored has no effect on imitation, which knows no rewards")
         return self
 
     @model_validator(mode="after")

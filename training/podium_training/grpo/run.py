@@ -25,7 +25,7 @@ from podium_training.grpo.model.policy import load_policy, prompt_digest
 from podium_training.grpo.model.recomputing import recompute
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
-from podium_training.grpo.objective.rewards import SpreadFloors
+from podium_training.grpo.objective.rewards import SpreadFloors, Weight
 from podium_training.grpo.objective.staleness import StalenessBound
 from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
@@ -152,7 +152,13 @@ def make_trainer(
     """Of a run, from its beginning; it publishes nothing until it is given a publisher."""
     groups = config.groups
     floors = SpreadFloors(groups.cost_spread_min, groups.latency_spread_min_s)
-    rules = GroupRules(groups.members_min_share, groups.std_floor, floors, _staleness(config))
+    rules = GroupRules(
+        groups.members_min_share,
+        groups.std_floor,
+        floors,
+        _staleness(config),
+        frozenset(map(Weight, groups.ignored)),
+    )
     vocabulary = int(learner.model.config.vocab_size)
     return Trainer(
         learner=learner,

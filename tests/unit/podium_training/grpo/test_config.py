@@ -96,6 +96,14 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
             },
             "does nothing for imitation",
         ),
+        ({"groups": {"ignored": ["cost"]}}, "groups.ignored"),
+        (
+            {
+                "step": {"loss": "imitation"},
+                "groups": {"advantage": "solved", "ignored": ["tools"]},
+            },
+            "groups.ignored has no effect",
+        ),
         ({"device": "gpu"}, "device"),
         ({"precision": "float16"}, "precision"),
     ],

@@ -1,14 +1,20 @@
 """Groups are compared once, when they are complete, and dropped with a reason."""
 
 import itertools
+from collections.abc import Collection
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
+from podium.common.v1.money_pb2 import Money
+from podium.episodes.v1.trajectory_pb2 import RewardFeatures
+from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Episode, Limits
 from podium_training.grpo.data.groups import Dropped, Group, GroupAssembler, GroupRules, compared
 from podium_training.grpo.objective.advantages import Advantage
+from podium_training.grpo.objective.rewards import Weight
 from unit.podium_training.grpo.trajectories import make_trajectory
 
 LIMITS = Limits(vocabulary=64)
@@ -65,6 +71,44 @@ def test_the_groups_of_a_step_are_compared_together(
     assert [each.id for each in found] == ["of 2", "of 3"]
     for group, advantages in zip(found, expected, strict=True):
         assert group.advantages == pytest.approx(advantages, rel=1e-3)
+
+
+def costly_and_plain(ignored: Collection[Weight]) -> tuple[GroupAssembler, Group | None]:
+    """Both solved; the first used the tool that is liked, which took money and time."""
+    assembler = GroupAssembler(GroupRules(ignored=frozenset(ignored)))
+    wanted = PreferenceVector(outcome=1, compute=0.5, latency=0.75, tools={"calculator": 0.25})
+    found = None
+    for id, calls, cost, seconds in (("costly", 1, "0.02", 4), ("plain", 0, "0.01", 2)):
+        features = RewardFeatures(
+            tool_call_counts=[calls, 0],
+            cost=Money(currency_code="USD", amount=cost),
+            latency=Duration(seconds=seconds),
+        )
+        found = assembler.add(make_episode(id, preferences=wanted, features=features))
+    return assembler, found
+
+
+@pytest.mark.parametrize(
+    ("ignored", "rewards"),
+    [
+        ([], (0.25, 1.25)),
+        ([Weight.COMPUTE], (0.25, 0.75)),
+        ([Weight.LATENCY], (0.25, 0.5)),
+        ([Weight.TOOLS], (0.0, 1.25)),
+    ],
+)
+def test_an_ablation_leaves_a_weight_out_of_rewards(
+    ignored: list[Weight], rewards: tuple[float, ...]
+) -> None:
+    _, group = costly_and_plain(ignored)
+    assert group is not None
+    assert group.rewards == pytest.approx(rewards)
+
+
+def test_without_any_weight_two_that_are_solved_are_alike() -> None:
+    assembler, group = costly_and_plain(list(Weight))
+    assert group is None
+    assert assembler.dropped == {Dropped.ZERO_VARIANCE: 1}
 
 
 def test_groups_may_arrive_interleaved_and_in_any_order() -> None:

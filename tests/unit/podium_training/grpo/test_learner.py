@@ -71,7 +71,7 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
                 model_versions=("1",),
             )
         )
-    return Group("g", tuple(members), (1.0, 0.0), advantages)
+    return Group("g", tuple(members), (1.0, 0.0), members[0].preferences, advantages)
 
 
 @pytest.mark.parametrize(("rate", "clipped"), [(0.01, True), (0.0001, False)])

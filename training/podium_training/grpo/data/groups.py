@@ -18,7 +18,14 @@ from podium_training.grpo.objective.advantages import (
     batch_std,
     gdpo,
 )
-from podium_training.grpo.objective.rewards import STRETCHED, SpreadFloors, components, rewards
+from podium_training.grpo.objective.rewards import (
+    STRETCHED,
+    Preferences,
+    SpreadFloors,
+    Weight,
+    components,
+    rewards,
+)
 from podium_training.grpo.objective.staleness import StalenessBound
 
 REMEMBERED_EPISODES = 100_000
@@ -51,6 +58,8 @@ class GroupRules:
     floors: SpreadFloors = STRETCHED
     staleness: StalenessBound | None = None
     """None: however old."""
+    ignored: frozenset[Weight] = frozenset()
+    """Weights that prompts state and rewards leave out."""
 
 
 @dataclass
@@ -74,6 +83,8 @@ class Group:
     id: str
     members: tuple[Episode, ...]
     rewards: tuple[float, ...]
+    wanted: Preferences
+    """What the rewards are weighed by; all members have the same."""
     advantages: tuple[float, ...] = ()
     """One for each member, once `compared` has seen all groups of the step."""
 
@@ -107,8 +118,8 @@ def _components(group: Group, floors: SpreadFloors) -> Components:
 
 
 def _weights(group: Group) -> Weights:
-    """Of the components; all members of a group have the same preferences."""
-    return torch.from_numpy(group.members[0].preferences.vector())
+    """Of the components."""
+    return torch.from_numpy(group.wanted.vector())
 
 
 @dataclass
@@ -181,16 +192,16 @@ class GroupAssembler:
         if not any(solved):
             self.dropped[Dropped.UNSOLVED] += 1
             return None
-        return Group(group_id, tuple(group.members), solved)
+        return Group(group_id, tuple(group.members), solved, group.members[0].preferences)
 
     def _rewarded(self, group_id: str, group: OpenGroup) -> Group | None:
-        first = group.members[0]
+        wanted = group.members[0].preferences.without(self.rules.ignored)
         features = [member.features for member in group.members]
-        earned = rewards(features, first.preferences, self.rules.floors)
+        earned = rewards(features, wanted, self.rules.floors)
         if earned.std(ddof=1) < self.rules.std_floor:
             self.dropped[Dropped.ZERO_VARIANCE] += 1
             return None
-        return Group(group_id, tuple(group.members), tuple(earned.tolist()))
+        return Group(group_id, tuple(group.members), tuple(earned.tolist()), wanted)
 
     def _fault(self, group: OpenGroup) -> Dropped | None:
         alone = 1 if self.estimator is Advantage.SOLVED else 2

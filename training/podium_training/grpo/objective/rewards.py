@@ -7,8 +7,9 @@ R(tau) = M_norm(tau) . P if r_outcome(tau) = 1, otherwise 0     (paper, appendix
 Counts of zero take part, the final call is priced, and orchestrator tokens are cost.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,14 @@ class Features:
         )
 
 
+class Weight(StrEnum):
+    """What preferences weigh beside the outcome."""
+
+    COMPUTE = "compute"
+    LATENCY = "latency"
+    TOOLS = "tools"
+
+
 @dataclass(frozen=True)
 class Preferences:
     """P: weights in [0, 1]."""
@@ -50,6 +59,15 @@ class Preferences:
     def vector(self) -> Vector:
         """P, in the order of M."""
         return np.array([*self.tools, self.outcome, self.compute, self.latency], dtype=np.float64)
+
+    def without(self, ignored: Collection[Weight]) -> "Preferences":
+        """P with 0 for these: what an ablation rewards (paper, section 3.2, term by term)."""
+        return replace(
+            self,
+            compute=0.0 if Weight.COMPUTE in ignored else self.compute,
+            latency=0.0 if Weight.LATENCY in ignored else self.latency,
+            tools=(0.0,) * len(self.tools) if Weight.TOOLS in ignored else self.tools,
+        )
 
 
 @dataclass(frozen=True)
