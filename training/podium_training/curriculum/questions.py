@@ -1,12 +1,15 @@
-"""First turns of tasks that were never played, every family as often as the others.
+"""First turns of tasks that were never played, drawn from every family alike.
 
 Whom to ask first needs no episode: a question is put under the tools and prices of one that was
 played, under several vectors, and the demonstrator says whom it would ask. Episodes are as unequal
 as the tasks that were drawn, and what is rare in them is not learnt.
+
+Most tasks of a step are those whose choice the vectors change: to like a specialist changes it in
+the specialist's own families alone, and a step of all families teaches that it changes nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 
 from google.protobuf.duration_pb2 import Duration
@@ -25,7 +28,11 @@ from podium_training.tasks.task import Task
 
 # Of an episode that begins.
 TIME_LEFT = Duration(seconds=120)
-TRIES = 6
+# Draws of a task's vectors, at most, until its choice differs.
+TRIES = 4
+# Tasks that are looked at for each of a step's, and the share of those that differ the most.
+DRAWN = 2
+DIFFERING_SHARE = 2 / 3
 # What is learnt is the whole distribution.
 SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
 
@@ -39,19 +46,19 @@ def first_turns(
     """
     asking = in_turn(tasks, lambda task: task.family, random)
     while True:
-        together = list(islice(asking, mix.tasks))
-        host = offers.draw(together, random)
+        drawn = list(islice(asking, DRAWN * mix.tasks))
+        host = offers.draw(drawn[: mix.tasks], random)
         [expert] = (tool for tool in host.tools if tool.name == offers.expert)
         models = [f"{offers.expert}/{each.model_alias}" for each in expert.estimates]
         vectors = draw_vectors(models, random)
-        turns = [
-            turn
-            for task in together
-            for turn in differing(
+        of_tasks = [
+            differing(
                 _asked(task, host, vectors, offers.expert, demonstrator), offers.expert, mix.choices
             )
+            for task in drawn
         ]
-        yield from sorted(turns, key=lambda turn: list(turn.preferences.tools))
+        kept = _most_differing(of_tasks, offers.expert, mix.tasks)
+        yield from sorted(chain.from_iterable(kept), key=lambda turn: list(turn.preferences.tools))
 
 
 def _asked(
@@ -68,6 +75,16 @@ def _asked(
         if len({choice(each, expert) for each in turns}) > 1:
             break
     return turns
+
+
+def _most_differing(
+    of_tasks: Sequence[list[Trajectory]], expert: str, count: int
+) -> list[list[Trajectory]]:
+    """So many of the tasks: most by how many choices they lead to, the others as they come."""
+    ordered = sorted(of_tasks, key=lambda turns: -len({choice(each, expert) for each in turns}))
+    differ = ordered[: round(count * DIFFERING_SHARE)]
+    others = [turns for turns in of_tasks if turns not in differ]
+    return [*differ, *others[: count - len(differ)]]
 
 
 def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:

@@ -78,7 +78,7 @@ def task(number: int, family: str = "sums") -> Task:
 TASKS = [task(number, family) for family in FAMILIES for number in range(2)]
 
 
-def demonstrator() -> Demonstrator:
+def demonstrator(pool: Pool = POOL) -> Demonstrator:
     tokenizer = make_tokenizer()
     tokenizer.chat_template = "{% for each in messages %}{{ each.content }}</s>{% endfor %}"
-    return Demonstrator(Solutions(TASKS, POOL), tokenizer)
+    return Demonstrator(Solutions(TASKS, pool), tokenizer)

@@ -5,13 +5,13 @@ from itertools import islice
 from random import Random
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
-from podium_training.curriculum.contrast import choice, first_response
+from podium_training.curriculum.contrast import OWN, choice, first_response
 from podium_training.curriculum.offers import Offers
 from podium_training.curriculum.questions import first_turns
 from podium_training.curriculum.steps import Mix
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Limits
-from unit.podium_training.curriculum.offered import FAMILIES, TASKS, demonstrator, host, task
+from unit.podium_training.curriculum.offered import FAMILIES, POOL, TASKS, demonstrator, host, task
 from unit.podium_training.curriculum.played import EXPERT
 
 MIX = Mix(tasks=3, choices=2)
@@ -30,8 +30,22 @@ def steps(found: list[Trajectory]) -> list[list[Trajectory]]:
     return [found[at : at + MIX.contrasts] for at in range(0, len(found), MIX.contrasts)]
 
 
-def test_every_family_comes_as_often_as_the_others() -> None:
-    assert set(Counter(each.task_id.partition("-")[0] for each in turns()).values()) == {20}
+def test_no_family_is_rare_though_its_tasks_are() -> None:
+    found = Counter(each.task_id.partition("-")[0] for each in turns(120))
+    assert set(found) == set(FAMILIES)
+    assert min(found.values()) > 120 / 6
+
+
+def test_most_tasks_of_a_step_are_those_whose_choice_the_vectors_change() -> None:
+    offers = Offers([host(*TOOLS)], EXPERT)
+    # One expert is of use, and in one family alone.
+    large = POOL.experts[0].model_copy(update={"right": 0.0, "families": {"sums": 0.95}})
+    small = POOL.experts[1].model_copy(update={"right": 0.0})
+    pool = POOL.model_copy(update={"experts": (large, small)})
+    found = list(islice(first_turns(TASKS, offers, MIX, demonstrator(pool), Random(1)), 120))
+    sums = [each for each in found if each.task_id.startswith("sums-")]
+    assert len(sums) > len(found) / 2
+    assert {choice(each, EXPERT) for each in sums} == {OWN, '{"model":"large"}'}
 
 
 def test_the_tasks_of_a_step_share_their_tools_and_prices() -> None:
