@@ -19,8 +19,8 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.figures import OUTPUT_FOLDER, Figures
-from bench.orchestrators.arms import Course, arms, run_arm
+from bench.figures import OUTPUT_FOLDER, Figures, say
+from bench.orchestrators.arms import START, Course, arms, run_arm
 from bench.orchestrators.experts import serving_experts
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.page import write_page
@@ -46,7 +46,8 @@ async def run(options: argparse.Namespace) -> None:
     study = read_study(options.study)
     course = Course(run_id, study, renamed(tasks, study), options.tools, options.withhold)
     await ensure_engine_installed(EngineChoice(), True, Console(stderr=True))
-    compared = arms(study, await _merged(options.start) if options.start else None)
+    others = {name: await _merged(name, version) for name, version in options.others.items()}
+    compared = arms(study, others)
     asked = _asked(options, families, study)
     journal = Journal(OUTPUT_FOLDER / f"orchestrators-{options.study}.jsonl", asked)
     figures = Figures("orchestrators")
@@ -63,7 +64,8 @@ async def run(options: argparse.Namespace) -> None:
         figures.write()
 
 
-async def _merged(version: Path) -> Path:
+async def _merged(name: str, version: Path) -> Path:
+    say(f"merging {version} as {name}")
     model = AdaptedModel(TRAINED_NAME, version)
     await model.merge(VllmEnvironment(), lambda _what, _share: None)
     return model.directory
@@ -71,7 +73,8 @@ async def _merged(version: Path) -> Path:
 
 def _asked(options: argparse.Namespace, families: list[str], study: Study) -> dict[str, Any]:
     """What makes two runs one: the options, the study, and the policy that is measured."""
-    asked = vars(options) | {"family": families, "start": str(options.start or "")}
+    others = {name: str(version) for name, version in options.others.items()}
+    asked = vars(options) | {"family": families, "others": others}
     conditions = study.model_dump(mode="json")
     return asked | {"conditions": conditions, "policy": trained_model().directory.name}
 
@@ -94,7 +97,26 @@ def main() -> None:
     )
     parser.add_argument("--family", action="append", help="like arithmetic; all by default")
     parser.add_argument("--start", type=Path, help="folder of the version that training began at")
-    asyncio.run(run(parser.parse_args()))
+    parser.add_argument(
+        "--control",
+        type=_named,
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="another version to beat, such as one of the same start and compute that imitates",
+    )
+    options = parser.parse_args()
+    starts = [(START, options.start)] if options.start else []
+    options.others = dict([*starts, *options.control])
+    del options.start, options.control
+    asyncio.run(run(options))
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, _, folder = text.partition("=")
+    if not name or not (Path(folder) / "manifest.json").is_file():
+        raise argparse.ArgumentTypeError(f"{text}: not NAME=FOLDER of a version of a policy")
+    return name, Path(folder)
 
 
 if __name__ == "__main__":

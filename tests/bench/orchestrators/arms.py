@@ -1,6 +1,6 @@
 """An arm: one orchestrator on a whole platform, on every task under every policy."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,11 +52,10 @@ class Course:
     """Against an episode that never ends, on a machine of any speed; latency is measured."""
 
 
-def arms(study: Study, start: Path | None) -> list[Arm]:
-    """Every single expert, the start if its folder is given, and the trained one."""
+def arms(study: Study, others: Mapping[str, Path]) -> list[Arm]:
+    """Every single expert, other policies by name, and the trained one."""
     experts = [Arm(f"always {each.alias}", expert=each.alias) for each in study.pool.experts]
-    starts = [Arm(START, model_dir=start)] if start else []
-    return [*experts, *starts, Arm(TRAINED)]
+    return [*experts, *(Arm(name, model_dir=at) for name, at in others.items()), Arm(TRAINED)]
 
 
 async def run_arm(arm: Arm, course: Course, tool: tool_pb2.ToolSpec, journal: Journal) -> None:

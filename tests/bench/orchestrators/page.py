@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.orchestrators.arms import Arm
+from bench.orchestrators.arms import START, Arm
 from bench.orchestrators.comparison import HEADER
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.report import report
@@ -18,7 +18,7 @@ PAGE = """\
 {unseen}
 
 Measured on {day} by `PYTHONPATH=tests python -m bench.orchestrators --study {name}
---count {count} --seed {seed}{start}`:
+--count {count} --seed {seed}{others}`:
 the bundled policy `{policy}` (trained), and each expert asked about every task, on {count}
 held-out tasks of {families} families, {withheld:.0%} of them without the tools of their solution.
 Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts what experts state,
@@ -44,7 +44,7 @@ def write_page(
         name=name,
         count=asked["count"],
         seed=asked["seed"],
-        start=f" --start {Path(asked['start']).name}" if asked["start"] else "",
+        others="".join(_option(name, folder) for name, folder in asked["others"].items()),
         policy=asked["policy"],
         families=len(asked["family"]),
         withheld=asked["withhold"],
@@ -53,6 +53,11 @@ def write_page(
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def _option(name: str, folder: str) -> str:
+    version = Path(folder).name
+    return f" --start {version}" if name == START else f" --control {name}={version}"
 
 
 def _items(findings: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from bench.figures import Figures
-from bench.orchestrators.arms import START, TRAINED, Arm
+from bench.orchestrators.arms import TRAINED, Arm
 from bench.orchestrators.comparison import HEADER, Line, Measure, change, cost, gain, lines
 from bench.orchestrators.journal import Journal, Results
 from bench.orchestrators.study import Study, weights_of
@@ -52,6 +52,7 @@ def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
     """Of the episodes there are so far."""
     names = [arm.name for arm in arms]
     experts = [arm.name for arm in arms if arm.expert]
+    policies = [arm.name for arm in arms if not arm.expert and arm.name != TRAINED]
     found = Report([], {})
     for policy, spec in study.specs().items():
         results = journal.results(names, policy)
@@ -62,12 +63,13 @@ def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
         found.rows.extend(row.row() for row in rows)
         found.findings[f"{policy}.tasks"] = len(next(iter(results.values())))
         if TRAINED in results:
-            best = _best(rows, experts)
-            others = [each for each in (START, best) if each in results]
+            asked = [row for row in rows if row.arm in experts]
+            best = max(asked, key=lambda row: row.reward.mean).arm if asked else ""
+            others = [each for each in (*policies, best) if each in results]
             for other in others:
                 better = gain(weights, results, TRAINED, other)
                 found.findings[f"{policy}.reward_over.{other}"] = vars(better)
-            verdict = _verdict(weights, results, rows, others, best)
+            verdict = _verdict(weights, results, rows, asked, others)
             found.findings[f"{policy}.verdict"] = verdict
     return replace(found, findings=found.findings | _moves(study, journal))
 
@@ -89,28 +91,28 @@ def _calls_of(tool: str) -> Measure:
     return lambda episode: float(episode.calls.get(tool, 0))
 
 
-def _best(rows: Sequence[Line], experts: Sequence[str]) -> str:
-    asked = [row for row in rows if row.arm in experts]
-    return max(asked, key=lambda row: row.reward.mean).arm if asked else ""
-
-
 def _verdict(
     weights: Preferences,
     results: Results,
     rows: Sequence[Line],
+    experts: Sequence[Line],
     others: Sequence[str],
-    best: str,
 ) -> str:
-    """Whether the trained one surely earns more, at no worse outcome and a fraction of the cost."""
+    """Whether the trained one surely earns more, and is as often right at a fraction of the cost.
+
+    As often, and of the cost, as the expert that is right most often: whom it saves. The one that
+    earns most is under some policies wrong in half, for nearly nothing.
+    """
     lost = [each for each in others if gain(weights, results, TRAINED, each).lower <= 0]
-    by_arm = {row.arm: row for row in rows}
+    cost_of = {row.arm: row.cost.mean for row in rows}
     found = [f"not surely above {each}" for each in lost]
-    if best:
-        share = by_arm[TRAINED].cost.mean / by_arm[best].cost.mean
-        found += [f"costs {share:.0%} of {best}"] if share > COST_SHARE_MAX else []
+    if experts:
+        finest = max(experts, key=lambda row: row.outcome.mean).arm
+        share = cost_of[TRAINED] / cost_of[finest]
+        found += [f"costs {share:.0%} of {finest}"] if share > COST_SHARE_MAX else []
         worse = fmean(
             (theirs.score or 0) - (ours.score or 0)
-            for ours, theirs in zip(results[TRAINED], results[best], strict=True)
+            for ours, theirs in zip(results[TRAINED], results[finest], strict=True)
         )
-        found += [f"right {worse:.0%} less often than {best}"] if worse > 0 else []
+        found += [f"right {worse:.0%} less often than {finest}"] if worse > 0 else []
     return "; ".join(found) or "wins"

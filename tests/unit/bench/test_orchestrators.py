@@ -1,10 +1,14 @@
 """The table of orchestrators: who is right and cheap earns most, and how sure that is."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+from bench.orchestrators.arms import TRAINED, Arm
 from bench.orchestrators.comparison import change, cost, gain, lines
+from bench.orchestrators.journal import Journal
+from bench.orchestrators.report import report
 from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names, weights_of
 from podium_kit.bundled_files import bundled_folder
 from podium_training.gate import Evaluated
@@ -59,6 +63,31 @@ def test_a_preferred_tool_earns_more() -> None:
     }
     weights = Preferences(1.0, 0.5, 0.5, {"dictionary": 0.7})
     assert gain(weights, results, "asks", "does not").mean == pytest.approx(0.7)
+
+
+def verdict(cost: str, tmp_path: Path, rival: float = 0.0) -> str:
+    """Of a policy that is always right for that cost, beside two experts and another policy."""
+    journal = Journal(tmp_path / "journal.jsonl", {})
+    for task in range(8):
+        for arm, score, paid in (
+            ("always large", 1.0, "0.04"),
+            ("always small", float(task % 2), "0.001"),
+            ("imitation", rival, "0.001"),
+            (TRAINED, 1.0, cost),
+        ):
+            journal.add(arm, "bench-cost", make_episode(task, score, paid, 2.0))
+    experts = [Arm(f"always {alias}", expert=alias) for alias in ("large", "small")]
+    compared = [*experts, Arm("imitation", model_dir=tmp_path), Arm(TRAINED)]
+    return str(report(read_study(USUAL), compared, journal).findings["bench-cost.verdict"])
+
+
+def test_who_wins_is_right_as_often_as_the_finest_expert_for_less(tmp_path: Path) -> None:
+    assert verdict("0.002", tmp_path) == "wins"
+
+
+def test_a_verdict_says_what_is_missing(tmp_path: Path) -> None:
+    said = verdict("0.03", tmp_path, rival=1.0)
+    assert said == "not surely above imitation; costs 75% of always large"
 
 
 def test_a_change_is_measured_task_by_task() -> None:
