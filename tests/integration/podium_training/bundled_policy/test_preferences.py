@@ -27,12 +27,14 @@ TASKS = 16
 FAMILIES = ("arithmetic", "units", "dates", "facts")
 TOOLS = ("add_to_date", "calculator", "convert_units", "country_facts", "element_facts")
 OWN = ""
-# What a call of each model is expected to cost, in US dollars, and to take, in seconds.
+# What a call of each model is expected to cost, in US dollars, and to take, in seconds. The
+# specialists' prices are doubled, as a rollout's may be: at their own, each is the best choice in
+# its domain, and to like it changes nothing.
 EXPERTS = {
     "generalist-large": ("1.25/M in + $10.00/M out", "0.005", 20.0),
     "generalist-small": ("0.25/M in + $2.00/M out", "0.0002", 2.0),
-    "mathematician": ("1.10/M in + $1.10/M out", "0.005", 20.0),
-    "librarian": ("1.10/M in + $1.10/M out", "0.002", 20.0),
+    "mathematician": ("1.60/M in + $1.60/M out", "0.002", 10.0),
+    "librarian": ("1.80/M in + $1.80/M out", "0.002", 10.0),
 }
 VECTORS = {
     "accuracy": Preferences(1.0, 0.0, 0.0),
@@ -58,10 +60,10 @@ def ask_expert(weights: Mapping[str, float]) -> ToolDefinition:
     }
     described = (
         "Asks a larger language model to solve the task. It takes no question: it sees the task and"
-        " the earlier results. - generalist-large: Right in four of five tasks of every kind; slow."
-        " - generalist-small: Right in two of three tasks of every kind; quick. - mathematician:"
-        " Best at calculation, units, dates and code, where it thinks long; weak at all else. -"
-        " librarian: Best at facts, words, holidays and documents, which it reads at length"
+        " earlier results. - generalist-large: Right in four of five tasks of every kind; slow. -"
+        " generalist-small: Right in half of the tasks of every kind; quick. - mathematician: Best"
+        " at calculation, units, dates and code; weak elsewhere. - librarian: Best at facts, words,"
+        " holidays and documents; weak elsewhere."
     )
     estimates = tuple(
         CallEstimate(alias, Money.parse(cost, "USD"), latency_s, weights.get(alias, 0.0))
