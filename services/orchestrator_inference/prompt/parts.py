@@ -50,14 +50,20 @@ def request_line(situation: Situation, order: str) -> str:
 
 
 def preference_line(situation: Situation) -> str:
-    """For example `Weights: outcome 1, cost 0.4, latency 0.4. Left: $0.5, 110 s.`, then what a
-    right answer is worth by each way.
+    """For example `Weights: outcome 1, cost 0.4, latency 0.4, small 0.9. Left: $0.5, 110 s.`, then
+    what a right answer is worth by each way.
     """
     said = []
     if (weights := situation.preferences) is not None:
+        liked = [
+            f", {each.model_alias or tool.name} {each.weight:g}"
+            for tool in situation.tools
+            for each in tool.estimates
+            if each.weight
+        ]
         said += [
             f"Weights: outcome {weights.outcome:g}, cost {weights.compute:g},"
-            f" latency {weights.latency:g}."
+            f" latency {weights.latency:g}{''.join(liked)}."
         ]
     money, seconds = situation.left.money, situation.left.seconds
     left = [_money(money)] if money is not None else []

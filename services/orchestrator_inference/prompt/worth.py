@@ -21,22 +21,24 @@ COST_SPREAD_MIN, LATENCY_SPREAD_MIN_S = 0.001, 5.0
 def worth_line(tools: Sequence[ToolDefinition], weights: Preferences) -> str:
     """For example `A right answer is worth, of 10: by tools 10, small 8, large 4.`
 
-    Tools that offer no choice of models are named where they differ from most of them. Empty where
-    no choice is offered and all are worth the same. What is unknown is not stated.
+    What is worth most comes first: a small model copies the first name more surely than it finds
+    the highest number. Tools that offer no choice of models are named where they differ from most
+    of them. Empty where no choice is offered and all are worth the same. What is unknown is not
+    stated.
     """
     ways = _known([(tool.name, each) for tool in tools for each in tool.estimates], weights)
     rated = list(zip(ways, _worth([way for _, way in ways], weights), strict=True))
     plain = Counter(tenths for (_, way), tenths in rated if not way.model_alias).most_common(1)
-    usual = plain[0][0] if plain else 0
-    named = [
-        f"{way.model_alias or name} {tenths}"
+    said = [("by tools", usual) for usual, _ in plain]
+    said += [
+        (way.model_alias or name, tenths)
         for (name, way), tenths in rated
-        if way.model_alias or tenths != usual
+        if way.model_alias or tenths != plain[0][0]
     ]
-    if not named:
+    if len(said) == len(plain):
         return ""
-    said = [f"by tools {usual}", *named] if plain else named
-    return f"A right answer is worth, of {SCALE}: {', '.join(said)}."
+    said.sort(key=lambda each: -each[1])
+    return f"A right answer is worth, of {SCALE}: {', '.join(f'{who} {n}' for who, n in said)}."
 
 
 def _known(ways: Sequence[Way], weights: Preferences) -> list[Way]:

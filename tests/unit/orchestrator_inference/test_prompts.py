@@ -10,6 +10,7 @@ from orchestrator_builders import make_tool, make_turn
 from orchestrator_inference.errors import ContextTooLong
 from orchestrator_inference.models import (
     Action,
+    CallEstimate,
     Left,
     Message,
     PastTurn,
@@ -183,6 +184,18 @@ def test_weights_and_what_is_left_stand_at_the_end(
     system, *_, last = build(situation)
     assert said in last.content[last.content.index("42") :]
     assert system == build(replace(situation, preferences=None, left=Left()))[0]
+
+
+def test_tools_and_models_that_are_weighed_stand_beside_the_other_weights() -> None:
+    ways = (CallEstimate("large", None, None, 0.0), CallEstimate("small", None, None, 0.9))
+    tools = (
+        make_tool(),
+        replace(make_tool("search"), estimates=(CallEstimate("", None, None, 0.25),)),
+        replace(make_tool("ask"), estimates=ways),
+    )
+    situation = replace(make_situation(), tools=tools, preferences=Preferences(1.0, 0.4, 0.25))
+    said = "Weights: outcome 1, cost 0.4, latency 0.25, search 0.25, small 0.9."
+    assert said in stateless(situation)[-1].content
 
 
 def test_what_is_spent_up_is_said_as_nothing() -> None:

@@ -30,9 +30,9 @@ TOOLS = [CALCULATOR, SEARCH, tool("ask", LARGE, SMALL)]
     ("weights", "worth"),
     [
         (Preferences(1, 0, 0), "by tools 10, large 10, small 10"),
-        (Preferences(1, 1, 0), "by tools 10, large 5, small 10"),
-        (Preferences(0.5, 1, 0), "by tools 10, large 3, small 9"),
-        (Preferences(0.2, 0.2, 1), "by tools 10, large 1, small 9"),
+        (Preferences(1, 1, 0), "by tools 10, small 10, large 5"),
+        (Preferences(0.5, 1, 0), "by tools 10, small 9, large 3"),
+        (Preferences(0.2, 0.2, 1), "by tools 10, small 9, large 1"),
         (Preferences(0, 0, 0), "by tools 10, large 10, small 10"),
     ],
     ids=["outcome alone", "cost", "mostly cost", "latency", "nothing"],
@@ -44,7 +44,7 @@ def test_the_weights_decide_what_an_answer_is_worth(weights: Preferences, worth:
 def test_a_tool_that_is_weighed_is_named() -> None:
     tools = [CALCULATOR, SEARCH, tool("code", way("", "0", 0.1, weight=1.0))]
     said = worth_line(tools, Preferences(1, 0, 0))
-    assert said == "A right answer is worth, of 10: by tools 5, code 10."
+    assert said == "A right answer is worth, of 10: code 10, by tools 5."
 
 
 def test_tools_alike_need_no_line() -> None:
@@ -53,7 +53,7 @@ def test_tools_alike_need_no_line() -> None:
 
 def test_models_alone_have_no_tools_beside_them() -> None:
     said = worth_line([tool("ask", LARGE, SMALL)], Preferences(1, 1, 0))
-    assert said == "A right answer is worth, of 10: large 5, small 10."
+    assert said == "A right answer is worth, of 10: small 10, large 5."
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_is_known_of_none_tells_none_apart() -> None:
     """On a platform that measured nothing yet, prices still count."""
     tools = [tool("ask", way("large", "0.004", None), way("small", "0.0004", None))]
     said = worth_line(tools, Preferences(1, 1, 1))
-    assert said == "A right answer is worth, of 10: large 7, small 10."
+    assert said == "A right answer is worth, of 10: small 10, large 7."
 
 
 def test_amounts_of_other_currencies_are_not_compared() -> None:
@@ -88,8 +88,10 @@ COSTS = st.decimals(0, 1, places=6).map(str)
 def test_who_costs_more_is_worth_no_more(outcome: float, cost: float, costs: list[str]) -> None:
     models = tool("ask", *(way(f"m{at}", each, 1.0) for at, each in enumerate(costs)))
     said = worth_line([models], Preferences(outcome, cost, 0)).rstrip(".")
-    worth = [int(part.split()[-1]) for part in said.partition(": ")[2].split(", ")]
-    pairs = sorted(zip(map(Decimal, costs), worth, strict=True), key=lambda pair: pair[0])
-    in_order = [tenths for _, tenths in pairs]
+    named = [part.split() for part in said.partition(": ")[2].split(", ")]
+    worth = {name: int(tenths) for name, tenths in named}
+    assert list(worth.values()) == sorted(worth.values(), reverse=True), "the best comes first"
+    by_cost = sorted(worth, key=lambda name: Decimal(costs[int(name[1:])]))
+    in_order = [worth[name] for name in by_cost]
     assert in_order[0] == 10
     assert in_order == sorted(in_order, reverse=True)

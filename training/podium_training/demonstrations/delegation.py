@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from podium_training.experts.pool import Expert, Pool
 
-WEIGHTS = re.compile(r"^Weights: outcome ([\d.]+), cost ([\d.]+), latency ([\d.]+)\.", re.MULTILINE)
+WEIGHTS = re.compile(
+    r"^Weights: outcome ([\d.]+), cost ([\d.]+), latency ([\d.]*\d)[.,]", re.MULTILINE
+)
 PRICES = r"{alias}: \$([\d.]+)/M in \+ \$([\d.]+)/M out([^;\]]*)"
 WEIGHT = re.compile(r"weight ([\d.]+)")
 # What a turn of the orchestrator takes, and what it is paid for a token.
