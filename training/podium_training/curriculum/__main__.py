@@ -100,13 +100,13 @@ def _order(
     from transformers import AutoTokenizer  # noqa: PLC0415
 
     from podium_training.curriculum.demonstrated_turn import Demonstrator  # noqa: PLC0415
-    from podium_training.curriculum.questions import first_turns  # noqa: PLC0415
+    from podium_training.curriculum.questions import MARGIN, first_turns  # noqa: PLC0415
 
     tokenizer = AutoTokenizer.from_pretrained(config.model, local_files_only=True)
     random = Random(arguments.seed)  # noqa: S311 chance, not a secret
     questions = None
     if asking is not None:
-        demonstrator = Demonstrator(Solutions(*asking), tokenizer)
+        demonstrator = Demonstrator(Solutions(*asking, MARGIN), tokenizer)
         offers = Offers(found, arguments.expert)
         questions = first_turns(asking[0], offers, mix, demonstrator, random)
     endless = steps(found, arguments.expert, mix, tokenizer, random, questions=questions)

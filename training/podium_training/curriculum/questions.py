@@ -6,10 +6,11 @@ as the tasks that were drawn, and what is rare in them is not learnt.
 
 Most tasks of a step are those whose choice the vectors change: to like a specialist changes it in
 the specialist's own families alone, and a step of all families teaches that it changes nothing.
+What is nearly as good is left out: which of two that is, no small model reads off a prompt.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from random import Random
 
 from google.protobuf.duration_pb2 import Duration
@@ -19,10 +20,12 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_training.curriculum.contrast import choice, differing
 from podium_training.curriculum.demonstrated_turn import Demonstrator
+from podium_training.curriculum.errors import NoCurriculum
 from podium_training.curriculum.families import in_turn
 from podium_training.curriculum.likings import draw_vectors, weighed
 from podium_training.curriculum.offers import Offers
 from podium_training.curriculum.steps import Mix
+from podium_training.demonstrations.solutions import NoDemonstration
 from podium_training.preferences.pairs import Pair
 from podium_training.tasks.task import Task
 
@@ -30,6 +33,10 @@ from podium_training.tasks.task import Task
 TIME_LEFT = Duration(seconds=120)
 # Draws of a task's vectors, at most, until its choice differs.
 TRIES = 4
+# Of expected reward, by which a choice is better than all others.
+MARGIN = 0.1
+# Of a step's lists of tools and prices, the one under which choices differ the most is kept.
+HOSTS = 3
 # Tasks that are looked at for each of a step's, and the share of those that differ the most.
 DRAWN = 2
 DIFFERING_SHARE = 2 / 3
@@ -42,23 +49,41 @@ def first_turns(
 ) -> Iterator[Trajectory]:
     """Those of one step after the other, without end; the tasks of a step share their tools.
 
-    Those with the same liking follow each other, for their prompts begin alike.
+    Those with the same liking follow each other, for their prompts begin alike. Raises NoCurriculum
+    where the demonstrator prefers no way clearly.
     """
     asking = in_turn(tasks, lambda task: task.family, random)
     while True:
         drawn = list(islice(asking, DRAWN * mix.tasks))
-        host = offers.draw(drawn[: mix.tasks], random)
-        [expert] = (tool for tool in host.tools if tool.name == offers.expert)
-        models = [f"{offers.expert}/{each.model_alias}" for each in expert.estimates]
-        vectors = draw_vectors(models, random)
-        of_tasks = [
-            differing(
-                _asked(task, host, vectors, offers.expert, demonstrator), offers.expert, mix.choices
-            )
-            for task in drawn
+        hosts = [offers.draw(drawn[: mix.tasks], random) for _ in range(HOSTS)]
+        vectors = draw_vectors(_models(hosts[0], offers.expert), random)
+        of_hosts = [
+            [
+                differing(
+                    _asked(task, host, vectors, offers.expert, demonstrator),
+                    offers.expert,
+                    mix.choices,
+                )
+                for task in drawn
+            ]
+            for host in hosts
         ]
-        kept = _most_differing(of_tasks, offers.expert, mix.tasks)
-        yield from sorted(chain.from_iterable(kept), key=lambda turn: list(turn.preferences.tools))
+        of_tasks = max(of_hosts, key=lambda found: sum(_ways(each, offers.expert) for each in found))
+        ordered = _ordered(of_tasks, offers.expert, round(mix.tasks * DIFFERING_SHARE))
+        turns = list(islice(cycle(chain.from_iterable(ordered)), mix.contrasts))
+        if not turns:
+            raise NoCurriculum(f"in none of {len(drawn)} tasks is one way clearly the best")
+        yield from sorted(turns, key=lambda turn: list(turn.preferences.tools))
+
+
+def _models(host: Trajectory, expert: str) -> list[str]:
+    [asked] = (tool for tool in host.tools if tool.name == expert)
+    return [f"{expert}/{each.model_alias}" for each in asked.estimates]
+
+
+def _ways(turns: Sequence[Trajectory], expert: str) -> int:
+    """How many choices they lead to."""
+    return len({choice(each, expert) for each in turns})
 
 
 def _asked(
@@ -68,23 +93,23 @@ def _asked(
     expert: str,
     demonstrator: Demonstrator,
 ) -> list[Trajectory]:
-    """The task's first turns under vectors that lead to different choices, if such are found."""
+    """The task's first turns with a clear choice, under vectors that change it if such are found."""
+    turns: list[Trajectory] = []
     for _ in range(TRIES):
         episodes = [_under(host, pair, expert) for pair in vectors()]
-        turns = [_first_turn(task, each, demonstrator) for each in episodes]
-        if len({choice(each, expert) for each in turns}) > 1:
+        turns = [turn for each in episodes if (turn := _first_turn(task, each, demonstrator))]
+        if _ways(turns, expert) > 1:
             break
     return turns
 
 
-def _most_differing(
+def _ordered(
     of_tasks: Sequence[list[Trajectory]], expert: str, count: int
 ) -> list[list[Trajectory]]:
-    """So many of the tasks: most by how many choices they lead to, the others as they come."""
-    ordered = sorted(of_tasks, key=lambda turns: -len({choice(each, expert) for each in turns}))
-    differ = ordered[: round(count * DIFFERING_SHARE)]
-    others = [turns for turns in of_tasks if turns not in differ]
-    return [*differ, *others[: count - len(differ)]]
+    """First so many of the tasks by how many choices they lead to, then the others as they come."""
+    ordered = sorted(of_tasks, key=lambda turns: -_ways(turns, expert))
+    differ = ordered[:count]
+    return [*differ, *(turns for turns in of_tasks if turns not in differ)]
 
 
 def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:
@@ -106,8 +131,10 @@ def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:
     return episode
 
 
-def _first_turn(task: Task, episode: Trajectory, demonstrator: Demonstrator) -> Trajectory:
-    """The episode, had it been of this task, as far as its choice."""
+def _first_turn(
+    task: Task, episode: Trajectory, demonstrator: Demonstrator
+) -> Trajectory | None:
+    """The episode, had it been of this task, as far as its choice; None where none is clear."""
     request = orchestrator_pb.NextActionRequest(
         key=f"{task.id}/1/model/0",
         task=task.question,
@@ -117,7 +144,10 @@ def _first_turn(task: Task, episode: Trajectory, demonstrator: Demonstrator) -> 
         sampling=SAMPLING,
         time_left=TIME_LEFT,
     )
-    response = demonstrator.next_action(request)
+    try:
+        response = demonstrator.next_action(request)
+    except NoDemonstration:
+        return None
     episode.task_id, episode.task = task.id, task.question
     episode.turns.append(Turn(number=1, model_call=ModelCall(response=response)))
     return episode

@@ -58,14 +58,25 @@ def weights_in(prompt: str) -> Weights:
 
 def best(options: Sequence[Option], weights: Weights) -> Option:
     """The first of those with the highest expected reward."""
+    expected = expected_rewards(options, weights)
+    return options[expected.index(max(expected))]
+
+
+def is_clear(options: Sequence[Option], weights: Weights, margin: float) -> bool:
+    """Whether the best is expected to earn more than all others by that share of it."""
+    *others, highest = sorted(expected_rewards(options, weights))
+    return not others or others[-1] <= (1 - margin) * highest
+
+
+def expected_rewards(options: Sequence[Option], weights: Weights) -> list[float]:
+    """Of each option, with all of them as its group."""
     costs = _saved([option.cost for option in options])
     times = _saved([option.latency_s for option in options])
-    expected = [
+    return [
         option.right
         * (weights.outcome + weights.compute * cost + weights.latency * time + option.weight)
         for option, cost, time in zip(options, costs, times, strict=True)
     ]
-    return options[expected.index(max(expected))]
 
 
 def own_way(calls: int, searches: int, prompt: str) -> Option:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from podium_training.demonstrations.delegation import asked_ways, best, own_way, weights_in
+from podium_training.demonstrations.delegation import asked_ways, best, is_clear, own_way, weights_in
 from podium_training.experts.pool import Pool
 from podium_training.tasks.task import FIND_TOOLS, Call, Task
 
@@ -27,8 +27,11 @@ class NoDemonstration(ValueError):
 class Solutions:
     """Known solutions by question, and the experts that tasks may be handed to."""
 
-    def __init__(self, tasks: Iterable[Task], experts: Pool | None = None) -> None:
-        self._experts = experts
+    def __init__(
+        self, tasks: Iterable[Task], experts: Pool | None = None, margin: float = 0.0
+    ) -> None:
+        """Margin: the share by which whom to ask has to earn more than all others."""
+        self._experts, self._margin = experts, margin
         self._tasks = {task.question: task for task in tasks if task.solution is not None}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
@@ -72,7 +75,10 @@ class Solutions:
             ways.insert(0, own_way(len(task.solution or ()), searches, system))
         if not ways:
             raise NoDemonstration(f"the prompt quotes no price of a model of {pool.tool}")
-        chosen = best(ways, weights_in(prompt))
+        weights = weights_in(prompt)
+        if self._margin and not is_clear(ways, weights, self._margin):
+            raise NoDemonstration("two ways are expected to earn nearly the same")
+        chosen = best(ways, weights)
         return Call(pool.tool, {"model": chosen.alias}) if chosen.alias else None
 
     def _task(self, prompt: str) -> Task:

@@ -88,6 +88,27 @@ def test_prices_and_a_models_own_weight_decide() -> None:
     assert asked(action(task, "calculator", "ask", liked=(", weight 1", ""))) == "large"
 
 
+def test_weights_of_models_beside_the_others_change_nothing_of_those() -> None:
+    for weights in (ACCURACY, COST, SPEED):
+        beside = f"{weights[:-1]}, small 0.9."
+        assert action(TASKS[0], "ask", weights=beside) == action(TASKS[0], "ask", weights=weights)
+
+
+@pytest.mark.parametrize(("weights", "is_clear"), [(ACCURACY, False), (COST, True)])
+def test_what_is_nearly_as_good_is_not_shown_where_choices_are_to_be_clear(
+    weights: str, is_clear: bool
+) -> None:
+    """The small one earns a quarter less where it is right less often, or twice as much."""
+    clear = Solutions(TASKS, POOL, margin=0.3)
+    prompt = f"Problem: {TASKS[0].question}\n\n{weights}\nChoose."
+    listed, schema = LISTED.format(DEAR, DEAR, "", ""), make_schema("ask")
+    if is_clear:
+        assert "small" in clear.action(listed, prompt, schema)
+    else:
+        with pytest.raises(NoDemonstration, match="nearly the same"):
+            clear.action(listed, prompt, schema)
+
+
 def test_what_its_own_tools_solve_a_task_does_itself_where_money_counts() -> None:
     task = TASKS[0]
     assert asked(action(task, "calculator", "ask", weights=COST)) == "calculator"
