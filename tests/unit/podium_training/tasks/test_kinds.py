@@ -35,6 +35,11 @@ def test_every_phrasing_shows_all_that_its_slots_are_filled_with(family: str) ->
             assert all(value in phrasing.format(**filled) for value in filled.values())
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_kind_is_asked_in_forty_ways(family: str) -> None:
+    assert not {name: len(each.train) for name, each in kinds(family).items() if len(each.train) < 40}
+
+
 def test_no_phrasing_is_in_two_families() -> None:
     known = Counter(
         phrasing
