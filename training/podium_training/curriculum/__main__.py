@@ -84,10 +84,13 @@ def _asking(arguments: argparse.Namespace) -> Asking | None:
         raise NoCurriculum(
             f"--choices is {arguments.choices}: with --questions at most {CHOICES_MAX}"
         )
+    pool = read_pool(arguments.experts)
+    if unknown := set(arguments.liked) - {each.alias for each in pool.experts}:
+        raise NoCurriculum(f"--liked {min(unknown)}: {arguments.experts} has no such model")
     tasks = read_tasks(arguments.questions)
     if held_out := [task.id for task in tasks if task.split is Split.HELD_OUT]:
         raise NoCurriculum(f"{held_out[0]} is held out: nothing is learnt from such tasks")
-    return tasks, read_pool(arguments.experts)
+    return tasks, pool
 
 
 def _order(
@@ -108,7 +111,8 @@ def _order(
     if asking is not None:
         demonstrator = Demonstrator(Solutions(*asking, MARGIN), tokenizer)
         offers = Offers(found, arguments.expert)
-        questions = first_turns(asking[0], offers, mix, demonstrator, random)
+        liked = [f"{arguments.expert}/{model}" for model in arguments.liked]
+        questions = first_turns(asking[0], offers, mix, demonstrator, random, liked)
     endless = steps(found, arguments.expert, mix, tokenizer, random, questions=questions)
     return asyncio.run(write(config.stream, islice(endless, config.steps)))
 
@@ -123,6 +127,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--expert", default="ask_expert", help="tool whose models are experts")
     parser.add_argument("--questions", type=Path, help="JSONL of tasks to contrast, played or not")
     parser.add_argument("--experts", type=Path, help="YAML like bundled/experts.yaml, for those")
+    parser.add_argument(
+        "--liked", action="append", default=[], help="model that is liked, of those; all by default"
+    )
     parser.add_argument("--tasks", type=int, default=default.tasks, help="contrasted in a step")
     parser.add_argument("--choices", type=int, default=default.choices, help="of each of them")
     parser.add_argument("--asked", type=int, default=default.asked, help="whole, with experts")

@@ -15,7 +15,7 @@ from podium_training.tasks.task import Split
 VECTORS = 10
 # Of the steps, those whose vectors differ by who is liked alone, and of how many models: each has
 # a list of tools of its own to read.
-LIKED_SHARE = 0.6
+LIKED_SHARE = 0.75
 LIKED = 2
 # Between the terms of two models of a tool, and at the end of one's.
 BETWEEN = "; "

@@ -32,12 +32,12 @@ from podium_training.tasks.task import Task
 # Of an episode that begins.
 TIME_LEFT = Duration(seconds=120)
 # Draws of a task's vectors, at most, until its choice differs.
-TRIES = 4
+TRIES = 2
 # Of expected reward, by which a choice is better than all others.
 MARGIN = 0.1
 # Of a step's lists of tools and prices, the one under which choices differ the most is kept.
-HOSTS = 3
-# Tasks that are looked at for each of a step's, and the share of those that differ the most.
+HOSTS = 6
+# Tasks that are looked at for each of a step's, and the share of turns that differ.
 DRAWN = 2
 DIFFERING_SHARE = 2 / 3
 # What is learnt is the whole distribution.
@@ -45,18 +45,23 @@ SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
 
 
 def first_turns(
-    tasks: Sequence[Task], offers: Offers, mix: Mix, demonstrator: Demonstrator, random: Random
+    tasks: Sequence[Task],
+    offers: Offers,
+    mix: Mix,
+    demonstrator: Demonstrator,
+    random: Random,
+    liked: Sequence[str] = (),
 ) -> Iterator[Trajectory]:
     """Those of one step after the other, without end; the tasks of a step share their tools.
 
-    Those with the same liking follow each other, for their prompts begin alike. Raises NoCurriculum
-    where the demonstrator prefers no way clearly.
+    Those with the same liking follow each other, for their prompts begin alike. Likings are of the
+    models named, or of all. Raises NoCurriculum where the demonstrator prefers no way clearly.
     """
     asking = in_turn(tasks, lambda task: task.family, random)
     while True:
         drawn = list(islice(asking, DRAWN * mix.tasks))
         hosts = [offers.draw(drawn[: mix.tasks], random) for _ in range(HOSTS)]
-        vectors = draw_vectors(_models(hosts[0], offers.expert), random)
+        vectors = draw_vectors(liked or _models(hosts[0], offers.expert), random)
         of_hosts = [
             [
                 differing(
@@ -69,7 +74,7 @@ def first_turns(
             for host in hosts
         ]
         of_tasks = max(of_hosts, key=lambda found: sum(_ways(each, offers.expert) for each in found))
-        ordered = _ordered(of_tasks, offers.expert, round(mix.tasks * DIFFERING_SHARE))
+        ordered = _ordered(of_tasks, offers.expert, round(mix.contrasts * DIFFERING_SHARE))
         turns = list(islice(cycle(chain.from_iterable(ordered)), mix.contrasts))
         if not turns:
             raise NoCurriculum(f"in none of {len(drawn)} tasks is one way clearly the best")
@@ -106,10 +111,16 @@ def _asked(
 def _ordered(
     of_tasks: Sequence[list[Trajectory]], expert: str, count: int
 ) -> list[list[Trajectory]]:
-    """First so many of the tasks by how many choices they lead to, then the others as they come."""
+    """First the tasks that lead to most choices, as many as make so many turns, then the others.
+
+    Of the first, one turn for each choice: a liking that changes nothing would hide the one that does.
+    """
     ordered = sorted(of_tasks, key=lambda turns: -_ways(turns, expert))
-    differ = ordered[:count]
-    return [*differ, *(turns for turns in of_tasks if turns not in differ)]
+    differ: list[list[Trajectory]] = []
+    while ordered and _ways(ordered[0], expert) > 1 and sum(map(len, differ)) < count:
+        turns = ordered.pop(0)
+        differ.append(turns[: _ways(turns, expert)])
+    return [*differ, *ordered]
 
 
 def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:

@@ -1,6 +1,7 @@
 """First turns of tasks that were never played."""
 
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import islice
 from random import Random
 
@@ -18,6 +19,7 @@ MIX = Mix(tasks=3, choices=2)
 TOOLS = (*FAMILIES, "other_1", "other_2")
 
 
+@cache
 def turns(count: int = 60, seed: int = 1) -> list[Trajectory]:
     offers = Offers([host(*TOOLS, large=price) for price in ("0.50", "5.00")], EXPERT)
     # One family has most tasks.
@@ -31,9 +33,9 @@ def steps(found: list[Trajectory]) -> list[list[Trajectory]]:
 
 
 def test_no_family_is_rare_though_its_tasks_are() -> None:
-    found = Counter(each.task_id.partition("-")[0] for each in turns(120))
+    found = Counter(each.task_id.partition("-")[0] for each in turns())
     assert set(found) == set(FAMILIES)
-    assert min(found.values()) > 120 / 6
+    assert min(found.values()) > 60 / 6
 
 
 def test_most_tasks_of_a_step_are_those_whose_choice_the_vectors_change() -> None:
@@ -42,7 +44,7 @@ def test_most_tasks_of_a_step_are_those_whose_choice_the_vectors_change() -> Non
     large = POOL.experts[0].model_copy(update={"right": 0.0, "families": {"sums": 0.95}})
     small = POOL.experts[1].model_copy(update={"right": 0.0})
     pool = POOL.model_copy(update={"experts": (large, small)})
-    found = list(islice(first_turns(TASKS, offers, MIX, demonstrator(pool), Random(1)), 120))
+    found = list(islice(first_turns(TASKS, offers, MIX, demonstrator(pool), Random(1)), 60))
     sums = [each for each in found if each.task_id.startswith("sums-")]
     assert len(sums) > len(found) / 2
     assert {choice(each, EXPERT) for each in sums} == {OWN, '{"model":"large"}'}
