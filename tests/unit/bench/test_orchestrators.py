@@ -109,7 +109,7 @@ def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
         "unseen-prices": study.price_spread > usual.price_spread,
         "unseen-experts": not {each.alias for each in study.pool.experts}
         & {each.alias for each in usual.pool.experts},
-        "cheaper-specialists": thinking(study) < thinking(usual),
+        "costly-specialists": thinking(study) > thinking(usual),
         "unseen-tools": bool(study.tools),
         USUAL: bool(study.policies),
     }
