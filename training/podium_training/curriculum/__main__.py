@@ -54,7 +54,8 @@ FAULTS = (
 def main() -> int:
     """Exit status 2 for what the caller can correct."""
     arguments = _arguments()
-    mix = Mix(arguments.tasks, arguments.choices, arguments.asked, arguments.own, arguments.lists)
+    given = arguments
+    mix = Mix(given.tasks, given.choices, given.asked, given.own, given.lists, tuple(given.liked))
     try:
         config = read_config(arguments.config)
         _check(config, mix, arguments.source)
@@ -111,8 +112,7 @@ def _order(
     if asking is not None:
         demonstrator = Demonstrator(Solutions(*asking, MARGIN), tokenizer)
         offers = Offers(found, arguments.expert)
-        liked = [f"{arguments.expert}/{model}" for model in arguments.liked]
-        questions = first_turns(asking[0], offers, mix, demonstrator, random, liked)
+        questions = first_turns(asking[0], offers, mix, demonstrator, random)
     endless = steps(found, arguments.expert, mix, tokenizer, random, questions=questions)
     return asyncio.run(write(config.stream, islice(endless, config.steps)))
 

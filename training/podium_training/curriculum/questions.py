@@ -45,36 +45,29 @@ SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
 
 
 def first_turns(
-    tasks: Sequence[Task],
-    offers: Offers,
-    mix: Mix,
-    demonstrator: Demonstrator,
-    random: Random,
-    liked: Sequence[str] = (),
+    tasks: Sequence[Task], offers: Offers, mix: Mix, demonstrator: Demonstrator, random: Random
 ) -> Iterator[Trajectory]:
     """Those of one step after the other, without end; the tasks of a step share their tools.
 
-    Those with the same liking follow each other, for their prompts begin alike. Likings are of the
-    models named, or of all. Raises NoCurriculum where the demonstrator prefers no way clearly.
+    Those with the same liking follow each other, for their prompts begin alike. Raises NoCurriculum
+    where the demonstrator prefers no way clearly.
     """
+    expert = offers.expert
     asking = in_turn(tasks, lambda task: task.family, random)
     while True:
         drawn = list(islice(asking, DRAWN * mix.tasks))
         hosts = [offers.draw(drawn[: mix.tasks], random) for _ in range(HOSTS)]
-        vectors = draw_vectors(liked or _models(hosts[0], offers.expert), random)
+        liked = [f"{expert}/{model}" for model in mix.liked] or _models(hosts[0], expert)
+        vectors = draw_vectors(liked, random)
         of_hosts = [
             [
-                differing(
-                    _asked(task, host, vectors, offers.expert, demonstrator),
-                    offers.expert,
-                    mix.choices,
-                )
+                differing(_asked(task, host, vectors, expert, demonstrator), expert, mix.choices)
                 for task in drawn
             ]
             for host in hosts
         ]
-        of_tasks = max(of_hosts, key=lambda found: sum(_ways(each, offers.expert) for each in found))
-        ordered = _ordered(of_tasks, offers.expert, round(mix.contrasts * DIFFERING_SHARE))
+        of_tasks = max(of_hosts, key=lambda found: sum(_ways(each, expert) for each in found))
+        ordered = _ordered(of_tasks, expert, round(mix.contrasts * DIFFERING_SHARE))
         turns = list(islice(cycle(chain.from_iterable(ordered)), mix.contrasts))
         if not turns:
             raise NoCurriculum(f"in none of {len(drawn)} tasks is one way clearly the best")
@@ -98,7 +91,7 @@ def _asked(
     expert: str,
     demonstrator: Demonstrator,
 ) -> list[Trajectory]:
-    """The task's first turns with a clear choice, under vectors that change it if such are found."""
+    """The task's first turns with a clear choice, which the vectors change if such are found."""
     turns: list[Trajectory] = []
     for _ in range(TRIES):
         episodes = [_under(host, pair, expert) for pair in vectors()]
@@ -113,7 +106,7 @@ def _ordered(
 ) -> list[list[Trajectory]]:
     """First the tasks that lead to most choices, as many as make so many turns, then the others.
 
-    Of the first, one turn for each choice: a liking that changes nothing would hide the one that does.
+    Of the first, one turn for each choice: likings that change nothing hide those that do.
     """
     ordered = sorted(of_tasks, key=lambda turns: -_ways(turns, expert))
     differ: list[list[Trajectory]] = []
@@ -142,9 +135,7 @@ def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:
     return episode
 
 
-def _first_turn(
-    task: Task, episode: Trajectory, demonstrator: Demonstrator
-) -> Trajectory | None:
+def _first_turn(task: Task, episode: Trajectory, demonstrator: Demonstrator) -> Trajectory | None:
     """The episode, had it been of this task, as far as its choice; None where none is clear."""
     request = orchestrator_pb.NextActionRequest(
         key=f"{task.id}/1/model/0",

@@ -35,6 +35,8 @@ class Mix:
     """Whole episodes without."""
     lists: int = 2
     """Lists of tools that those read."""
+    liked: tuple[str, ...] = ()
+    """Models that are liked in questions; all, where none is named."""
 
     @property
     def contrasts(self) -> int:

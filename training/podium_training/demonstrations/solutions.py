@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from podium_training.demonstrations.delegation import asked_ways, best, is_clear, own_way, weights_in
+from podium_training.demonstrations.delegation import (
+    asked_ways,
+    best,
+    is_clear,
+    own_way,
+    weights_in,
+)
 from podium_training.experts.pool import Pool
 from podium_training.tasks.task import FIND_TOOLS, Call, Task
 

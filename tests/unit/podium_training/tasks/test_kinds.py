@@ -37,7 +37,9 @@ def test_every_phrasing_shows_all_that_its_slots_are_filled_with(family: str) ->
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_kind_is_asked_in_forty_ways(family: str) -> None:
-    assert not {name: len(each.train) for name, each in kinds(family).items() if len(each.train) < 40}
+    assert not {
+        name: len(each.train) for name, each in kinds(family).items() if len(each.train) < 40
+    }
 
 
 def test_no_phrasing_is_in_two_families() -> None:
