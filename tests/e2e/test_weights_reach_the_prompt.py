@@ -16,7 +16,7 @@ MEASURED = re.compile(r"[\d.-]+ s\b|latency unknown|, (?:under )?\d+%")
 async def test_weights_are_all_that_differs(whole: WholePlatform) -> None:
     cheap = await first_prompt(whole, "weighs-cost", CHEAP)
     quick = await first_prompt(whole, "weighs-time", QUICK)
-    assert "Weights: outcome 1, cost 0.8, latency 0.1. Left: $0.5, " in cheap[-1]
+    assert "Weights: outcome 1, cost 0.8, latency 0.1, calculator 0.5. Left: $0.5, " in cheap[-1]
     assert "Weights: outcome 1, cost 0, latency 0.8. Left: $0.5, " in quick[-1]
     assert re.search(
         r"- calculator\(expression: string\) \[\$0\.000001, .+, weight 0\.5\]", cheap[0]
