@@ -29,15 +29,15 @@ def worth_line(tools: Sequence[ToolDefinition], weights: Preferences) -> str:
     ways = _known([(tool.name, each) for tool in tools for each in tool.estimates], weights)
     rated = list(zip(ways, _worth([way for _, way in ways], weights), strict=True))
     plain = Counter(tenths for (_, way), tenths in rated if not way.model_alias).most_common(1)
-    said = [("by tools", usual) for usual, _ in plain]
-    said += [
+    usual = [("by tools", tenths) for tenths, _ in plain]
+    named = [
         (way.model_alias or name, tenths)
         for (name, way), tenths in rated
-        if way.model_alias or tenths != plain[0][0]
+        if way.model_alias or tenths != usual[0][1]
     ]
-    if len(said) == len(plain):
+    if not named:
         return ""
-    said.sort(key=lambda each: -each[1])
+    said = sorted([*usual, *named], key=lambda each: -each[1])
     return f"A right answer is worth, of {SCALE}: {', '.join(f'{who} {n}' for who, n in said)}."
 
 

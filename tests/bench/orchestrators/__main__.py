@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from bench.figures import OUTPUT_FOLDER, Figures, say
-from bench.orchestrators.arms import START, Course, arms, run_arm
+from bench.orchestrators.arms import START, TRAINED, Course, arms, run_arm
 from bench.orchestrators.experts import serving_experts
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.page import write_page
@@ -96,7 +96,9 @@ def main() -> None:
         "--withhold", type=float, default=0.35, help="share of tasks without their own tools"
     )
     parser.add_argument("--family", action="append", help="like arithmetic; all by default")
-    parser.add_argument("--start", type=Path, help="folder of the version that training began at")
+    parser.add_argument(
+        "--start", type=_version, help="folder of the version that training began at"
+    )
     parser.add_argument(
         "--control",
         type=_named,
@@ -114,9 +116,15 @@ def main() -> None:
 
 def _named(text: str) -> tuple[str, Path]:
     name, _, folder = text.partition("=")
-    if not name or not (Path(folder) / "manifest.json").is_file():
-        raise argparse.ArgumentTypeError(f"{text}: not NAME=FOLDER of a version of a policy")
-    return name, Path(folder)
+    if name in ("", START, TRAINED) or name.startswith("always "):
+        raise argparse.ArgumentTypeError(f"{text}: not NAME=FOLDER with a name of its own")
+    return name, _version(folder)
+
+
+def _version(folder: str) -> Path:
+    if not (Path(folder) / "manifest.json").is_file():
+        raise argparse.ArgumentTypeError(f"{folder}: not the folder of a version of a policy")
+    return Path(folder)
 
 
 if __name__ == "__main__":

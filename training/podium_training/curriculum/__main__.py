@@ -54,8 +54,14 @@ FAULTS = (
 def main() -> int:
     """Exit status 2 for what the caller can correct."""
     arguments = _arguments()
-    given = arguments
-    mix = Mix(given.tasks, given.choices, given.asked, given.own, given.lists, tuple(given.liked))
+    mix = Mix(
+        tasks=arguments.tasks,
+        choices=arguments.choices,
+        asked=arguments.asked,
+        own=arguments.own,
+        lists=arguments.lists,
+        liked=tuple(arguments.liked),
+    )
     try:
         config = read_config(arguments.config)
         _check(config, mix, arguments.source)
@@ -80,6 +86,8 @@ def _asking(arguments: argparse.Namespace) -> Asking | None:
     if bool(arguments.questions) != bool(arguments.experts):
         raise NoCurriculum("--questions and --experts go together: give both or neither")
     if not arguments.questions:
+        if arguments.liked:
+            raise NoCurriculum("--liked is of questions: give --questions, or leave it out")
         return None
     if arguments.choices > CHOICES_MAX:
         raise NoCurriculum(

@@ -32,10 +32,10 @@ def draw_vectors(models: Sequence[str], random: Random) -> Callable[[], list[Pai
         drawn = draw_pairs(VECTORS, Split.TRAIN, random.getrandbits(32))
         return random.sample(drawn, len(drawn))
 
-    if len(models) < LIKED or random.random() >= LIKED_SHARE:
+    if random.random() >= LIKED_SHARE:
         return of_every_kind
     weight = random.choice(TOOL_WEIGHTS) / 10
-    liked = random.sample(models, LIKED)
+    liked = random.sample(models, min(LIKED, len(models)))
 
     def by_liking() -> list[Pair]:
         plain = of_every_kind()[0]

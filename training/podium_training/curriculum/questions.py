@@ -25,7 +25,7 @@ from podium_training.curriculum.families import in_turn
 from podium_training.curriculum.likings import draw_vectors, weighed
 from podium_training.curriculum.offers import Offers
 from podium_training.curriculum.steps import Mix
-from podium_training.demonstrations.solutions import NoDemonstration
+from podium_training.demonstrations.solutions import NoClearChoice
 from podium_training.preferences.pairs import Pair
 from podium_training.tasks.task import Task
 
@@ -148,7 +148,7 @@ def _first_turn(task: Task, episode: Trajectory, demonstrator: Demonstrator) -> 
     )
     try:
         response = demonstrator.next_action(request)
-    except NoDemonstration:
+    except NoClearChoice:
         return None
     episode.task_id, episode.task = task.id, task.question
     episode.turns.append(Turn(number=1, model_call=ModelCall(response=response)))

@@ -30,6 +30,10 @@ class NoDemonstration(ValueError):
     """Nothing is known to show here; the message says why."""
 
 
+class NoClearChoice(NoDemonstration):
+    """Two ways are expected to earn nearly the same."""
+
+
 class Solutions:
     """Known solutions by question, and the experts that tasks may be handed to."""
 
@@ -83,7 +87,7 @@ class Solutions:
             raise NoDemonstration(f"the prompt quotes no price of a model of {pool.tool}")
         weights = weights_in(prompt)
         if self._margin and not is_clear(ways, weights, self._margin):
-            raise NoDemonstration("two ways are expected to earn nearly the same")
+            raise NoClearChoice("two ways are expected to earn nearly the same")
         chosen = best(ways, weights)
         return Call(pool.tool, {"model": chosen.alias}) if chosen.alias else None
 
