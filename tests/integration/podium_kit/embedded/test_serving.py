@@ -1,5 +1,6 @@
 """Servers as a container's own process: open to other pods, PostgreSQL with a password."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -69,6 +70,17 @@ async def connected(port: int, password: str) -> asyncpg.Connection:
             assert time.monotonic() < deadline
 
 
+async def started(port: int) -> Client:
+    """Once Temporal is healthy: it listens earlier."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while True:
+        try:
+            return await Client.connect(f"127.0.0.1:{port}")
+        except RuntimeError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+
 async def test_postgres_asks_who_comes_over_tcp_for_the_password_and_keeps_rows(
     folder: Path, serve: Serve
 ) -> None:
@@ -95,7 +107,7 @@ async def test_postgres_asks_who_comes_over_tcp_for_the_password_and_keeps_rows(
 async def test_temporal_listens_for_other_pods(folder: Path, serve: Serve) -> None:
     port = free_port()
     serve("temporal", port, folder)
-    client = await Client.connect(f"127.0.0.1:{port}")
+    client = await started(port)
     assert (await client.count_workflows()).count == 0
 
 
