@@ -67,6 +67,7 @@ class RunningEpisode:
                 estimates=tool.estimates,
                 parameters_json_schema=tool.parameters_json_schema,
                 section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
+                gives_answer=tool.gives_answer,
             )
             for tool in self.toolset.tools
         ]

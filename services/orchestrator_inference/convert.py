@@ -74,7 +74,8 @@ def _rules_from_proto(request: pb.NextActionRequest) -> TurnRules:
     if unknown := [name for name in request.must_call if name not in names]:
         raise InvalidArgument(f"must_call names {unknown[0]}, which is not among tools")
     must_call = () if request.must_answer else tuple(request.must_call)
-    return TurnRules(request.must_answer, must_call, request.answer_json_schema)
+    answering = tuple(tool.name for tool in request.tools if tool.gives_answer)
+    return TurnRules(request.must_answer, must_call, request.answer_json_schema, answering)
 
 
 def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:
@@ -83,7 +84,13 @@ def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:
     section = SECTIONS.get(tool.section, ResultSection.ATTEMPT)
     estimates = tuple(_estimate_from_proto(estimate) for estimate in tool.estimates)
     return ToolDefinition(
-        tool.name, tool.description, tool.parameters_json_schema, section, tool.terms, estimates
+        tool.name,
+        tool.description,
+        tool.parameters_json_schema,
+        section,
+        tool.terms,
+        estimates,
+        tool.gives_answer,
     )
 
 

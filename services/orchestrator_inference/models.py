@@ -54,6 +54,14 @@ class ToolDefinition:
     section: ResultSection = ResultSection.ATTEMPT
     terms: str = ""
     estimates: tuple[CallEstimate, ...] = ()
+    gives_answer: bool = False
+    """What a call gives is the answer of the episode."""
+
+    @property
+    def notes(self) -> str:
+        """What is never cut of its description: for example `$0.01, 1-5 s, 99%`."""
+        answers = "gives the final answer" if self.gives_answer else ""
+        return ", ".join(part for part in (self.terms, answers) if part)
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,19 @@ class TurnRules:
     """One of these tools, and no answer, unless the turn must answer."""
     answer_schema: str = ""
     """JSON Schema that the answer fits, as JSON; "" takes any text."""
+    answering: tuple[str, ...] = ()
+    """The tools that give the answer, which a turn that must answer may call."""
+
+    def may_call(self, tool_name: str) -> bool:
+        """Whether the turn may call the tool, if there is one."""
+        if self.must_answer:
+            return tool_name in self.answering
+        return not self.must_call or tool_name in self.must_call
+
+    @property
+    def only_answers(self) -> bool:
+        """Whether nothing may be called."""
+        return self.must_answer and not self.answering
 
 
 @dataclass(frozen=True)

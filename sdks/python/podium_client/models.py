@@ -2876,6 +2876,10 @@ class ResolvedTool(Model):
     """
     What a call is expected to cost and take: of the tool, or of each model it offers.
     """
+    gives_answer: bool = False
+    """
+    Whether what a call gives is the episode's answer, and ends it.
+    """
 
 
 class RetrievalConnection(Model):
@@ -4120,6 +4124,10 @@ class ToolDefinition(Model):
     estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
     """
     What a call is expected to cost and take. From these and the preference vector the prompt states what a right answer is worth by each way.
+    """
+    gives_answer: bool = False
+    """
+    Whether what a call gives is the answer. Such tools can be called in the last turn.
     """
 
 
@@ -5867,6 +5875,10 @@ class ToolSpec(Model):
     charges_unsent_calls: bool = False
     """
     Whether a call that never left the platform costs what any call costs: the name was not resolved, the connection was refused, or the request was rejected before it was sent. Unset means that it is free.
+    """
+    gives_answer: bool = False
+    """
+    Whether what a call gives is the answer of the episode, and ends it, as with the tool "answer" of ToolOrchestra. In the last turn such tools can still be called.
     """
 
 

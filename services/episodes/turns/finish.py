@@ -22,6 +22,7 @@ from episodes.stream.records import closing_record, trajectory_record
 from episodes.stream.store_outbox import OutboxStore
 from episodes.stream.trajectory import build_trajectory, summarize
 from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.answers import answer_of
 from episodes.turns.cut_off_calls import CutOffCalls
 from episodes.turns.root_span import ended_episode
 from episodes.workflows.episode import FINISH_EPISODE
@@ -85,7 +86,7 @@ class FinishActivity:
         if _may_hold_money(finish, log):
             await self.cut_off_calls.settle(episode, log, StopReason(finish.stop_reason))
         await self._close_tools(episode, log)
-        ending = _ending(finish, log)
+        ending = _ending(episode, finish, log)
         progress = await self._end(episode, log, ending, _judgement(episode, log, finish))
         telemetry.record_episode(ended_episode(episode, ending, progress))
 
@@ -157,12 +158,12 @@ def _judgement(
     return without_answer(check, reason)
 
 
-def _ending(finish: FinishInput, log: StepLog) -> Ending:
+def _ending(episode: RunningEpisode, finish: FinishInput, log: StepLog) -> Ending:
     reason = StopReason(finish.stop_reason)
-    last = log.model_calls.get(max(log.model_calls, default=0))
-    answered = reason is StopReason.ANSWERED and last is not None
+    answered = reason is StopReason.ANSWERED and log.model_calls
+    answer = answer_of(episode, log, max(log.model_calls)) if answered else None
     failure = b""
     kind = FailureKind(finish.failure) if finish.failure else FAILURE_KINDS.get(reason)
     if kind:
         failure = failure_to_proto(ToolFailure(kind, finish.message)).SerializeToString()
-    return Ending(reason, last.response.action.final_answer if answered and last else "", failure)
+    return Ending(reason, answer or "", failure)

@@ -19,6 +19,7 @@ from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
 from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
+from episodes.turns.answers import answer_of
 from episodes.turns.attempts import attempt_at
 from episodes.turns.verifier_calls import VerifierCalls
 from episodes.workflows.episode import JUDGE_ANSWER
@@ -63,7 +64,7 @@ class JudgeActivity:
         steps = await self.logs.open(episode.id, turn)
         if not episode.spec.HasField("check") or steps.judgement is not None:
             return True
-        answer = steps.model_calls[turn].response.action.final_answer
+        answer = answer_of(episode, steps, turn) or ""
         with suppress(InvalidVerifier):
             if verifier_of(episode.spec.check).calls(episode.spec.task, answer):
                 return False
@@ -72,7 +73,7 @@ class JudgeActivity:
 
     async def _judge(self, episode: RunningEpisode, steps: StepLog, answer_time: datetime) -> None:
         turn = max(steps.model_calls)
-        answer = steps.model_calls[turn].response.action.final_answer
+        answer = answer_of(episode, steps, turn) or ""
         judgement = await self._judgement(episode, steps, turn, answer)
         judgement.answer_time.FromDatetime(answer_time)
         await self.logs.append(steps, [(turn, StepKind.JUDGEMENT, 0, judgement)])

@@ -19,6 +19,7 @@ from episodes.steps.log import Body, StepLog, StepLogs
 from episodes.temporal.activity_errors import activity_errors
 from episodes.temporal.heartbeats import heartbeats
 from episodes.temporal.uninterrupted import uninterrupted
+from episodes.turns.answers import answer_of
 from episodes.turns.approvals import approval_of
 from episodes.turns.attempts import attempt_at
 from episodes.turns.client_calls import ClientCalls, wrong_arguments
@@ -216,7 +217,9 @@ class TurnActivity:
         if callers:
             await self.clients.request(log, turn.turn, callers)
             await self._show(episode, log)
-        return TurnResult(asks_caller=bool(callers))
+            return TurnResult(asks_caller=True)
+        answered = answer_of(episode, log, turn.turn) is not None
+        return TurnResult(stop=StopReason.ANSWERED if answered else "")
 
     async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
         """Watchers see settled steps only, and whoever is asked must see it.

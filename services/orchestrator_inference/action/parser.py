@@ -58,7 +58,7 @@ def _shapes(rules: TurnRules) -> str:
     answer = JSON_SHAPE if rules.answer_schema else TEXT_SHAPE
     if rules.must_call:
         return CALL_SHAPE
-    return answer if rules.must_answer else f"{CALL_SHAPE}, or {answer} to finish"
+    return answer if rules.only_answers else f"{CALL_SHAPE}, or {answer} to finish"
 
 
 def read_object(completion: Completion) -> dict[str, Any]:
@@ -164,9 +164,9 @@ def native_action(completion: Completion) -> Action:
 
 def checked(action: Action, tool_names: Collection[str], calls_max: int, rules: TurnRules) -> None:
     """Raises MalformedAction for what may not be done in this turn."""
-    if rules.must_answer and action.calls:
-        raise MalformedAction("this is the last turn and it calls a tool")
-    others = [call for call in action.calls if call.tool_name not in rules.must_call]
+    others = [call for call in action.calls if not rules.may_call(call.tool_name)]
+    if rules.must_answer and others:
+        raise MalformedAction(f"this is the last turn and it calls {others[0].tool_name}")
     if rules.must_call and (others or not action.calls):
         raise MalformedAction(f"this turn calls {' or '.join(rules.must_call)}")
     if len(action.calls) > calls_max:

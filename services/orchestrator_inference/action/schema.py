@@ -49,18 +49,12 @@ def action_schema(tools: Sequence[ToolDefinition], options: ActionOptions) -> di
     """The schema of one action. Raises InvalidToolSchema."""
     limits = ActionLimits(options.max_tokens, options.bounds)
     thought = {"type": "string", "maxLength": limits.thought_chars}
-    calls = [_call(tool, limits) for tool in tools if _callable(tool, options.rules)]
+    calls = [_call(tool, limits) for tool in tools if options.rules.may_call(tool.name)]
     if calls and options.parallel_calls_max > 1:
         calls = [{"calls": _array(calls, options.parallel_calls_max)}]
     answers = [] if options.rules.must_call else [{"answer": _answer(options.rules, limits)}]
     shapes = [_closed({"thought": thought, **shape}, shape) for shape in (*calls, *answers)]
     return {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
-
-
-def _callable(tool: ToolDefinition, rules: TurnRules) -> bool:
-    if rules.must_answer:
-        return False
-    return not rules.must_call or tool.name in rules.must_call
 
 
 def _answer(rules: TurnRules, limits: ActionLimits) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def parse_template_reply(
 def _shape(rules: TurnRules) -> str:
     if rules.must_call:
         return CALL_SHAPE
-    return "the answer" if rules.must_answer else f"{CALL_SHAPE}, or the answer"
+    return "the answer" if rules.only_answers else f"{CALL_SHAPE}, or the answer"
 
 
 def _action(completion: Completion, answer_schema: str) -> Action:

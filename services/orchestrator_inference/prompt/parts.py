@@ -40,6 +40,9 @@ def wanted(situation: Situation, answer_now: str) -> str:
     rules = situation.rules
     if rules.must_call:
         return f"Call {' or '.join(rules.must_call)} now."
+    if rules.must_answer and rules.answering:
+        answering = " or ".join(rules.answering)
+        answer_now = f"This is the last turn: call {answering} now, or give the final answer."
     chosen = CHOOSE if situation.tools and not rules.must_answer else answer_now
     return f"{chosen} {ANSWER_SCHEMA}{rules.answer_schema}" if rules.answer_schema else chosen
 

@@ -26,7 +26,8 @@ MUST_ANSWER = "This is the last turn: give the final answer now."
 def build_template(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
     """The two messages of a turn; what the definitions take is left out of the room."""
     wanted = parts.wanted(situation, MUST_ANSWER)
-    offered = replace(situation, tools=_callable(situation))
+    callable_tools = [tool for tool in situation.tools if situation.rules.may_call(tool.name)]
+    offered = replace(situation, tools=tuple(callable_tools))
     needed = estimated_tokens(SYSTEM) + needed_tokens(situation, toolset, room, wanted)
     shown = shown_tools(offered, room, needed, _tokens)
     functions = _functions(shown.tools, shown.description_chars_max)
@@ -41,16 +42,6 @@ def build_template(situation: Situation, toolset: Toolset, room: Room, calls_max
         taken=_tokens(shown.tools, shown.description_chars_max),
     )
     return replace(prompt, functions=functions)
-
-
-def _callable(situation: Situation) -> tuple[ToolDefinition, ...]:
-    """What may be called."""
-    rules = situation.rules
-    if rules.must_answer:
-        return ()
-    return tuple(
-        tool for tool in situation.tools if not rules.must_call or tool.name in rules.must_call
-    )
 
 
 def _tokens(tools: Sequence[ToolDefinition], description_chars_max: int) -> int:
@@ -74,6 +65,6 @@ def _functions(
 
 
 def _description(tool: ToolDefinition, chars_max: int) -> str:
-    """The terms before the prose, which alone is cut."""
-    terms = f"[{tool.terms}] " if tool.terms else ""
-    return terms + shortened(tool.description, chars_max)
+    """The notes before the prose, which alone is cut."""
+    notes = f"[{tool.notes}] " if tool.notes else ""
+    return notes + shortened(tool.description, chars_max)

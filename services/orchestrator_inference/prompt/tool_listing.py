@@ -31,9 +31,9 @@ def _line(tool: ToolDefinition, description_chars_max: int) -> str:
     except SchemaError as error:
         raise InvalidToolSchema(tool.name, str(error)) from error
     signature = _type(arguments)[1:-1] if "properties" in arguments else _type(arguments)
-    terms = f" [{tool.terms}]" if tool.terms else ""
+    notes = f" [{tool.notes}]" if tool.notes else ""
     prose = shortened(tool.description, description_chars_max)
-    return f"- {tool.name}({signature}){terms}: {prose}"
+    return f"- {tool.name}({signature}){notes}: {prose}"
 
 
 def shortened(text: str, chars_max: int) -> str:

@@ -24,7 +24,7 @@ def check_connection(spec: tool_pb2.ToolSpec) -> None:
         case "mcp":
             _check_mcp(connection.mcp)
         case "llm":
-            _check_llm(connection.llm)
+            _check_llm(connection.llm, gives_answer=spec.gives_answer)
         case "podium":
             _check_podium(spec)
 
@@ -84,8 +84,10 @@ def _check_mcp(mcp: tool_pb2.McpConnection) -> None:
             raise InvalidTool("connection.mcp.transport is unset; give stdio or http")
 
 
-def _check_llm(llm: tool_pb2.LlmConnection) -> None:
+def _check_llm(llm: tool_pb2.LlmConnection, *, gives_answer: bool) -> None:
     embeds = llm.role == tool_pb2.LLM_ROLE_EMBEDDER
+    if embeds and gives_answer:
+        raise InvalidTool("gives_answer is set, but no episode gets an embedder; leave it out")
     for index, model in enumerate(llm.models):
         field = f"connection.llm.models[{index}]"
         if embeds != (model.api == tool_pb2.LLM_API_OPENAI_EMBEDDINGS) and model.api:

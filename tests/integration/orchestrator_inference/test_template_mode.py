@@ -69,3 +69,86 @@ async def test_an_engine_that_is_not_vllm_calls_by_itself(start_service: Any) ->
     assert engine.requests[0]["tool_choice"] == "auto"
     assert "chat_template_kwargs" not in engine.requests[0]
     assert response.action.final_answer == "42"
+
+
+EXPERTS = {
+    "search": ("Looks up what is missing.", "search-1", "search-2"),
+    "enhance_reasoning": ("Writes and runs Python.", "reasoner-1", "reasoner-2"),
+    "answer": ("Solves the problem.", "answer-1", "answer-2"),
+}
+SECTIONS = {
+    "search": pb.RESULT_SECTION_DOCUMENT,
+    "enhance_reasoning": pb.RESULT_SECTION_CODE,
+    "answer": pb.RESULT_SECTION_ATTEMPT,
+}
+
+
+def experts() -> list[pb.ToolDefinition]:
+    """The tools that the paper's checkpoint was trained with: each is a choice of models."""
+    return [
+        pb.ToolDefinition(
+            name=name,
+            description=description,
+            parameters_json_schema=json.dumps(model_choice(models)),
+            section=SECTIONS[name],
+            terms="$0.01, 9 s",
+            gives_answer=name == "answer",
+        )
+        for name, (description, *models) in EXPERTS.items()
+    ]
+
+
+def model_choice(models: list[str]) -> dict[str, Any]:
+    model = {"type": "string", "enum": models}
+    return {"type": "object", "properties": {"model": model}, "required": ["model"]}
+
+
+def asks(name: str, model: str) -> str:
+    call = json.dumps({"name": name, "arguments": {"model": model}})
+    return f"<think>\nNext is {name}.\n</think>\n\n<tool_call>\n{call}\n</tool_call>"
+
+
+async def test_an_episode_of_the_papers_checkpoint(start_service: Any) -> None:
+    asked = [("search", "search-1"), ("enhance_reasoning", "reasoner-2"), ("answer", "answer-1")]
+    gave = ["The lighthouse is 41 m tall.", "print(41 * 2)\n82"]
+    turns: list[pb.PastTurn] = []
+    with OpenAiServer([asks(*each) for each in asked], vllm_version="0.32.0") as engine:
+        stub = await start_service(engine.base_url)
+        for number, (name, model) in enumerate(asked):
+            request = make_template_request(
+                task="How tall are two such lighthouses?",
+                tools=experts(),
+                turns=turns,
+                must_answer=name == "answer",
+            )
+            reply = await stub.NextAction(request)
+            [call] = reply.action.tool_calls.calls
+            assert (call.tool_name, json.loads(call.arguments_json)) == (name, {"model": model})
+            assert reply.action.thought == f"Next is {name}."
+            turns.append(pb.PastTurn(completion_text=reply.completion_text, action=reply.action))
+            turns[-1].observations.add(call=call, content=[*gave, ""][number])
+    first, _, last = engine.requests
+    assert [tool["function"] for tool in first["tools"]] == [
+        {
+            "name": name,
+            "description": f"[$0.01, 9 s{end}] {description}",
+            "parameters": model_choice(models),
+        }
+        for name, (description, *models) in EXPERTS.items()
+        for end in [", gives the final answer" if name == "answer" else ""]
+    ]
+    # In the last turn it can still answer as it was trained to.
+    assert [tool["function"]["name"] for tool in last["tools"]] == ["answer"]
+    assert last["messages"] == [
+        {"role": "system", "content": "You are good at using tools."},
+        {
+            "role": "user",
+            "content": "Problem: How tall are two such lighthouses?\n\n"
+            "Documents:\n"
+            'Document 1 (search {"model":"search-1"}): The lighthouse is 41 m tall.\n\n'
+            "Code and its output:\n"
+            '- enhance_reasoning {"model":"reasoner-2"} -> print(41 * 2)\n82\n\n'
+            "Weights: outcome 1, cost 0.5, latency 0.\n"
+            "This is the last turn: call answer now, or give the final answer.",
+        },
+    ]

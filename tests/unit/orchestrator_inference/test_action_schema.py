@@ -141,6 +141,14 @@ def test_grammars_that_differ_only_in_white_space_have_different_digests() -> No
     assert compact.digest != spaced.digest
 
 
+def test_the_last_turn_may_call_what_gives_the_answer() -> None:
+    rules = TurnRules(must_answer=True, answering=("search",))
+    schema = action_schema([make_tool(), make_tool("search")], ActionOptions(512, rules))
+    call, answer = schema["anyOf"]
+    assert call["properties"]["tool"] == {"const": "search"}
+    assert "answer" in answer["properties"]
+
+
 def test_must_answer_leaves_only_the_answer() -> None:
     schema = action_schema([make_tool()], ActionOptions(512, TurnRules(must_answer=True)))
     assert list(schema["properties"]) == ["thought", "answer"]

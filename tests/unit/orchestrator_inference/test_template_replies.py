@@ -17,6 +17,7 @@ def parsed(
     *,
     finish_reason: str = "stop",
     must_answer: bool = False,
+    answering: tuple[str, ...] = (),
     native_calls: tuple[NativeCall, ...] = (),
 ) -> Action:
     completion = Completion(
@@ -28,7 +29,8 @@ def parsed(
         latency_s=0.1,
         native_calls=native_calls,
     )
-    return parse_template_reply(completion, NAMES, calls_max, TurnRules(must_answer=must_answer))
+    rules = TurnRules(must_answer=must_answer, answering=answering)
+    return parse_template_reply(completion, NAMES, calls_max, rules)
 
 
 def made(action: Action) -> list[tuple[str, str]]:
@@ -62,6 +64,14 @@ def test_calls_are_counted_and_their_names_known() -> None:
     assert "at most 1" in problem(parsed(both))
     assert "no tool 'clock'" in problem(parsed('<tool_call>{"name": "clock"}</tool_call>'))
     assert "last turn and it calls" in problem(parsed(CALL, must_answer=True))
+
+
+def test_the_last_turn_may_call_what_gives_the_answer() -> None:
+    answering = ("search",)
+    search = '<tool_call>{"name": "search", "arguments": {}}</tool_call>'
+    assert made(parsed(search, must_answer=True, answering=answering)) == [("search", "{}")]
+    said = problem(parsed(CALL, must_answer=True, answering=answering))
+    assert said.startswith("this is the last turn and it calls calculator. Reply with <tool_call>")
 
 
 def test_calls_that_the_engine_parsed_are_taken() -> None:

@@ -32,7 +32,7 @@ from podium.registry.v1 import policy_pb2 as podium_dot_registry_dot_v1_dot_poli
 from podium.registry.v1 import toolset_pb2 as podium_dot_registry_dot_v1_dot_toolset__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1podium/orchestrator/v1/orchestrator_service.proto\x12\x16podium.orchestrator.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a podium/registry/v1/toolset.proto\"\xcf\x01\n\x0eToolDefinition\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x1e\n\x16parameters_json_schema\x18\x03 \x01(\t\x12\x36\n\x07section\x18\x04 \x01(\x0e\x32%.podium.orchestrator.v1.ResultSection\x12\r\n\x05terms\x18\x05 \x01(\t\x12\x33\n\testimates\x18\x06 \x03(\x0b\x32 .podium.registry.v1.CallEstimate\"[\n\x08ToolCall\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rmodel_call_id\x18\x04 \x01(\t\"<\n\tToolCalls\x12/\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32 .podium.orchestrator.v1.ToolCall\"\xa6\x01\n\x06\x41\x63tion\x12\x0f\n\x07thought\x18\x01 \x01(\t\x12\x37\n\ntool_calls\x18\x02 \x01(\x0b\x32!.podium.orchestrator.v1.ToolCallsH\x00\x12\x16\n\x0c\x66inal_answer\x18\x03 \x01(\tH\x00\x12.\n\tmalformed\x18\x04 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x42\n\n\x08\x64\x65\x63ision\"z\n\x0bObservation\x12.\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x19.podium.common.v1.Failure\"\x8e\x01\n\x08PastTurn\x12\x17\n\x0f\x63ompletion_text\x18\x01 \x01(\t\x12.\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12\x39\n\x0cobservations\x18\x03 \x03(\x0b\x32#.podium.orchestrator.v1.Observation\"\xb8\x01\n\x08Sampling\x12\'\n\x0btemperature\x18\x01 \x01(\x01\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00H\x00\x88\x01\x01\x12*\n\x05top_p\x18\x02 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01\x88\x01\x01\x12\x11\n\x04seed\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12!\n\nmax_tokens\x18\x04 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seed\"\xbf\x04\n\x11NextActionRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x37\n\x0bprompt_mode\x18\x03 \x01(\x0e\x32\".podium.orchestrator.v1.PromptMode\x12\x0c\n\x04task\x18\x04 \x01(\t\x12\x13\n\x0binstruction\x18\x05 \x01(\t\x12\x35\n\x05tools\x18\x06 \x03(\x0b\x32&.podium.orchestrator.v1.ToolDefinition\x12/\n\x05turns\x18\x07 \x03(\x0b\x32 .podium.orchestrator.v1.PastTurn\x12\x32\n\x08sampling\x18\x08 \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12<\n\x07history\x18\t \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12\x13\n\x0bmust_answer\x18\n \x01(\x08\x12\x39\n\x0bpreferences\x18\x0b \x01(\x0b\x32$.podium.registry.v1.PreferenceVector\x12+\n\nmoney_left\x18\x0c \x01(\x0b\x32\x17.podium.common.v1.Money\x12,\n\ttime_left\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmust_call\x18\x0e \x03(\t\x12\x1a\n\x12\x61nswer_json_schema\x18\x0f \x01(\t\"n\n\x13\x43onversationMessage\x12\x46\n\x04role\x18\x01 \x01(\tB8\xfa\xbb\x18\x34\x08\x01\x32\x15system|user|assistant:\x19system, user or assistant\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xe9\x03\n\x12NextActionResponse\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12\x17\n\x0f\x63ompletion_text\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12\x1c\n\x14\x63ompletion_token_ids\x18\x04 \x03(\x05\x12\x1b\n\x13\x63ompletion_logprobs\x18\x05 \x03(\x02\x12\x15\n\rfinish_reason\x18\x06 \x01(\t\x12&\n\x05usage\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x15\n\rmodel_version\x18\x08 \x01(\t\x12\x19\n\x11\x63onstraint_digest\x18\t \x01(\t\x12\x0b\n\x03sku\x18\n \x01(\t\x12*\n\x07latency\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x08sampling\x18\x0c \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12\x0e\n\x06\x65ngine\x18\r \x01(\t\x12\x15\n\rprompt_digest\x18\x0e \x01(\t\x12\x1e\n\x16\x63onstraint_json_schema\x18\x0f \x01(\t\x12\x10\n\x08left_out\x18\x10 \x03(\t\"O\n\x12\x43ountTokensRequest\x12\x39\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32).podium.orchestrator.v1.NextActionRequest\"*\n\x13\x43ountTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"I\n\x11ListModelsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"_\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12\x12\n\nis_default\x18\x04 \x01(\x08\x12\x16\n\x0e\x63ontext_tokens\x18\x05 \x01(\x05\"\\\n\x12ListModelsResponse\x12-\n\x06models\x18\x01 \x03(\x0b\x32\x1d.podium.orchestrator.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*t\n\nPromptMode\x12\x1b\n\x17PROMPT_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15PROMPT_MODE_STATELESS\x10\x01\x12\x14\n\x10PROMPT_MODE_CHAT\x10\x02\x12\x18\n\x14PROMPT_MODE_TEMPLATE\x10\x03*\x81\x01\n\rResultSection\x12\x1e\n\x1aRESULT_SECTION_UNSPECIFIED\x10\x00\x12\x1b\n\x17RESULT_SECTION_DOCUMENT\x10\x01\x12\x17\n\x13RESULT_SECTION_CODE\x10\x02\x12\x1a\n\x16RESULT_SECTION_ATTEMPT\x10\x03\x32\xfc\x02\n\x13OrchestratorService\x12y\n\nNextAction\x12).podium.orchestrator.v1.NextActionRequest\x1a*.podium.orchestrator.v1.NextActionResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12|\n\x0b\x43ountTokens\x12*.podium.orchestrator.v1.CountTokensRequest\x1a+.podium.orchestrator.v1.CountTokensResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12l\n\nListModels\x12).podium.orchestrator.v1.ListModelsRequest\x1a*.podium.orchestrator.v1.ListModelsResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1podium/orchestrator/v1/orchestrator_service.proto\x12\x16podium.orchestrator.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a podium/registry/v1/toolset.proto\"\xe5\x01\n\x0eToolDefinition\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x1e\n\x16parameters_json_schema\x18\x03 \x01(\t\x12\x36\n\x07section\x18\x04 \x01(\x0e\x32%.podium.orchestrator.v1.ResultSection\x12\r\n\x05terms\x18\x05 \x01(\t\x12\x33\n\testimates\x18\x06 \x03(\x0b\x32 .podium.registry.v1.CallEstimate\x12\x14\n\x0cgives_answer\x18\x07 \x01(\x08\"[\n\x08ToolCall\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x15\n\rmodel_call_id\x18\x04 \x01(\t\"<\n\tToolCalls\x12/\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32 .podium.orchestrator.v1.ToolCall\"\xa6\x01\n\x06\x41\x63tion\x12\x0f\n\x07thought\x18\x01 \x01(\t\x12\x37\n\ntool_calls\x18\x02 \x01(\x0b\x32!.podium.orchestrator.v1.ToolCallsH\x00\x12\x16\n\x0c\x66inal_answer\x18\x03 \x01(\tH\x00\x12.\n\tmalformed\x18\x04 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x42\n\n\x08\x64\x65\x63ision\"z\n\x0bObservation\x12.\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x19.podium.common.v1.Failure\"\x8e\x01\n\x08PastTurn\x12\x17\n\x0f\x63ompletion_text\x18\x01 \x01(\t\x12.\n\x06\x61\x63tion\x18\x02 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12\x39\n\x0cobservations\x18\x03 \x03(\x0b\x32#.podium.orchestrator.v1.Observation\"\xb8\x01\n\x08Sampling\x12\'\n\x0btemperature\x18\x01 \x01(\x01\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00H\x00\x88\x01\x01\x12*\n\x05top_p\x18\x02 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01\x88\x01\x01\x12\x11\n\x04seed\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12!\n\nmax_tokens\x18\x04 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seed\"\xbf\x04\n\x11NextActionRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x37\n\x0bprompt_mode\x18\x03 \x01(\x0e\x32\".podium.orchestrator.v1.PromptMode\x12\x0c\n\x04task\x18\x04 \x01(\t\x12\x13\n\x0binstruction\x18\x05 \x01(\t\x12\x35\n\x05tools\x18\x06 \x03(\x0b\x32&.podium.orchestrator.v1.ToolDefinition\x12/\n\x05turns\x18\x07 \x03(\x0b\x32 .podium.orchestrator.v1.PastTurn\x12\x32\n\x08sampling\x18\x08 \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12<\n\x07history\x18\t \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12\x13\n\x0bmust_answer\x18\n \x01(\x08\x12\x39\n\x0bpreferences\x18\x0b \x01(\x0b\x32$.podium.registry.v1.PreferenceVector\x12+\n\nmoney_left\x18\x0c \x01(\x0b\x32\x17.podium.common.v1.Money\x12,\n\ttime_left\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmust_call\x18\x0e \x03(\t\x12\x1a\n\x12\x61nswer_json_schema\x18\x0f \x01(\t\"n\n\x13\x43onversationMessage\x12\x46\n\x04role\x18\x01 \x01(\tB8\xfa\xbb\x18\x34\x08\x01\x32\x15system|user|assistant:\x19system, user or assistant\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xe9\x03\n\x12NextActionResponse\x12.\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x1e.podium.orchestrator.v1.Action\x12\x17\n\x0f\x63ompletion_text\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12\x1c\n\x14\x63ompletion_token_ids\x18\x04 \x03(\x05\x12\x1b\n\x13\x63ompletion_logprobs\x18\x05 \x03(\x02\x12\x15\n\rfinish_reason\x18\x06 \x01(\t\x12&\n\x05usage\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x15\n\rmodel_version\x18\x08 \x01(\t\x12\x19\n\x11\x63onstraint_digest\x18\t \x01(\t\x12\x0b\n\x03sku\x18\n \x01(\t\x12*\n\x07latency\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x08sampling\x18\x0c \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12\x0e\n\x06\x65ngine\x18\r \x01(\t\x12\x15\n\rprompt_digest\x18\x0e \x01(\t\x12\x1e\n\x16\x63onstraint_json_schema\x18\x0f \x01(\t\x12\x10\n\x08left_out\x18\x10 \x03(\t\"O\n\x12\x43ountTokensRequest\x12\x39\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32).podium.orchestrator.v1.NextActionRequest\"*\n\x13\x43ountTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"I\n\x11ListModelsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"_\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12\x12\n\nis_default\x18\x04 \x01(\x08\x12\x16\n\x0e\x63ontext_tokens\x18\x05 \x01(\x05\"\\\n\x12ListModelsResponse\x12-\n\x06models\x18\x01 \x03(\x0b\x32\x1d.podium.orchestrator.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*t\n\nPromptMode\x12\x1b\n\x17PROMPT_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15PROMPT_MODE_STATELESS\x10\x01\x12\x14\n\x10PROMPT_MODE_CHAT\x10\x02\x12\x18\n\x14PROMPT_MODE_TEMPLATE\x10\x03*\x81\x01\n\rResultSection\x12\x1e\n\x1aRESULT_SECTION_UNSPECIFIED\x10\x00\x12\x1b\n\x17RESULT_SECTION_DOCUMENT\x10\x01\x12\x17\n\x13RESULT_SECTION_CODE\x10\x02\x12\x1a\n\x16RESULT_SECTION_ATTEMPT\x10\x03\x32\xfc\x02\n\x13OrchestratorService\x12y\n\nNextAction\x12).podium.orchestrator.v1.NextActionRequest\x1a*.podium.orchestrator.v1.NextActionResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12|\n\x0b\x43ountTokens\x12*.podium.orchestrator.v1.CountTokensRequest\x1a+.podium.orchestrator.v1.CountTokensResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12l\n\nListModels\x12).podium.orchestrator.v1.ListModelsRequest\x1a*.podium.orchestrator.v1.ListModelsResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -55,40 +55,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ORCHESTRATORSERVICE'].methods_by_name['CountTokens']._serialized_options = b'\252\273\030\014episodes:run\270\273\030\001'
   _globals['_ORCHESTRATORSERVICE'].methods_by_name['ListModels']._loaded_options = None
   _globals['_ORCHESTRATORSERVICE'].methods_by_name['ListModels']._serialized_options = b'\252\273\030\003any'
-  _globals['_PROMPTMODE']._serialized_start=2893
-  _globals['_PROMPTMODE']._serialized_end=3009
-  _globals['_RESULTSECTION']._serialized_start=3012
-  _globals['_RESULTSECTION']._serialized_end=3141
+  _globals['_PROMPTMODE']._serialized_start=2915
+  _globals['_PROMPTMODE']._serialized_end=3031
+  _globals['_RESULTSECTION']._serialized_start=3034
+  _globals['_RESULTSECTION']._serialized_end=3163
   _globals['_TOOLDEFINITION']._serialized_start=331
-  _globals['_TOOLDEFINITION']._serialized_end=538
-  _globals['_TOOLCALL']._serialized_start=540
-  _globals['_TOOLCALL']._serialized_end=631
-  _globals['_TOOLCALLS']._serialized_start=633
-  _globals['_TOOLCALLS']._serialized_end=693
-  _globals['_ACTION']._serialized_start=696
-  _globals['_ACTION']._serialized_end=862
-  _globals['_OBSERVATION']._serialized_start=864
-  _globals['_OBSERVATION']._serialized_end=986
-  _globals['_PASTTURN']._serialized_start=989
-  _globals['_PASTTURN']._serialized_end=1131
-  _globals['_SAMPLING']._serialized_start=1134
-  _globals['_SAMPLING']._serialized_end=1318
-  _globals['_NEXTACTIONREQUEST']._serialized_start=1321
-  _globals['_NEXTACTIONREQUEST']._serialized_end=1896
-  _globals['_CONVERSATIONMESSAGE']._serialized_start=1898
-  _globals['_CONVERSATIONMESSAGE']._serialized_end=2008
-  _globals['_NEXTACTIONRESPONSE']._serialized_start=2011
-  _globals['_NEXTACTIONRESPONSE']._serialized_end=2500
-  _globals['_COUNTTOKENSREQUEST']._serialized_start=2502
-  _globals['_COUNTTOKENSREQUEST']._serialized_end=2581
-  _globals['_COUNTTOKENSRESPONSE']._serialized_start=2583
-  _globals['_COUNTTOKENSRESPONSE']._serialized_end=2625
-  _globals['_LISTMODELSREQUEST']._serialized_start=2627
-  _globals['_LISTMODELSREQUEST']._serialized_end=2700
-  _globals['_MODEL']._serialized_start=2702
-  _globals['_MODEL']._serialized_end=2797
-  _globals['_LISTMODELSRESPONSE']._serialized_start=2799
-  _globals['_LISTMODELSRESPONSE']._serialized_end=2891
-  _globals['_ORCHESTRATORSERVICE']._serialized_start=3144
-  _globals['_ORCHESTRATORSERVICE']._serialized_end=3524
+  _globals['_TOOLDEFINITION']._serialized_end=560
+  _globals['_TOOLCALL']._serialized_start=562
+  _globals['_TOOLCALL']._serialized_end=653
+  _globals['_TOOLCALLS']._serialized_start=655
+  _globals['_TOOLCALLS']._serialized_end=715
+  _globals['_ACTION']._serialized_start=718
+  _globals['_ACTION']._serialized_end=884
+  _globals['_OBSERVATION']._serialized_start=886
+  _globals['_OBSERVATION']._serialized_end=1008
+  _globals['_PASTTURN']._serialized_start=1011
+  _globals['_PASTTURN']._serialized_end=1153
+  _globals['_SAMPLING']._serialized_start=1156
+  _globals['_SAMPLING']._serialized_end=1340
+  _globals['_NEXTACTIONREQUEST']._serialized_start=1343
+  _globals['_NEXTACTIONREQUEST']._serialized_end=1918
+  _globals['_CONVERSATIONMESSAGE']._serialized_start=1920
+  _globals['_CONVERSATIONMESSAGE']._serialized_end=2030
+  _globals['_NEXTACTIONRESPONSE']._serialized_start=2033
+  _globals['_NEXTACTIONRESPONSE']._serialized_end=2522
+  _globals['_COUNTTOKENSREQUEST']._serialized_start=2524
+  _globals['_COUNTTOKENSREQUEST']._serialized_end=2603
+  _globals['_COUNTTOKENSRESPONSE']._serialized_start=2605
+  _globals['_COUNTTOKENSRESPONSE']._serialized_end=2647
+  _globals['_LISTMODELSREQUEST']._serialized_start=2649
+  _globals['_LISTMODELSREQUEST']._serialized_end=2722
+  _globals['_MODEL']._serialized_start=2724
+  _globals['_MODEL']._serialized_end=2819
+  _globals['_LISTMODELSRESPONSE']._serialized_start=2821
+  _globals['_LISTMODELSRESPONSE']._serialized_end=2913
+  _globals['_ORCHESTRATORSERVICE']._serialized_start=3166
+  _globals['_ORCHESTRATORSERVICE']._serialized_end=3546
 # @@protoc_insertion_point(module_scope)

@@ -101,6 +101,7 @@ class ToolDefinition(_message.Message):
     SECTION_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
     ESTIMATES_FIELD_NUMBER: _builtins.int
+    GIVES_ANSWER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Function name."""
     description: _builtins.str
@@ -113,6 +114,8 @@ class ToolDefinition(_message.Message):
     """What a call costs and takes, how often it succeeds and the tenant's weight,
     for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
     """
+    gives_answer: _builtins.bool
+    """Whether what a call gives is the answer. Such tools can be called in the last turn."""
     @_builtins.property
     def estimates(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.CallEstimate]:
         """What a call is expected to cost and take. From these and the preference vector the
@@ -128,10 +131,11 @@ class ToolDefinition(_message.Message):
         section: Global___ResultSection.ValueType = ...,
         terms: _builtins.str = ...,
         estimates: _abc.Iterable[_toolset_pb2.CallEstimate] | None = ...,
+        gives_answer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "estimates", b"estimates", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "section", b"section", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "estimates", b"estimates", "gives_answer", b"gives_answer", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "section", b"section", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1130,6 +1130,7 @@ class ToolSpec(_message.Message):
     PROVIDER_FIELD_NUMBER: _builtins.int
     EXAMPLE_TASKS_FIELD_NUMBER: _builtins.int
     CHARGES_UNSENT_CALLS_FIELD_NUMBER: _builtins.int
+    GIVES_ANSWER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, unique per tenant: a letter, then letters, digits, '_' and '-', at most
     64 characters. It is the function name the orchestrator sees.
@@ -1154,6 +1155,10 @@ class ToolSpec(_message.Message):
     """Whether a call that never left the platform costs what any call costs: the
     name was not resolved, the connection was refused, or the request was rejected
     before it was sent. Unset means that it is free.
+    """
+    gives_answer: _builtins.bool
+    """Whether what a call gives is the answer of the episode, and ends it, as with the tool
+    "answer" of ToolOrchestra. In the last turn such tools can still be called.
     """
     @_builtins.property
     def connection(self) -> Global___Connection:
@@ -1194,10 +1199,11 @@ class ToolSpec(_message.Message):
         provider: _builtins.str = ...,
         example_tasks: _abc.Iterable[_builtins.str] | None = ...,
         charges_unsent_calls: _builtins.bool = ...,
+        gives_answer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "charges_unsent_calls", b"charges_unsent_calls", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "charges_unsent_calls", b"charges_unsent_calls", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "gives_answer", b"gives_answer", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
