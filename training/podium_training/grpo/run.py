@@ -160,11 +160,16 @@ def make_trainer(
         frozenset(map(Weight, groups.ignored)),
     )
     vocabulary = int(learner.model.config.vocab_size)
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    text_of = partial(
+        tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    limits = Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model), text_of)
     return Trainer(
         learner=learner,
         reader=reader,
         assembler=GroupAssembler(rules, Advantage(groups.advantage)),
-        limits=Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model)),
+        limits=limits,
         options=TrainerOptions(
             steps=config.steps,
             groups_per_step=config.step.groups,

@@ -100,3 +100,27 @@ def test_a_prompt_of_another_template_is_rejected() -> None:
     theirs = make_trajectory(response=make_response(prompt_digest="def"))
     with pytest.raises(Rejected, match="other tokenizer"):
         episode_from_proto(theirs, limits)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "trained"),
+    [
+        (" say 6 7 ", True),
+        ("", True),
+        # An engine with a parser of thoughts leaves them out.
+        ("6 7", True),
+        # A curriculum cuts the tokens behind a choice.
+        ("say 6 7 and more", True),
+        ("something else", False),
+    ],
+)
+def test_tokens_that_say_something_else_are_of_another_tokenizer(
+    recorded: str, trained: bool
+) -> None:
+    limits = Limits(vocabulary=64, text_of=lambda tokens: f"say {' '.join(map(str, tokens))}")
+    trajectory = make_trajectory(response=make_response(completion_text=recorded))
+    if trained:
+        assert episode_from_proto(trajectory, limits).rows
+        return
+    with pytest.raises(Rejected, match="other tokenizer: its tokens say something else"):
+        episode_from_proto(trajectory, limits)

@@ -86,6 +86,8 @@ def _row(response: Response, limits: Limits) -> Row:
     # An engine that is asked by another API than vLLM's does not say its template.
     if limits.prompt_digest and response.prompt_digest not in ("", limits.prompt_digest):
         raise Rejected(Reason.OTHER_TOKENIZER, f"chat template {response.prompt_digest[:12]}")
+    if limits.text_of and not _says(limits.text_of(completion), response.completion_text):
+        raise Rejected(Reason.OTHER_TOKENIZER, "its tokens say something else than was recorded")
     return Row(
         tuple(prompt),
         tuple(completion),
@@ -93,6 +95,12 @@ def _row(response: Response, limits: Limits) -> Row:
         _temperature(response.sampling),
         response.constraint_digest,
     )
+
+
+def _says(text: str, recorded: str) -> bool:
+    """Engines leave a thought out of the text, and a curriculum cuts the tokens behind a choice."""
+    text, recorded = text.strip(), recorded.strip()
+    return recorded in text or recorded.startswith(text)
 
 
 def _temperature(sampling: orchestrator_pb.Sampling) -> float:

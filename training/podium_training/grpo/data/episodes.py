@@ -1,5 +1,6 @@
 """What the trainer makes of a finished episode, and why it rejects one."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,6 +57,8 @@ class Limits:
     row_tokens_max: int = 8192
     prompt_digest: str = ""
     """SHA-256 (hex) of the chat template the policy is trained with; empty: any."""
+    text_of: Callable[[Sequence[int]], str] | None = None
+    """What tokens say, by the policy's tokenizer; None: what they say is not looked at."""
 
 
 @dataclass(frozen=True)
