@@ -110,6 +110,8 @@ def main() -> None:
     options = parser.parse_args()
     starts = [(START, options.start)] if options.start else []
     options.others = dict([*starts, *options.control])
+    if len(options.others) < len(starts) + len(options.control):
+        parser.error("argument --control: two versions have one name")
     del options.start, options.control
     asyncio.run(run(options))
 
