@@ -21,7 +21,8 @@ from podium_training.gate.bootstrap import paired_interval
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import generate
 
-pytestmark = pytest.mark.training
+# Two cores of a busy machine need some minutes.
+pytestmark = pytest.mark.timeout(900)
 
 TASKS = 16
 FAMILIES = ("arithmetic", "units", "dates", "facts")
