@@ -19,7 +19,7 @@ FIXES: Mapping[str, str] = {
     Dropped.MIXED: "give all members of a group one policy and one currency",
     Reason.NO_CONSENT: "the tenant does not allow training",
     Reason.NO_TOKENS: "the engine returns no token ids: serve the policy with vLLM",
-    Reason.OTHER_TOKENIZER: "`model` is not what answered: its tokenizer or its chat template is another",
+    Reason.OTHER_TOKENIZER: "`model` is not what answered: its tokenizer or template is another",
     Reason.BROKEN_CONSTRAINT: "`model` is not what answered: its tokens are others",
     Reason.TOKEN_OUT_OF_RANGE: "`model` is not what answered: its vocabulary is smaller",
     Reason.TRUNCATED_SAMPLING: "play at a temperature above 0 and top_p 1",
