@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.samples import Row
-from podium_training.grpo.model.tree_attention import BLOCK, blocks
+from podium_training.grpo.model.tree_attention import BLOCK, blocks, mask
 from podium_training.grpo.model.trie import pack, worth_sharing
 from unit.podium_training.grpo.builders import make_group, make_model, make_row
 
@@ -97,6 +97,15 @@ def test_a_token_sees_its_ancestors_alone() -> None:
     tokens = packed.tokens.tolist()
     seen = block.seen[block.bias[tokens.index(6)] == 0]
     assert packed.tokens[seen].tolist() == [3, 6]
+
+
+def test_a_mask_shows_a_token_what_its_block_shows() -> None:
+    packed = pack([make_row([3] * 90, [n, n + 1] * 40) for n in (4, 6)])
+    shown = torch.zeros(len(packed.tokens), len(packed.tokens), dtype=torch.bool)
+    for block in blocks(packed):
+        shown[block.start : block.end, block.seen] = block.bias == 0
+    assert len(blocks(packed)) > 1
+    assert mask(packed).equal(shown)
 
 
 def test_a_tree_of_many_blocks_computes_what_its_rows_do_alone() -> None:

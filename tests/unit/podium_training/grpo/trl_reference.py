@@ -36,13 +36,13 @@ def trl_loss(
 
 
 def trl_trainer(
-    model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int
+    model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int, *, use_cpu: bool = True
 ) -> GRPOTrainer:
     # TRL's CISPO bounds the weight itself, ours says how far above 1 it may be.
     high = options.clip_high + (1.0 if options.loss is Loss.CISPO else 0.0)
     config = GRPOConfig(
         output_dir=str(folder),
-        use_cpu=True,
+        use_cpu=use_cpu,
         bf16=False,
         gradient_checkpointing=False,
         per_device_train_batch_size=rows,

@@ -11,12 +11,11 @@ from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel
 
 from podium_training.grpo.model.grammar import LegalBits, unpacked
-from podium_training.grpo.model.tree_attention import blocks, use_tree_attention
+from podium_training.grpo.model.tree_attention import sight, use_tree_attention
 from podium_training.grpo.model.trie import PackedRows
 
 # Positions whose logits exist at once: 128 of 49,152 in float32 are 25 MB.
 CHUNK = 128
-NO_MASK = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 
 
 @dataclass(frozen=True)
@@ -177,11 +176,11 @@ def _hidden(model: PreTrainedModel | PeftModel, packed: PackedRows) -> Float[Ten
     """The last layer's output at every token of the tree."""
     decoder = model.get_decoder()
     use_tree_attention(decoder)
-    # Without branches attention is causal, which kernels compute without a mask. With them the
-    # blocks say who sees whom; a mask that is given keeps another from being made.
-    tree = {} if packed.is_path else {"tree": blocks(packed), "attention_mask": NO_MASK}
     output = decoder(
-        input_ids=packed.tokens[None], position_ids=packed.depths[None], use_cache=False, **tree
+        input_ids=packed.tokens[None],
+        position_ids=packed.depths[None],
+        use_cache=False,
+        **sight(packed),
     )
     hidden: Tensor = output.last_hidden_state[0]
     return hidden

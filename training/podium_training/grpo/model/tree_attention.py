@@ -3,6 +3,9 @@
 A mask over the whole tree would have every branch look at all others and forget what it saw:
 the work of two branches grows with both. Here a block of queries meets its own ancestors, so
 a branch costs the same however many others there are.
+
+That is for processors. A GPU waits for each of the many small products, and computes the whole
+tree under a mask in the time of a few of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
@@ -20,6 +23,7 @@ from transformers.masking_utils import sdpa_mask
 from podium_training.grpo.model.trie import PackedRows
 
 NAME = "podium_tree"
+NO_MASK = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 # About a branch: an action, and what the problem adds to the shared prompt.
 BLOCK = 128
 
@@ -43,6 +47,24 @@ class Block:
     """Places of the tokens that any of them sees."""
     bias: Float32[Tensor, "queries seen"]
     """0 where a query sees a token, -inf where it does not."""
+
+
+def sight(packed: PackedRows) -> dict[str, Any]:
+    """What layers are given so that a token sees itself and its ancestors alone."""
+    if packed.is_path:
+        # Causal, which kernels compute without a mask.
+        return {}
+    if packed.ends.device.type == "cpu":
+        # A mask that is given keeps another from being made.
+        return {"tree": blocks(packed), "attention_mask": NO_MASK}
+    return {"attention_mask": mask(packed)[None, None]}
+
+
+def mask(packed: PackedRows) -> Bool[Tensor, "nodes nodes"]:
+    """Whether each token sees each."""
+    places = torch.arange(len(packed.ends), device=packed.ends.device)
+    viewer, place = places[:, None], places[None, :]
+    return (place <= viewer) & (viewer < packed.ends)
 
 
 def blocks(packed: PackedRows) -> list[Block]:
