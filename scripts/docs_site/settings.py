@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings
 from scripts.docs_site.markdown import table
 
 from podium_training.grpo.config import RunConfig
+from podium_training.sft.config import SftConfig
 
 
 def settings_page() -> Iterator[tuple[str, str]]:
@@ -37,7 +38,9 @@ def run_page() -> Iterator[tuple[str, str]]:
         "# A training run's file\n\nKeys of the YAML file that the GRPO job reads. A dot goes one "
         "level deeper.\n\n"
     )
-    yield "reference/training-run.md", text + settings_table(RunConfig, "", ".")
+    grpo, sft = (settings_table(kind, "", ".") for kind in (RunConfig, SftConfig))
+    head = "\n## Supervised fine-tuning\n\nThose of the file that `podium_training.sft` reads.\n\n"
+    yield "reference/training-run.md", text + grpo + head + sft
 
 
 def settings_table(kind: type[BaseModel], prefix: str, separator: str) -> str:

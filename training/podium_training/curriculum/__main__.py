@@ -31,8 +31,8 @@ from podium_training.demonstrations.solutions import NoDemonstration, Solutions
 from podium_training.experts.pool import InvalidPool, Pool, read_pool
 from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
 from podium_training.grpo.data.stream import LogCut
-from podium_training.tasks.files import read_tasks
-from podium_training.tasks.task import Split, Task
+from podium_training.tasks.files import read_train_tasks
+from podium_training.tasks.task import Task
 
 # Of a question: under a vector, and with each of those models liked.
 CHOICES_MAX = 1 + LIKED
@@ -96,10 +96,7 @@ def _asking(arguments: argparse.Namespace) -> Asking | None:
     pool = read_pool(arguments.experts)
     if unknown := set(arguments.liked) - {each.alias for each in pool.experts}:
         raise NoCurriculum(f"--liked {min(unknown)}: {arguments.experts} has no such model")
-    tasks = read_tasks(arguments.questions)
-    if held_out := [task.id for task in tasks if task.split is Split.HELD_OUT]:
-        raise NoCurriculum(f"{held_out[0]} is held out: nothing is learnt from such tasks")
-    return tasks, pool
+    return read_train_tasks(arguments.questions), pool
 
 
 def _order(

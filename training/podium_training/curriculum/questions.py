@@ -45,7 +45,13 @@ SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
 
 
 def first_turns(
-    tasks: Sequence[Task], offers: Offers, mix: Mix, demonstrator: Demonstrator, random: Random
+    tasks: Sequence[Task],
+    offers: Offers,
+    mix: Mix,
+    demonstrator: Demonstrator,
+    random: Random,
+    *,
+    hosts: int = HOSTS,
 ) -> Iterator[Trajectory]:
     """Those of one step after the other, without end; the tasks of a step share their tools.
 
@@ -56,15 +62,15 @@ def first_turns(
     asking = in_turn(tasks, lambda task: task.family, random)
     while True:
         drawn = list(islice(asking, DRAWN * mix.tasks))
-        hosts = [offers.draw(drawn[: mix.tasks], random) for _ in range(HOSTS)]
-        liked = [f"{expert}/{model}" for model in mix.liked] or _models(hosts[0], expert)
+        lists = [offers.draw(drawn[: mix.tasks], random) for _ in range(hosts)]
+        liked = [f"{expert}/{model}" for model in mix.liked] or _models(lists[0], expert)
         vectors = draw_vectors(liked, random)
         of_hosts = [
             [
                 differing(_asked(task, host, vectors, expert, demonstrator), expert, mix.choices)
                 for task in drawn
             ]
-            for host in hosts
+            for host in lists
         ]
         of_tasks = max(of_hosts, key=lambda found: sum(_ways(each, expert) for each in found))
         ordered = _ordered(of_tasks, expert, round(mix.contrasts * DIFFERING_SHARE))

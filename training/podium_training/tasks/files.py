@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from podium_kit.client.errors import UnreadableFile, UsageError
-from podium_training.tasks.task import InvalidTask, Task
+from podium_training.tasks.task import InvalidTask, Split, Task
 
 
 def read_tasks(path: Path) -> list[Task]:
@@ -19,6 +19,17 @@ def read_tasks(path: Path) -> list[Task]:
             tasks.append(Task.from_json(line))
         except InvalidTask as error:
             raise UsageError(f"{path}, line {number}: {error}", "fix or drop the line") from error
+    return tasks
+
+
+def read_train_tasks(path: Path) -> list[Task]:
+    """As `read_tasks`; a held-out one is an error, too."""
+    tasks = read_tasks(path)
+    if held_out := [task.id for task in tasks if task.split is Split.HELD_OUT]:
+        raise UsageError(
+            f"{held_out[0]} is held out: nothing is learnt from such tasks",
+            "make some with `podium train tasks --split train`",
+        )
     return tasks
 
 

@@ -1,0 +1,1 @@
+"""Supervised fine-tuning on demonstrations: what a policy knows before GRPO."""

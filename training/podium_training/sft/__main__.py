@@ -1,0 +1,104 @@
+"""`python -m podium_training.sft CONFIG.yaml`: fine-tunes an adapter on demonstrations.
+
+    podium train rollout --task-file tasks.jsonl --size 1 --tools 0
+    python -m podium_training.sft sft.yaml
+
+It reads the solved episodes of a platform's stream, adds first turns of questions, trains, and
+publishes a version. A run of minutes on a GPU, it keeps no checkpoints.
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from random import Random
+
+from kafka.errors import KafkaError
+
+from podium_kit.client.errors import UserError
+from podium_kit.policy_versions import VersionName, VersionStore
+from podium_kit.stream import BrokerUnavailable
+from podium_training.curriculum.errors import NoCurriculum
+from podium_training.demonstrations.solutions import NoDemonstration
+from podium_training.experts.pool import InvalidPool
+from podium_training.grpo.config import InvalidConfig
+from podium_training.grpo.data.stream import LogCut
+from podium_training.grpo.faults import Fault
+from podium_training.sft.config import SftConfig, read_sft_config
+
+FAULTS = (
+    BrokerUnavailable,
+    Fault,
+    InvalidPool,
+    KafkaError,
+    LogCut,
+    NoCurriculum,
+    NoDemonstration,
+    OSError,
+    UserError,
+)
+
+log = logging.getLogger("podium_training.sft")
+
+
+def main() -> int:
+    """Exit status 0 when the version is in the store, 2 where the reason has to be fixed first."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+    parser = argparse.ArgumentParser(
+        prog="sft", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("config", type=Path, help="YAML file; sft/config.py names what it may say")
+    try:
+        config = read_sft_config(parser.parse_args().config)
+        _run(config)
+    except FAULTS as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+def _run(config: SftConfig) -> None:
+    store = VersionStore(config.publish.store)
+    name = VersionName(config.publish.run, config.publish.number)
+    if name in store.names():
+        raise InvalidConfig(f"publish.number: {name} is in the store already; give it another")
+    # These imports take seconds, and a fault in the file is reported at once.
+    from transformers import AutoTokenizer  # noqa: PLC0415
+
+    from podium_training.curriculum.topic import demonstrated  # noqa: PLC0415
+    from podium_training.grpo.device import choose_device  # noqa: PLC0415
+    from podium_training.grpo.model.policy import load_policy  # noqa: PLC0415
+    from podium_training.grpo.publishing import Publisher, base_digest  # noqa: PLC0415
+    from podium_training.grpo.run import PRECISIONS  # noqa: PLC0415
+    from podium_training.sft.demonstrations import first_rows, rows_of  # noqa: PLC0415
+    from podium_training.sft.training import fit, trained  # noqa: PLC0415
+
+    device = choose_device(config.device)
+    random = Random(config.seed)  # noqa: S311 chance, not a secret
+    model = load_policy(config.model, config.lora)
+    tokenizer = AutoTokenizer.from_pretrained(config.model, local_files_only=True)
+    episodes, left_out = demonstrated(config.stream, config.stream.topic)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
+    log.info("%s solved episodes; left out: %s", len(episodes), reasons or "none")
+    rows = list(rows_of(episodes))
+    if config.first_turns is not None:
+        rows += first_rows(episodes, config.first_turns, tokenizer, random)
+    # A question may be drawn twice; the same row again teaches nothing.
+    rows = list(dict.fromkeys(rows))
+    if all(row.held_back for row in rows):
+        raise NoCurriculum(f"no solved episode is on {config.stream.topic}: play some")
+    log.info("%s rows of %s tokens", len(rows), sum(map(len, rows)))
+    _, after = fit(model.to(device), rows, config, random)
+    log.info("held back: %s", after)
+    # The weights that stayed as they were before they were cast.
+    policy = load_policy(config.model, config.lora)
+    policy.load_state_dict(trained(model), strict=False)
+    precision = PRECISIONS[config.publish.precision]
+    Publisher(store, name.run, base_digest(config.model), tokenizer, precision).publish(
+        policy, name.number, {}
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

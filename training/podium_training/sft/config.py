@@ -1,0 +1,65 @@
+"""Settings of supervised fine-tuning, from one YAML file."""
+
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from podium_training.grpo.config import (
+    DeviceName,
+    InvalidConfig,
+    LoraConfig,
+    PrecisionName,
+    Section,
+    StreamConfig,
+)
+
+
+class FirstTurnsConfig(Section):
+    """First turns of questions, beside whole episodes: whom to ask under which vector."""
+
+    tasks: Path = Field(description="JSONL of tasks, played or not")
+    experts: Path = Field(description="YAML like bundled/experts.yaml")
+    tool: str = Field("ask_expert", description="tool whose models are experts")
+    count: int = Field(12_960, ge=1, description="turns")
+    weight: float = Field(2.0, gt=0, description="of their tokens beside those of whole episodes")
+
+
+class VersionConfig(Section):
+    """The version that comes of it."""
+
+    store: Path = Field(description="folder that the engines see, too")
+    run: str = Field(description="name of the run in policy-<run>-v<number>")
+    number: int = Field(ge=1, description="of the version")
+    precision: PrecisionName = Field("bfloat16", description="of the weights in the files")
+
+
+class SftConfig(Section):
+    """What is learnt from, how, and what is published."""
+
+    model: Path = Field(description="folder of the model")
+    stream: StreamConfig
+    lora: LoraConfig
+    publish: VersionConfig
+    first_turns: FirstTurnsConfig | None = None
+    steps: int = Field(744, ge=1, description="optimizer steps")
+    learning_rate: float = Field(5e-4, gt=0, description="of AdamW, after 40 steps that lead to it")
+    decay_start: float = Field(0.3, ge=0, lt=1, description="share of steps before it falls to 0")
+    tokens_max: int = Field(40_960, ge=2, description="tokens of a step, padding included")
+    gradient_norm_max: float = Field(1.0, gt=0, description="larger gradients are scaled down")
+    device: DeviceName = Field("auto", description="auto: a GPU where torch sees one")
+    precision: PrecisionName = Field("bfloat16", description="of products, and of frozen weights")
+    seed: int = Field(0, description="of the order of rows")
+
+
+def read_sft_config(path: Path) -> SftConfig:
+    """The configuration in a file. Raises InvalidConfig."""
+    try:
+        return SftConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise InvalidConfig(f"{path} is not YAML: {error}") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise InvalidConfig(f"{path}: " + "; ".join(faults)) from error

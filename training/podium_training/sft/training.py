@@ -1,0 +1,131 @@
+"""The steps: cross-entropy of completions over the whole vocabulary, whatever a grammar allows."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from podium_training.sft.batches import Batch, batches, collated, shuffled_batches
+from podium_training.sft.config import SftConfig
+from podium_training.sft.demonstrations import Row
+
+log = logging.getLogger(__name__)
+
+WARM_UP = 40
+LOGGED_EVERY = 50
+# Of recent gradients more than torch's default: a run is of hundreds of steps.
+BETAS = (0.9, 0.98)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of rows that are not learnt."""
+
+    loss: float
+    """Nats a token."""
+    accuracy: float
+    """Share of tokens that are the likeliest."""
+
+
+def fit(
+    model: PreTrainedModel, rows: Sequence[Row], config: SftConfig, random: Random
+) -> tuple[Measured, Measured]:
+    """Trains what requires a gradient; measured before and after on the rows held back.
+
+    Weights that stay are cast to the precision of products.
+    """
+    device = next(model.parameters()).device
+    precision = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+    for weights in model.parameters():
+        if not weights.requires_grad:
+            weights.data = weights.data.to(precision)
+    learnt = [row for row in rows if not row.held_back]
+    held_back = [row for row in rows if row.held_back]
+    with torch.autocast(device.type, precision, enabled=precision is torch.bfloat16):
+        before = measure(model, held_back, config.tokens_max)
+        log.info("held back: %s", before)
+        _train(model, learnt, config, random)
+        return before, measure(model, held_back, config.tokens_max)
+
+
+def _train(model: PreTrainedModel, rows: Sequence[Row], config: SftConfig, random: Random) -> None:
+    learning = list(trained(model).values())
+    optimizer = torch.optim.AdamW(learning, config.learning_rate, BETAS, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, _rate(config))
+    order = shuffled_batches(rows, config.tokens_max, random)
+    started, tokens = time.monotonic(), 0
+    for number, batch in enumerate(_ahead(order, config.steps, model), start=1):
+        losses, _ = _losses(model, batch)
+        loss = (losses * batch.weights).sum() / batch.weights.sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_(learning, config.gradient_norm_max)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad(set_to_none=True)
+        tokens += batch.tokens.numel()
+        if number % LOGGED_EVERY == 0 or number == config.steps:
+            speed = tokens / (time.monotonic() - started)
+            log.info("step %s: loss %.4f, %.0f tokens/s", number, loss.item(), speed)
+
+
+def trained(model: PreTrainedModel) -> dict[str, Tensor]:
+    """Weights that learn, by name."""
+    named = model.named_parameters()
+    return {name: weights for name, weights in named if weights.requires_grad}
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, rows: Sequence[Row], tokens_max: int) -> Measured:
+    """Not a number where there are no rows."""
+    loss = right = count = 0.0
+    for batch in batches(sorted(rows, key=len), tokens_max):
+        losses, likeliest = _losses(model, here := collated(batch).to(model.device))
+        loss += float(losses.sum())
+        right += float((likeliest == here.targets).sum())
+        count += len(losses)
+    return Measured(loss / count, right / count) if count else Measured(math.nan, math.nan)
+
+
+def _losses(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Nats of each trained token, and the likeliest token in its place."""
+    decoder = model.get_decoder()
+    hidden = decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state
+    # The output layer, the widest of all, sees what is predicted from and nothing else.
+    logits = model.get_output_embeddings()(hidden.flatten(0, 1)[batch.predicted_from]).float()
+    losses = functional.cross_entropy(logits, batch.targets, reduction="none")
+    return losses, logits.argmax(dim=-1)
+
+
+def _ahead(order: Iterable[Sequence[Row]], steps: int, model: PreTrainedModel) -> Any:
+    """Batches on the model's device, the next one made while one is computed."""
+    rows = iter(order)
+
+    def make() -> Batch:
+        return collated(next(rows)).to(model.device)
+
+    with ThreadPoolExecutor(1) as aside:
+        coming = aside.submit(make)
+        for _ in range(steps):
+            batch = coming.result()
+            coming = aside.submit(make)
+            yield batch
+
+
+def _rate(config: SftConfig) -> Callable[[int], float]:
+    """Shares of the learning rate: up to it, at it, and along a half cosine down to 0."""
+
+    def share(done: int) -> float:
+        passed = (done / config.steps - config.decay_start) / (1 - config.decay_start)
+        falling = 0.5 * (1 + math.cos(math.pi * max(0.0, passed)))
+        return min(1.0, (done + 1) / WARM_UP) * falling
+
+    return share
