@@ -10,6 +10,7 @@ publishes a version. A run of minutes on a GPU, it keeps no checkpoints.
 import argparse
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,10 +19,11 @@ from kafka.errors import KafkaError
 from podium_kit.client.errors import UserError
 from podium_kit.policy_versions import VersionName, VersionStore
 from podium_kit.stream import BrokerUnavailable
-from podium_training.curriculum.errors import NoCurriculum
 from podium_training.demonstrations.solutions import NoDemonstration
 from podium_training.experts.pool import InvalidPool
+from podium_training.first_turns.errors import NothingToLearn
 from podium_training.grpo.config import InvalidConfig
+from podium_training.grpo.data.episodes import Limits
 from podium_training.grpo.data.stream import LogCut
 from podium_training.grpo.faults import Fault
 from podium_training.sft.config import SftConfig, read_sft_config
@@ -32,7 +34,7 @@ FAULTS = (
     InvalidPool,
     KafkaError,
     LogCut,
-    NoCurriculum,
+    NothingToLearn,
     NoDemonstration,
     OSError,
     UserError,
@@ -66,19 +68,28 @@ def _run(config: SftConfig) -> None:
     # These imports take seconds, and a fault in the file is reported at once.
     from transformers import AutoTokenizer  # noqa: PLC0415
 
-    from podium_training.curriculum.topic import demonstrated  # noqa: PLC0415
     from podium_training.grpo.device import choose_device  # noqa: PLC0415
-    from podium_training.grpo.model.policy import load_policy  # noqa: PLC0415
+    from podium_training.grpo.model.policy import load_policy, prompt_digest  # noqa: PLC0415
     from podium_training.grpo.publishing import Publisher, base_digest  # noqa: PLC0415
     from podium_training.grpo.run import PRECISIONS  # noqa: PLC0415
-    from podium_training.sft.demonstrations import first_rows, rows_of  # noqa: PLC0415
+    from podium_training.sft.demonstrations import (  # noqa: PLC0415
+        first_rows,
+        rows_of,
+        solved_episodes,
+    )
     from podium_training.sft.training import fit, trained  # noqa: PLC0415
 
     device = choose_device(config.device)
     random = Random(config.seed)  # noqa: S311 chance, not a secret
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model, local_files_only=True)
-    episodes, left_out = demonstrated(config.stream, config.stream.topic)
+    limits = Limits(
+        int(model.config.vocab_size),
+        config.row_tokens_max,
+        prompt_digest(config.model),
+        partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False),
+    )
+    episodes, left_out = solved_episodes(config.stream, limits)
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
     log.info("%s solved episodes; left out: %s", len(episodes), reasons or "none")
     rows = list(rows_of(episodes))
@@ -87,7 +98,7 @@ def _run(config: SftConfig) -> None:
     # A question may be drawn twice; the same row again teaches nothing.
     rows = list(dict.fromkeys(rows))
     if all(row.held_back for row in rows):
-        raise NoCurriculum(f"no solved episode is on {config.stream.topic}: play some")
+        raise NothingToLearn(f"no solved episode is on {config.stream.topic}: play some")
     log.info("%s rows of %s tokens", len(rows), sum(map(len, rows)))
     _, after = fit(model.to(device), rows, config, random)
     log.info("held back: %s", after)

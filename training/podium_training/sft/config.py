@@ -21,6 +21,9 @@ class FirstTurnsConfig(Section):
     tasks: Path = Field(description="JSONL of tasks, played or not")
     experts: Path = Field(description="YAML like bundled/experts.yaml")
     tool: str = Field("ask_expert", description="tool whose models are experts")
+    specialists: tuple[str, ...] = Field(
+        (), description="models that alone are liked in half of the turns; none: all in all"
+    )
     count: int = Field(12_960, ge=1, description="turns")
     weight: float = Field(2.0, gt=0, description="of their tokens beside those of whole episodes")
 
@@ -46,6 +49,7 @@ class SftConfig(Section):
     learning_rate: float = Field(5e-4, gt=0, description="of AdamW, after 40 steps that lead to it")
     decay_start: float = Field(0.3, ge=0, lt=1, description="share of steps before it falls to 0")
     tokens_max: int = Field(40_960, ge=2, description="tokens of a step, padding included")
+    row_tokens_max: int = Field(8192, ge=2, description="a longer call is not trained on")
     gradient_norm_max: float = Field(1.0, gt=0, description="larger gradients are scaled down")
     device: DeviceName = Field("auto", description="auto: a GPU where torch sees one")
     precision: PrecisionName = Field("bfloat16", description="of products, and of frozen weights")

@@ -1,28 +1,32 @@
 """Rows to learn from: every model call of solved episodes, and first turns of questions."""
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 
 from transformers import PreTrainedTokenizerBase
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
-from podium_training.curriculum.contrast import first_turn
-from podium_training.curriculum.demonstrated_turn import Demonstrator
-from podium_training.curriculum.offers import Offers
-from podium_training.curriculum.questions import MARGIN, first_turns
-from podium_training.curriculum.steps import Mix
 from podium_training.demonstrations.solutions import Solutions
 from podium_training.experts.pool import read_pool
+from podium_training.first_turns.contrast import first_turn
+from podium_training.first_turns.demonstrated_turn import Demonstrator
+from podium_training.first_turns.offers import Offers
+from podium_training.first_turns.questions import MARGIN, Shape, first_turns
+from podium_training.grpo.config import StreamConfig
+from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.envelopes import open_record
+from podium_training.grpo.data.episodes import Limits, Rejected
+from podium_training.grpo.data.stream import LogReader
 from podium_training.sft.config import FirstTurnsConfig
 from podium_training.tasks.files import read_train_tasks
 
 # One task of so many is measured on and not learnt.
 HELD_BACK = 50
-# Questions that share a list of tools, and how many turns each has.
-SHARING = Mix(tasks=18, choices=3)
+UNSOLVED = "unsolved"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,33 @@ class Row:
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.completion)
+
+
+def solved_episodes(stream: StreamConfig, limits: Limits) -> tuple[list[Trajectory], Counter[str]]:
+    """Those of a topic that may be learnt from, and why others are left out.
+
+    Ends when nothing has come for the stream's patience. Raises LogCut.
+    """
+    reader = LogReader(stream, stream.topic)
+    found: list[Trajectory] = []
+    left_out: Counter[str] = Counter()
+    try:
+        for record in reader.records(stream.patience_s):
+            try:
+                message = open_record(record)
+                if not message.HasField("trajectory"):
+                    continue
+                solved = episode_from_proto(message.trajectory, limits).features.solved
+            except Rejected as error:
+                left_out[error.reason] += 1
+                continue
+            if solved:
+                found.append(message.trajectory)
+            else:
+                left_out[UNSOLVED] += 1
+    finally:
+        reader.close()
+    return found, left_out
 
 
 def rows_of(episodes: Iterable[Trajectory], weight: float = 1.0) -> Iterator[Row]:
@@ -57,12 +88,14 @@ def first_rows(
 ) -> Iterator[Row]:
     """First turns under the tools and prices of episodes, as far as their choice.
 
-    Raises NoCurriculum, InvalidPool and UserError.
+    Raises NothingToLearn, InvalidPool and UserError.
     """
     tasks, pool = read_train_tasks(wanted.tasks), read_pool(wanted.experts)
     demonstrator = Demonstrator(Solutions(tasks, pool, MARGIN), tokenizer)
     offers = Offers(episodes, wanted.tool)
-    # Any list of tools will do where a step has many: no time goes into the one that tells most.
-    turns = first_turns(tasks, offers, SHARING, demonstrator, random, hosts=1)
+    shapes = [Shape(), Shape(liked=wanted.specialists)]
+    drawn = [first_turns(tasks, offers, shape, demonstrator, random) for shape in shapes]
+    # One of either kind in turn.
+    turns = chain.from_iterable(zip(*drawn, strict=True))
     cut = (first_turn(each, wanted.tool, tokenizer) for each in islice(turns, wanted.count))
     return rows_of(cut, wanted.weight)

@@ -12,8 +12,8 @@ from integration.podium_training.grpo.recorded import produce, write_policy
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.policy_versions import VersionStore
-from unit.podium_training.curriculum.offered import FAMILIES, POOL, TASKS, host
-from unit.podium_training.curriculum.played import own
+from unit.podium_training.first_turns.offered import FAMILIES, POOL, TASKS, host
+from unit.podium_training.first_turns.played import own
 
 pytestmark = pytest.mark.training
 

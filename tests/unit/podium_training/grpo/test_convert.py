@@ -109,8 +109,7 @@ def test_a_prompt_of_another_template_is_rejected() -> None:
         ("", True),
         # An engine with a parser of thoughts leaves them out.
         ("6 7", True),
-        # A curriculum cuts the tokens behind a choice.
-        ("say 6 7 and more", True),
+        ("say 6 7 and more", False),
         ("something else", False),
     ],
 )

@@ -98,9 +98,8 @@ def _row(response: Response, limits: Limits) -> Row:
 
 
 def _says(text: str, recorded: str) -> bool:
-    """Engines leave a thought out of the text, and a curriculum cuts the tokens behind a choice."""
-    text, recorded = text.strip(), recorded.strip()
-    return recorded in text or recorded.startswith(text)
+    """Engines leave a thought out of the text."""
+    return recorded.strip() in text.strip()
 
 
 def _temperature(sampling: orchestrator_pb.Sampling) -> float:

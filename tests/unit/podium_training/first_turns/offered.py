@@ -8,11 +8,11 @@ from podium.common.v1 import money_pb2
 from podium.episodes.v1.trajectory_pb2 import Trajectory
 from podium.orchestrator.v1.orchestrator_service_pb2 import ToolDefinition
 from podium.registry.v1.toolset_pb2 import CallEstimate
-from podium_training.curriculum.demonstrated_turn import Demonstrator
 from podium_training.demonstrations.solutions import Solutions
 from podium_training.experts.pool import Pool
+from podium_training.first_turns.demonstrated_turn import Demonstrator
 from podium_training.tasks.task import Call, Split, Task
-from unit.podium_training.curriculum.played import EXPERT, asked
+from unit.podium_training.first_turns.played import EXPERT, asked
 from unit.podium_training.grpo.builders import make_tokenizer
 
 FAMILIES = ("sums", "words", "days")

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from podium_training.curriculum.contrast import OWN, choice, contrasted, first_turn
-from unit.podium_training.curriculum.played import EXPERT, TOKENIZER, asked, own
+from podium_training.first_turns.contrast import OWN, choice, differing, first_turn
+from unit.podium_training.first_turns.played import EXPERT, TOKENIZER, asked, own
 
 
 def test_the_choice_is_the_model_that_is_asked_or_none() -> None:
@@ -13,15 +13,8 @@ def test_the_choice_is_the_model_that_is_asked_or_none() -> None:
 
 def test_each_choice_comes_in_turn_and_no_more_than_wanted() -> None:
     episodes = [*(own(f"o{n}", "t") for n in range(5)), asked("s", "t", "small")]
-    [found] = contrasted(episodes, EXPERT, 3)
+    found = differing(episodes, EXPERT, 3)
     assert [each.episode_id for each in found] == ["o0", "s", "o1"]
-
-
-def test_a_task_that_is_done_alike_under_every_vector_teaches_nothing_here() -> None:
-    alike = [asked("a", "alike", "small"), asked("b", "alike", "small")]
-    differing = [asked("c", "differing", "small"), own("d", "differing")]
-    [found] = contrasted([*alike, *differing], EXPERT, 5)
-    assert {each.task_id for each in found} == {"differing"}
 
 
 def test_of_an_own_call_the_name_is_learnt_and_nothing_else() -> None:

@@ -6,7 +6,7 @@ alone is learnt, and of a call of the orchestrator's own the tool's name.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Any, Protocol
 
@@ -39,21 +39,6 @@ def choice(episode: Trajectory, expert: str) -> str:
 def first_response(episode: Trajectory) -> NextActionResponse:
     """What the model said first."""
     return episode.turns[0].model_call.response
-
-
-def contrasted(
-    episodes: Iterable[Trajectory], expert: str, count: int
-) -> Iterator[list[Trajectory]]:
-    """By task, at most so many of its episodes: each choice in turn, as long as any are left.
-
-    A task that is done alike under all of its vectors is left out.
-    """
-    tasks: dict[str, list[Trajectory]] = defaultdict(list)
-    for episode in episodes:
-        tasks[episode.task_id].append(episode)
-    for of_task in tasks.values():
-        if len({choice(each, expert) for each in of_task}) > 1:
-            yield differing(of_task, expert, count)
 
 
 def differing(episodes: Iterable[Trajectory], expert: str, count: int) -> list[Trajectory]:

@@ -1,4 +1,4 @@
-"""Demonstrated episodes: what the tests of a curriculum name of them."""
+"""Demonstrated episodes: what the tests name of them."""
 
 import json
 

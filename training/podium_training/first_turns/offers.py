@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
-from podium_training.curriculum.errors import NoCurriculum
+from podium_training.first_turns.errors import NothingToLearn
 from podium_training.tasks.task import Task
 
-# Beside the expert. Not every task of a step finds its own among so many.
+# Beside the expert. Not every task of a list finds its own among so many.
 TOOLS = range(3, 7)
 
 
@@ -15,10 +15,10 @@ class Offers:
     """What episodes with experts were offered."""
 
     def __init__(self, episodes: Iterable[Trajectory], expert: str) -> None:
-        """Raises NoCurriculum where there is none."""
+        """Raises NothingToLearn where there is none."""
         self._hosts = [each for each in episodes if expert in each.tool_names]
         if not self._hosts:
-            raise NoCurriculum(f"no solved episode with {expert} is on the stream: play some")
+            raise NothingToLearn(f"no solved episode with {expert} is on the stream: play some")
         self.expert = expert
         self._tools = {tool.name: tool for each in self._hosts for tool in each.tools}
 

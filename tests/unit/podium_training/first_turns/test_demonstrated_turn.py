@@ -8,7 +8,7 @@ from orchestrator_inference.service import Orchestrator, Policy
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_kit.metering import Usage, UsageSource
-from unit.podium_training.curriculum.offered import TASKS, demonstrator, expert, tool
+from unit.podium_training.first_turns.offered import TASKS, demonstrator, expert, tool
 
 
 class Engine:

@@ -6,16 +6,15 @@ from itertools import islice
 from random import Random
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
-from podium_training.curriculum.contrast import OWN, choice, first_response
-from podium_training.curriculum.offers import Offers
-from podium_training.curriculum.questions import first_turns
-from podium_training.curriculum.steps import Mix
+from podium_training.first_turns.contrast import OWN, choice, first_response
+from podium_training.first_turns.offers import Offers
+from podium_training.first_turns.questions import Shape, first_turns
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Limits
-from unit.podium_training.curriculum.offered import FAMILIES, POOL, TASKS, demonstrator, host, task
-from unit.podium_training.curriculum.played import EXPERT
+from unit.podium_training.first_turns.offered import FAMILIES, POOL, TASKS, demonstrator, host, task
+from unit.podium_training.first_turns.played import EXPERT
 
-MIX = Mix(tasks=3, choices=2)
+SHAPE = Shape(tasks=3, choices=2)
 TOOLS = (*FAMILIES, "other_1", "other_2")
 
 
@@ -24,12 +23,12 @@ def turns(count: int = 60, seed: int = 1) -> list[Trajectory]:
     offers = Offers([host(*TOOLS, large=price) for price in ("0.50", "5.00")], EXPERT)
     # One family has most tasks.
     tasks = [*TASKS, *(task(number) for number in range(2))]
-    endless = first_turns(tasks, offers, MIX, demonstrator(), Random(seed))
+    endless = first_turns(tasks, offers, SHAPE, demonstrator(), Random(seed))
     return list(islice(endless, count))
 
 
 def steps(found: list[Trajectory]) -> list[list[Trajectory]]:
-    return [found[at : at + MIX.contrasts] for at in range(0, len(found), MIX.contrasts)]
+    return [found[at : at + SHAPE.turns] for at in range(0, len(found), SHAPE.turns)]
 
 
 def test_no_family_is_rare_though_its_tasks_are() -> None:
@@ -44,7 +43,7 @@ def test_most_tasks_of_a_step_are_those_whose_choice_the_vectors_change() -> Non
     large = POOL.experts[0].model_copy(update={"right": 0.0, "families": {"sums": 0.95}})
     small = POOL.experts[1].model_copy(update={"right": 0.0})
     pool = POOL.model_copy(update={"experts": (large, small)})
-    found = list(islice(first_turns(TASKS, offers, MIX, demonstrator(pool), Random(1)), 60))
+    found = list(islice(first_turns(TASKS, offers, SHAPE, demonstrator(pool), Random(1)), 60))
     sums = [each for each in found if each.task_id.startswith("sums-")]
     assert len(sums) > len(found) / 2
     assert {choice(each, EXPERT) for each in sums} == {OWN, '{"model":"large"}'}
@@ -52,7 +51,7 @@ def test_most_tasks_of_a_step_are_those_whose_choice_the_vectors_change() -> Non
 
 def test_the_tasks_of_a_step_share_their_tools_and_prices() -> None:
     for step in steps(turns()):
-        assert len({each.task_id for each in step}) == MIX.tasks
+        assert len({each.task_id for each in step}) == SHAPE.tasks
         assert len({tuple(tool.name for tool in each.tools) for each in step}) == 1
 
 

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from podium_training.curriculum.errors import NoCurriculum
-from podium_training.curriculum.offers import TOOLS, Offers
+from podium_training.first_turns.errors import NothingToLearn
+from podium_training.first_turns.offers import TOOLS, Offers
 from podium_training.tasks.task import Split, Task
-from unit.podium_training.curriculum.offered import FAMILIES, TASKS, host, task
-from unit.podium_training.curriculum.played import EXPERT, own
+from unit.podium_training.first_turns.offered import FAMILIES, TASKS, host, task
+from unit.podium_training.first_turns.played import EXPERT, own
 
 OTHERS = [f"other_{number}" for number in range(12)]
 
@@ -53,5 +53,5 @@ def test_tools_are_listed_by_name_as_a_platform_does() -> None:
 
 
 def test_it_says_that_no_episode_had_experts() -> None:
-    with pytest.raises(NoCurriculum, match="no solved episode with ask_expert"):
+    with pytest.raises(NothingToLearn, match="no solved episode with ask_expert"):
         Offers([own("o", "sums-1", ("add",))], EXPERT)

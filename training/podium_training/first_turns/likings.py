@@ -1,4 +1,4 @@
-"""Which vectors each task of a step is put under, and a tool's terms that say who is liked.
+"""Vectors that a task is put under, and a tool's terms that say who is liked.
 
 What a liking asks for shows beside the same vector without it, and beside a liking of another.
 """
@@ -13,8 +13,7 @@ from podium_training.preferences.pairs import TOOL_WEIGHTS, Pair, draw_pairs
 from podium_training.tasks.task import Split
 
 VECTORS = 10
-# Of the steps, those whose vectors differ by who is liked alone, and of how many models: each has
-# a list of tools of its own to read.
+# Of the lists of tools, those whose vectors differ by who is liked alone, and of how many models.
 LIKED_SHARE = 0.75
 LIKED = 2
 # Between the terms of two models of a tool, and at the end of one's.
@@ -25,7 +24,7 @@ WEIGHT = re.compile(r", weight [\d.]+$")
 def draw_vectors(models: Sequence[str], random: Random) -> Callable[[], list[Pair]]:
     """What draws a task's vectors: of every kind, or one alone and with either of two models liked.
 
-    Models are `tool/model`. Who is liked stands in the list of tools, which a step's tasks share.
+    Models are `tool/model`. Who is liked stands in the list of tools, which tasks share.
     """
 
     def of_every_kind() -> list[Pair]:

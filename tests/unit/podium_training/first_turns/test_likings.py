@@ -2,10 +2,10 @@
 
 from random import Random
 
-from podium_training.curriculum.likings import draw_vectors, weighed
+from podium_training.first_turns.likings import draw_vectors, weighed
 from podium_training.preferences.pairs import Pair
-from unit.podium_training.curriculum.offered import MODELS, expert
-from unit.podium_training.curriculum.played import EXPERT
+from unit.podium_training.first_turns.offered import MODELS, expert
+from unit.podium_training.first_turns.played import EXPERT
 
 WAYS = [f"{EXPERT}/{model}" for model in MODELS]
 

@@ -4,12 +4,13 @@ Whom to ask first needs no episode: a question is put under the tools and prices
 played, under several vectors, and the demonstrator says whom it would ask. Episodes are as unequal
 as the tasks that were drawn, and what is rare in them is not learnt.
 
-Most tasks of a step are those whose choice the vectors change: to like a specialist changes it in
-the specialist's own families alone, and a step of all families teaches that it changes nothing.
+Most tasks are those whose choice the vectors change: to like a specialist changes it in the
+specialist's own families alone, and tasks of all families teach that it changes nothing.
 What is nearly as good is left out: which of two that is, no small model reads off a prompt.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, cycle, islice
 from random import Random
 
@@ -18,14 +19,13 @@ from google.protobuf.duration_pb2 import Duration
 from podium.episodes.v1.trajectory_pb2 import ModelCall, Trajectory, Turn
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
-from podium_training.curriculum.contrast import choice, differing
-from podium_training.curriculum.demonstrated_turn import Demonstrator
-from podium_training.curriculum.errors import NoCurriculum
-from podium_training.curriculum.families import in_turn
-from podium_training.curriculum.likings import draw_vectors, weighed
-from podium_training.curriculum.offers import Offers
-from podium_training.curriculum.steps import Mix
 from podium_training.demonstrations.solutions import NoClearChoice
+from podium_training.first_turns.contrast import choice, differing
+from podium_training.first_turns.demonstrated_turn import Demonstrator
+from podium_training.first_turns.errors import NothingToLearn
+from podium_training.first_turns.families import in_turn
+from podium_training.first_turns.likings import draw_vectors, weighed
+from podium_training.first_turns.offers import Offers
 from podium_training.preferences.pairs import Pair
 from podium_training.tasks.task import Task
 
@@ -35,48 +35,52 @@ TIME_LEFT = Duration(seconds=120)
 TRIES = 2
 # Of expected reward, by which a choice is better than all others.
 MARGIN = 0.1
-# Of a step's lists of tools and prices, the one under which choices differ the most is kept.
-HOSTS = 6
-# Tasks that are looked at for each of a step's, and the share of turns that differ.
+# Tasks that are looked at for each of a list's, and the share of turns that differ.
 DRAWN = 2
 DIFFERING_SHARE = 2 / 3
 # What is learnt is the whole distribution.
 SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
 
 
-def first_turns(
-    tasks: Sequence[Task],
-    offers: Offers,
-    mix: Mix,
-    demonstrator: Demonstrator,
-    random: Random,
-    *,
-    hosts: int = HOSTS,
-) -> Iterator[Trajectory]:
-    """Those of one step after the other, without end; the tasks of a step share their tools.
+@dataclass(frozen=True)
+class Shape:
+    """Of the turns that share a list of tools and prices."""
 
-    Those with the same liking follow each other, for their prompts begin alike. Raises NoCurriculum
-    where the demonstrator prefers no way clearly.
+    tasks: int = 18
+    choices: int = 3
+    """Turns of each task, at most."""
+    liked: tuple[str, ...] = ()
+    """Models that are liked; all, where none is named."""
+
+    @property
+    def turns(self) -> int:
+        """All of them."""
+        return self.tasks * self.choices
+
+
+def first_turns(
+    tasks: Sequence[Task], offers: Offers, shape: Shape, demonstrator: Demonstrator, random: Random
+) -> Iterator[Trajectory]:
+    """Those of one list after the other, without end.
+
+    Those with the same liking follow each other. Raises NothingToLearn where the demonstrator
+    prefers no way clearly.
     """
     expert = offers.expert
     asking = in_turn(tasks, lambda task: task.family, random)
     while True:
-        drawn = list(islice(asking, DRAWN * mix.tasks))
-        lists = [offers.draw(drawn[: mix.tasks], random) for _ in range(hosts)]
-        liked = [f"{expert}/{model}" for model in mix.liked] or _models(lists[0], expert)
+        drawn = list(islice(asking, DRAWN * shape.tasks))
+        host = offers.draw(drawn[: shape.tasks], random)
+        liked = [f"{expert}/{model}" for model in shape.liked] or _models(host, expert)
         vectors = draw_vectors(liked, random)
-        of_hosts = [
-            [
-                differing(_asked(task, host, vectors, expert, demonstrator), expert, mix.choices)
-                for task in drawn
-            ]
-            for host in lists
+        of_tasks = [
+            differing(_asked(task, host, vectors, expert, demonstrator), expert, shape.choices)
+            for task in drawn
         ]
-        of_tasks = max(of_hosts, key=lambda found: sum(_ways(each, expert) for each in found))
-        ordered = _ordered(of_tasks, expert, round(mix.contrasts * DIFFERING_SHARE))
-        turns = list(islice(cycle(chain.from_iterable(ordered)), mix.contrasts))
+        ordered = _ordered(of_tasks, expert, round(shape.turns * DIFFERING_SHARE))
+        turns = list(islice(cycle(chain.from_iterable(ordered)), shape.turns))
         if not turns:
-            raise NoCurriculum(f"in none of {len(drawn)} tasks is one way clearly the best")
+            raise NothingToLearn(f"in none of {len(drawn)} tasks is one way clearly the best")
         yield from sorted(turns, key=lambda turn: list(turn.preferences.tools))
 
 

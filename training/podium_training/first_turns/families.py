@@ -6,15 +6,7 @@ from itertools import chain, cycle
 from random import Random
 from typing import TypeVar
 
-from podium.episodes.v1.trajectory_pb2 import Trajectory
-
 Item = TypeVar("Item")
-
-
-def family(episode: Trajectory) -> str:
-    """Of its task, whose id begins with it (tasks/taskset.py)."""
-    name: str = episode.task_id.partition("-")[0]
-    return name
 
 
 def in_turn(items: Iterable[Item], family: Callable[[Item], str], random: Random) -> Iterator[Item]:

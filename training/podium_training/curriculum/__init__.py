@@ -1,1 +1,0 @@
-"""Demonstrations in the order in which a run imitates them."""
