@@ -8,7 +8,7 @@ from typing import Any
 from bench.orchestrators.arms import START, Arm
 from bench.orchestrators.comparison import HEADER
 from bench.orchestrators.journal import Journal
-from bench.orchestrators.report import report
+from bench.orchestrators.report import REWARD_OVER, report
 from bench.orchestrators.study import Study
 
 FOLDER = Path("docs/studies")
@@ -65,9 +65,18 @@ def _items(findings: Mapping[str, Any]) -> list[str]:
     for name, finding in findings.items():
         policy, _, what = name.partition(".")
         if what == "verdict":
-            found.append(f"* Under {policy}: {finding}.")
+            begins = f"{policy}.{REWARD_OVER}"
+            gains = [
+                f"{_interval(gain)} over {other.removeprefix(begins)}"
+                for other, gain in findings.items()
+                if other.startswith(begins)
+            ]
+            found.append(f"* Under {policy}: {finding}. Reward: {', '.join(gains)}.")
         elif policy == "weight_of":
             obeyed = "obeyed" if finding["obeyed"] else "not surely obeyed"
-            between = f"{finding['mean']:.4g} [{finding['lower']:.4g}, {finding['upper']:.4g}]"
-            found.append(f"* The weight of {what} is {obeyed}: a change of {between}.")
+            found.append(f"* The weight of {what} is {obeyed}: a change of {_interval(finding)}.")
     return found
+
+
+def _interval(found: Mapping[str, float]) -> str:
+    return f"{found['mean']:+.3g} [{found['lower']:+.3g}, {found['upper']:+.3g}]"

@@ -15,6 +15,8 @@ from podium_training.gate import Evaluated
 from tool_registry.models import Preferences
 
 COST_SHARE_MAX = 0.4
+# Of findings that say how much more reward the trained one earned than another.
+REWARD_OVER = "reward_over."
 
 
 def _latency_s(episode: Evaluated) -> float:
@@ -68,7 +70,7 @@ def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
             others = [each for each in (*policies, best) if each in results]
             for other in others:
                 better = gain(weights, results, TRAINED, other)
-                found.findings[f"{policy}.reward_over.{other}"] = vars(better)
+                found.findings[f"{policy}.{REWARD_OVER}{other}"] = vars(better)
             verdict = _verdict(weights, results, rows, asked, others)
             found.findings[f"{policy}.verdict"] = verdict
     return replace(found, findings=found.findings | _moves(study, journal))
