@@ -9,5 +9,4 @@ PROJECT = Path(__file__).parents[4]
 
 def test_the_bundled_policy_s_file_is_read() -> None:
     config = read_sft_config(PROJECT / "bundled" / "policy" / "sft.yaml")
-    [version] = (PROJECT / "bundled" / "policy").glob("policy-*")
-    assert version.name == f"policy-{config.publish.run}-v{config.publish.number}"
+    assert config.first_turns is not None
