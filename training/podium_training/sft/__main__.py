@@ -77,6 +77,7 @@ def _run(config: SftConfig) -> None:
         rows_of,
         solved_episodes,
     )
+    from podium_training.sft.names import renamed  # noqa: PLC0415
     from podium_training.sft.training import fit, trained  # noqa: PLC0415
 
     device = choose_device(config.device)
@@ -95,6 +96,7 @@ def _run(config: SftConfig) -> None:
     rows = list(rows_of(episodes))
     if config.first_turns is not None:
         rows += first_rows(episodes, config.first_turns, tokenizer, random)
+    rows += renamed(rows, config.renamed, tokenizer, random)
     # A question may be drawn twice; the same row again teaches nothing.
     rows = list(dict.fromkeys(rows))
     if all(row.held_back for row in rows):

@@ -45,6 +45,9 @@ class SftConfig(Section):
     lora: LoraConfig
     publish: VersionConfig
     first_turns: FirstTurnsConfig | None = None
+    renamed: int = Field(
+        0, ge=0, description="calls with another word for the name that their question has"
+    )
     steps: int = Field(744, ge=1, description="optimizer steps")
     learning_rate: float = Field(5e-4, gt=0, description="of AdamW, after 40 steps that lead to it")
     decay_start: float = Field(0.3, ge=0, lt=1, description="share of steps before it falls to 0")
