@@ -1,7 +1,7 @@
 """Settings of a training run, from one YAML file. Light: nothing of torch is imported here."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -31,6 +31,9 @@ class Section(BaseModel):
     """Unknown keys are faults: a misspelt one must not be a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Read = TypeVar("Read", bound=Section)
 
 
 class StreamConfig(KafkaSettings):
@@ -174,8 +177,13 @@ class RunConfig(Section):
 
 def read_config(path: Path) -> RunConfig:
     """The configuration in a file. Raises InvalidConfig."""
+    return read_section(path, RunConfig)
+
+
+def read_section(path: Path, kind: type[Read]) -> Read:
+    """A file's settings, of any kind of run. Raises InvalidConfig."""
     try:
-        return RunConfig.model_validate(yaml.safe_load(path.read_text()))
+        return kind.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:

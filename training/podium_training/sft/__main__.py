@@ -22,11 +22,11 @@ from podium_kit.stream import BrokerUnavailable
 from podium_training.demonstrations.solutions import NoDemonstration
 from podium_training.experts.pool import InvalidPool
 from podium_training.first_turns.errors import NothingToLearn
-from podium_training.grpo.config import InvalidConfig
+from podium_training.grpo.config import InvalidConfig, read_section
 from podium_training.grpo.data.episodes import Limits
 from podium_training.grpo.data.stream import LogCut
 from podium_training.grpo.faults import Fault
-from podium_training.sft.config import SftConfig, read_sft_config
+from podium_training.sft.config import SftConfig
 
 FAULTS = (
     BrokerUnavailable,
@@ -52,7 +52,7 @@ def main() -> int:
     )
     parser.add_argument("config", type=Path, help="YAML file; sft/config.py names what it may say")
     try:
-        config = read_sft_config(parser.parse_args().config)
+        config = read_section(parser.parse_args().config, SftConfig)
         _run(config)
     except FAULTS as error:
         sys.stderr.write(f"{error}\n")

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from podium_training.grpo.config import (
     DeviceName,
-    InvalidConfig,
     LoraConfig,
     PrecisionName,
     Section,
@@ -57,16 +55,3 @@ class SftConfig(Section):
     device: DeviceName = Field("auto", description="auto: a GPU where torch sees one")
     precision: PrecisionName = Field("bfloat16", description="of products, and of frozen weights")
     seed: int = Field(0, description="of the order of rows")
-
-
-def read_sft_config(path: Path) -> SftConfig:
-    """The configuration in a file. Raises InvalidConfig."""
-    try:
-        return SftConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise InvalidConfig(f"{path} is not YAML: {error}") from error
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise InvalidConfig(f"{path}: " + "; ".join(faults)) from error

@@ -16,7 +16,7 @@ from podium_training.first_turns.contrast import first_turn
 from podium_training.first_turns.demonstrated_turn import Demonstrator
 from podium_training.first_turns.offers import Offers
 from podium_training.first_turns.questions import MARGIN, Shape, first_turns
-from podium_training.grpo.config import StreamConfig
+from podium_training.grpo.config import InvalidConfig, StreamConfig
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.envelopes import open_record
 from podium_training.grpo.data.episodes import Limits, Rejected
@@ -88,9 +88,13 @@ def first_rows(
 ) -> Iterator[Row]:
     """First turns under the tools and prices of episodes, as far as their choice.
 
-    Raises NothingToLearn, InvalidPool and UserError.
+    Raises InvalidConfig, NothingToLearn, InvalidPool and UserError.
     """
     tasks, pool = read_train_tasks(wanted.tasks), read_pool(wanted.experts)
+    if unknown := set(wanted.specialists) - {each.alias for each in pool.experts}:
+        raise InvalidConfig(
+            f"first_turns.specialists: {wanted.experts} has no model {min(unknown)}; name its own"
+        )
     demonstrator = Demonstrator(Solutions(tasks, pool, MARGIN), tokenizer)
     offers = Offers(episodes, wanted.tool)
     shapes = [Shape(), Shape(liked=wanted.specialists)]

@@ -3,11 +3,10 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +104,7 @@ def _losses(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
     return losses, logits.argmax(dim=-1)
 
 
-def _ahead(order: Iterable[Sequence[Row]], steps: int, model: PreTrainedModel) -> Any:
+def _ahead(order: Iterable[Sequence[Row]], steps: int, model: PreTrainedModel) -> Iterator[Batch]:
     """Batches on the model's device, the next one made while one is computed."""
     rows = iter(order)
 
