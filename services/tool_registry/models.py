@@ -61,8 +61,9 @@ class ModelChoice:
 class ToolSpec:
     """What the owner of a tool wrote. `wire` is the whole of it, connection included.
 
-    A general tool is right for tasks of any kind: one that runs code, a generalist model. One that
-    embeds turns texts into vectors, which is nothing for an episode.
+    A general tool is right for tasks of any kind: one that runs code, a generalist model. What one
+    that gives the answer returns ends the episode. One that embeds turns texts into vectors, which
+    is nothing for an episode.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ToolSpec:
     provider: str
     example_tasks: tuple[str, ...]
     general: bool
+    gives_answer: bool
     embeds: bool
     # The policy that episodes run under which a tool of kind podium starts; "" for the caller's.
     runs_policy: str

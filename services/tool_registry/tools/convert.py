@@ -60,6 +60,7 @@ def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
         provider=spec.provider,
         example_tasks=tuple(spec.example_tasks),
         general=_is_general(spec),
+        gives_answer=spec.gives_answer,
         runs_policy=spec.connection.podium.policy,
         embeds=spec.connection.llm.role == tool_pb2.LLM_ROLE_EMBEDDER,
         wire=spec.SerializeToString(deterministic=True),

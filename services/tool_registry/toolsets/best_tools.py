@@ -6,7 +6,8 @@ from dataclasses import replace
 from podium_kit.attachments import MediaKind
 from tool_registry.models import FIND_TOOLS, PolicySpec, ResolvedTool, Toolset, ToolVersion
 
-# General tools are like no task in particular: of four places one is theirs.
+# General tools are like no task in particular: of four places one is theirs. So is the tool
+# that gives the answer: one has a place.
 PLACES_PER_GENERAL_TOOL = 4
 
 
@@ -24,7 +25,7 @@ def best_of(
     ]
     if len(unknown) <= places and not known:
         return toolset
-    names = sorted(tool.version.spec.name for tool in _with_general(unknown, places))
+    names = sorted(_chosen(unknown, places))
     tools = tuple(toolset.by_name[name] for name in names)
     decisions = tuple(one for name in names if (one := toolset.decision(name)))
     finder = FIND_TOOLS not in known and not denies_finding(toolset.policy.spec)
@@ -53,12 +54,10 @@ def denies_finding(policy: PolicySpec) -> bool:
     return any(FIND_TOOLS in each.deny.names for each in policies)
 
 
-def _with_general(ranked: Sequence[ResolvedTool], places: int) -> list[ResolvedTool]:
-    best, rest = list(ranked[:places]), ranked[places:]
-    missing = places // PLACES_PER_GENERAL_TOOL - sum(map(_is_general, best))
-    general = [tool for tool in rest if _is_general(tool)][: max(missing, 0)]
-    return [*best[: places - len(general)], *general]
-
-
-def _is_general(tool: ResolvedTool) -> bool:
-    return tool.version.spec.general
+def _chosen(ranked: Sequence[ResolvedTool], places: int) -> list[str]:
+    specs = [tool.version.spec for tool in ranked]
+    due = places // PLACES_PER_GENERAL_TOOL
+    general = [spec.name for spec in specs if spec.general][:due]
+    answering = [spec.name for spec in specs if spec.gives_answer][: min(due, 1)]
+    by_rank = [spec.name for spec in specs]
+    return list(dict.fromkeys([*general, *answering, *by_rank]))[:places]

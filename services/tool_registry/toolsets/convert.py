@@ -150,7 +150,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         needs_approval=tool.needs_approval,
         capabilities=spec.capabilities,
         embeds=tool.version.spec.embeds,
-        gives_answer=spec.gives_answer,
+        gives_answer=tool.version.spec.gives_answer,
         model_takes={
             choice.alias: toolset_pb2.MediaKinds(
                 kinds=[KIND_TO_WIRE[kind] for kind in sorted(choice.takes)]

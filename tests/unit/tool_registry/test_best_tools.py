@@ -20,12 +20,13 @@ from tool_registry.toolsets.best_tools import best_of
 from tool_registry.toolsets.convert import ToolsetWriter, fitting_from_proto
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = ("code", "dates", "maths", "model", "music", "units")
+NAMES = ("answer", "code", "dates", "maths", "model", "music", "units")
 KINDS = {"code": tool_pb2.TOOL_KIND_CODE, "model": tool_pb2.TOOL_KIND_LLM}
 
 
 def make_version(name: str) -> ToolVersion:
     spec = tool_pb2.ToolSpec(name=name, kind=KINDS.get(name, tool_pb2.TOOL_KIND_FUNCTION))
+    spec.gives_answer = name == "answer"
     if name == "model":
         spec.connection.llm.role = tool_pb2.LLM_ROLE_GENERALIST
     return ToolVersion("acme", 1, stored_spec(spec.SerializeToString()), "", NOW, "ada")
@@ -74,6 +75,13 @@ def test_of_four_places_one_is_for_a_tool_that_fits_everything() -> None:
     assert best(toolset, ranked, 4) == "code dates maths music find_tools"
     ranked_second = "dates code maths music units model"
     assert best(toolset, ranked_second, 4) == "code dates maths music find_tools"
+    assert best(toolset, ranked, 3) == "dates maths music find_tools"
+
+
+def test_a_tool_that_gives_the_answer_has_a_place_where_general_ones_have() -> None:
+    toolset = make_toolset(*NAMES)
+    ranked = "dates maths music units code model answer"
+    assert best(toolset, ranked, 4) == "answer code dates maths find_tools"
     assert best(toolset, ranked, 3) == "dates maths music find_tools"
 
 
