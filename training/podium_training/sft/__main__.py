@@ -72,14 +72,12 @@ def _run(config: SftConfig) -> None:
     from podium_training.grpo.model.policy import load_policy, prompt_digest  # noqa: PLC0415
     from podium_training.grpo.publishing import Publisher, base_digest  # noqa: PLC0415
     from podium_training.grpo.run import PRECISIONS  # noqa: PLC0415
-    from podium_training.sft.demonstrations import (  # noqa: PLC0415
-        first_rows,
-        rows_of,
-        solved_episodes,
-    )
+    from podium_training.sft.demonstrations import rows_of, solved_episodes  # noqa: PLC0415
+    from podium_training.sft.first_turns import FirstTurns  # noqa: PLC0415
     from podium_training.sft.names import renamed  # noqa: PLC0415
     from podium_training.sft.training import fit, trained  # noqa: PLC0415
 
+    first_turns = FirstTurns.read(config.first_turns) if config.first_turns else None
     device = choose_device(config.device)
     random = Random(config.seed)  # noqa: S311 chance, not a secret
     model = load_policy(config.model, config.lora)
@@ -94,8 +92,8 @@ def _run(config: SftConfig) -> None:
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
     log.info("%s solved episodes; left out: %s", len(episodes), reasons or "none")
     rows = list(rows_of(episodes))
-    if config.first_turns is not None:
-        rows += first_rows(episodes, config.first_turns, tokenizer, random)
+    if first_turns is not None:
+        rows += first_turns.rows(episodes, tokenizer, random)
     rows += renamed(rows, config.renamed, tokenizer, random)
     # A question may be drawn twice; the same row again teaches nothing.
     rows = list(dict.fromkeys(rows))

@@ -1,28 +1,16 @@
-"""Rows to learn from: every model call of solved episodes, and first turns of questions."""
+"""Rows to learn from: every model call of solved episodes."""
 
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
-from random import Random
-
-from transformers import PreTrainedTokenizerBase
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
-from podium_training.demonstrations.solutions import Solutions
-from podium_training.experts.pool import read_pool
-from podium_training.first_turns.contrast import first_turn
-from podium_training.first_turns.demonstrated_turn import Demonstrator
-from podium_training.first_turns.offers import Offers
-from podium_training.first_turns.questions import MARGIN, Shape, first_turns
-from podium_training.grpo.config import InvalidConfig, StreamConfig
+from podium_training.grpo.config import StreamConfig
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.envelopes import open_record
 from podium_training.grpo.data.episodes import Limits, Rejected
 from podium_training.grpo.data.stream import LogReader
-from podium_training.sft.config import FirstTurnsConfig
-from podium_training.tasks.files import read_train_tasks
 
 # One task of so many is measured on and not learnt.
 HELD_BACK = 50
@@ -78,28 +66,3 @@ def rows_of(episodes: Iterable[Trajectory], weight: float = 1.0) -> Iterator[Row
             prompt, completion = tuple(said.prompt_token_ids), tuple(said.completion_token_ids)
             if prompt and completion:
                 yield Row(prompt, completion, weight, held_back)
-
-
-def first_rows(
-    episodes: Sequence[Trajectory],
-    wanted: FirstTurnsConfig,
-    tokenizer: PreTrainedTokenizerBase,
-    random: Random,
-) -> Iterator[Row]:
-    """First turns under the tools and prices of episodes, as far as their choice.
-
-    Raises InvalidConfig, NothingToLearn, InvalidPool and UserError.
-    """
-    tasks, pool = read_train_tasks(wanted.tasks), read_pool(wanted.experts)
-    if unknown := set(wanted.specialists) - {each.alias for each in pool.experts}:
-        raise InvalidConfig(
-            f"first_turns.specialists: {wanted.experts} has no model {min(unknown)}; name its own"
-        )
-    demonstrator = Demonstrator(Solutions(tasks, pool, MARGIN), tokenizer)
-    offers = Offers(episodes, wanted.tool)
-    shapes = [Shape(), Shape(liked=wanted.specialists)]
-    drawn = [first_turns(tasks, offers, shape, demonstrator, random) for shape in shapes]
-    # One of either kind in turn.
-    turns = chain.from_iterable(zip(*drawn, strict=True))
-    cut = (first_turn(each, wanted.tool, tokenizer) for each in islice(turns, wanted.count))
-    return rows_of(cut, wanted.weight)

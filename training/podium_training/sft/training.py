@@ -113,10 +113,11 @@ def _ahead(order: Iterable[Sequence[Row]], steps: int, model: PreTrainedModel) -
 
     with ThreadPoolExecutor(1) as aside:
         coming = aside.submit(make)
-        for _ in range(steps):
+        for _ in range(steps - 1):
             batch = coming.result()
             coming = aside.submit(make)
             yield batch
+        yield coming.result()
 
 
 def _rate(config: SftConfig) -> Callable[[int], float]:
