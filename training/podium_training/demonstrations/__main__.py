@@ -9,6 +9,9 @@ model that will learn from them.
 
 With --experts POOL it hands a task to one of those experts where that promises a higher reward
 under the weights and prices of its prompt. `python -m podium_training.experts` serves them.
+
+With --mistakes .1 every tenth call is made with a garbled word first, and right after its error:
+what learns from it goes on after errors of its own.
 """
 
 import argparse
@@ -29,7 +32,8 @@ def main() -> int:
     arguments = _arguments()
     try:
         experts = read_pool(arguments.experts) if arguments.experts else None
-        solutions = Solutions(read_tasks(arguments.tasks), experts)
+        tasks = read_tasks(arguments.tasks)
+        solutions = Solutions(tasks, experts, mistakes=arguments.mistakes)
         _serve(solutions, arguments)
     except (UserError, NoDemonstration, InvalidPool, OSError) as error:
         sys.stderr.write(f"{error}\n")
@@ -65,7 +69,17 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--port", type=int, default=8010, help="on loopback; 0 takes a free one")
     parser.add_argument("--experts", type=Path, help="YAML like bundled/experts.yaml")
+    parser.add_argument(
+        "--mistakes", type=_share, default=0.0, help="share of calls that fail first; 0"
+    )
     return parser.parse_args()
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share; give a number from 0 to 1")
+    return share
 
 
 if __name__ == "__main__":

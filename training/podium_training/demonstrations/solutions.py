@@ -7,6 +7,7 @@ under the weights and prices that the prompt states: what learns from it sees th
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 from podium_training.demonstrations.delegation import (
@@ -16,6 +17,7 @@ from podium_training.demonstrations.delegation import (
     own_way,
     weights_in,
 )
+from podium_training.demonstrations.mistakes import mistaken
 from podium_training.experts.pool import Pool
 from podium_training.tasks.task import FIND_TOOLS, Call, Task
 
@@ -38,10 +40,17 @@ class Solutions:
     """Known solutions by question, and the experts that tasks may be handed to."""
 
     def __init__(
-        self, tasks: Iterable[Task], experts: Pool | None = None, margin: float = 0.0
+        self,
+        tasks: Iterable[Task],
+        experts: Pool | None = None,
+        margin: float = 0.0,
+        mistakes: float = 0.0,
     ) -> None:
-        """Margin: the share by which whom to ask has to earn more than all others."""
-        self._experts, self._margin = experts, margin
+        """Margin: the share by which whom to ask has to earn more than all others.
+
+        Mistakes: the share of calls that are garbled before they are made right.
+        """
+        self._experts, self._margin, self._mistakes = experts, margin, mistakes
         self._tasks = {task.question: task for task in tasks if task.solution is not None}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
@@ -52,7 +61,8 @@ class Solutions:
         The system message lists the tools; the prompt is the user's, with the task.
 
         An answer is shown only after the calls that lead to it: whatever failed or is missing would
-        teach to make it up. What an expert said is the answer.
+        teach to make it up. What an expert said is the answer. After a mistake the call is made
+        right: no other failure has a known way on.
         """
         task = self._task(prompt)
         tools = _tools(schema)
@@ -67,6 +77,11 @@ class Solutions:
             if _failed(made, prompt):
                 raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
             if not _shown(made, prompt):
+                wrong = self._mistake(made, tools, task)
+                if wrong is not None and not _shown(wrong, prompt):
+                    return _made(wrong, tools)
+                if wrong is not None and not _failed(wrong, prompt):
+                    raise NoDemonstration(f"the garbled call of {call.tool} did not fail")
                 return _made(made, tools)
             if made.tool == FIND_TOOLS:
                 raise NoDemonstration(f"{call.tool} was not found")
@@ -90,6 +105,13 @@ class Solutions:
             raise NoClearChoice("two ways are expected to earn nearly the same")
         chosen = best(ways, weights)
         return Call(pool.tool, {"model": chosen.alias}) if chosen.alias else None
+
+    def _mistake(self, call: Call, tools: Tools, task: Task) -> Call | None:
+        """What is called before the call, if anything is: the same in every turn."""
+        random = Random(f"{task.question} {_text(call)}")  # noqa: S311 chance, not a secret
+        if call.tool == FIND_TOOLS or random.random() >= self._mistakes:
+            return None
+        return mistaken(call, tools.get(call.tool, {}), random)
 
     def _task(self, prompt: str) -> Task:
         found = PROBLEM.search(prompt)

@@ -58,10 +58,12 @@ def solved_episodes(stream: StreamConfig, limits: Limits) -> tuple[list[Trajecto
 
 
 def rows_of(episodes: Iterable[Trajectory], weight: float = 1.0) -> Iterator[Row]:
-    """Every call that has tokens."""
+    """Every model call that has tokens, except those whose tool calls failed."""
     for episode in episodes:
         held_back = zlib.crc32(episode.task_id.encode()) % HELD_BACK == 0
         for turn in episode.turns:
+            if any(call.observation.HasField("failure") for call in turn.tool_invocations):
+                continue
             said = turn.model_call.response
             prompt, completion = tuple(said.prompt_token_ids), tuple(said.completion_token_ids)
             if prompt and completion:

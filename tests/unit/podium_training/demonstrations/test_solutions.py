@@ -1,10 +1,13 @@
 """A demonstration hands tasks to experts where that promises a higher reward."""
 
 import json
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
+from podium_training.demonstrations.mistakes import mistaken
 from podium_training.demonstrations.solutions import NoDemonstration, Solutions
 from podium_training.experts.pool import Pool
 from podium_training.tasks.task import Call, Split, Task
@@ -157,3 +160,34 @@ def test_a_tool_that_is_not_offered_is_looked_for_and_then_called() -> None:
         assert made["tool"] == "calculator"
         with pytest.raises(NoDemonstration, match="calculator was not found"):
             action(task, "convert", "find_tools", before=found.replace(": calculator", ": clock"))
+
+
+def test_a_call_that_is_garbled_first_is_made_right_after_its_error() -> None:
+    call = Call("calculator", {"expression": "sqrt(256)"})
+    task = replace(TASKS[0], solution=(call,))
+    clumsy = Solutions([task], mistakes=1)
+
+    def next_action(before: str = "") -> dict[str, Any]:
+        prompt = f"Problem: {task.question}\n\n{before}\nChoose."
+        made: dict[str, Any] = json.loads(clumsy.action("", prompt, make_schema("calculator")))
+        return made
+
+    wrong = next_action()
+    assert wrong["tool"] == "calculator"
+    garbled = wrong["arguments"]["expression"]
+    assert garbled != "sqrt(256)"
+    assert sorted(garbled) == sorted("sqrt(256)")
+    failed = f'1. calculator {{"expression":"{garbled}"}} -> error (invalid_arguments): unknown'
+    right = next_action(failed)
+    assert right == {"tool": "calculator", "arguments": call.arguments}
+    done = f'{failed}\n2. calculator {{"expression":"sqrt(256)"}} -> 16'
+    assert next_action(done) == {"answer": task.answer}
+    with pytest.raises(NoDemonstration, match="did not fail"):
+        next_action(f'1. calculator {{"expression":"{garbled}"}} -> 16')
+
+
+def test_what_has_no_free_word_is_not_garbled() -> None:
+    random = Random(1)
+    assert mistaken(Call("convert", {"value": 3, "to": "12 km"}), {}, random) is None
+    chosen = Call("convert", {"unit": "metre"})
+    assert mistaken(chosen, {"unit": {"enum": ["metre"]}}, random) is None
