@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from podium_cli.bootstrap.authority import Authority, Issued
 from podium_cli.bootstrap.cluster_objects import ClusterObjects
 from podium_cli.bootstrap.settings import Certificates, Holder
+from podium_kit.certificate_authority import Authority, Issued
 from podium_kit.client.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ async def ensure_certificates(objects: ClusterObjects, wanted: Certificates) -> 
             continue
         else:
             why = "new certificate in Secret %s"
-        issued = authority.issue(holder.secret, holder.dns_names, holder.uri, wanted.lasting)
+        issued = authority.issue(holder.secret, holder.names, wanted.lasting)
         values = {**_values(issued), AUTHORITY: authority.written().certificate}
         await objects.write_secret(holder.secret, values, TLS_SECRET)
         made.append(why % holder.secret)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from cryptography import x509
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -69,6 +70,12 @@ class Holder(Part):
     secret: str
     dns_names: list[str]
     uri: str
+
+    @property
+    def names(self) -> list[x509.GeneralName]:
+        """As a certificate states them."""
+        dns_names = [x509.DNSName(name) for name in self.dns_names]
+        return [*dns_names, x509.UniformResourceIdentifier(self.uri)]
 
 
 class Certificates(Part):

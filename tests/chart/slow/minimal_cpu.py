@@ -24,9 +24,9 @@ from chart.rendering import ROOT, Json, merged, of_kind, profile, render
 from chart.slow.neighbours import Neighbours, neighbours
 from chart.slow.node import Node, container_of, play, podman
 from e2e.episodes_over_http import finished, start, trajectory
-from podium_cli.bootstrap.authority import Authority
 from podium_cli.bootstrap.settings import Certificates
 from podium_cli.local.keys import ensure_keys
+from podium_kit.certificate_authority import Authority
 
 pytestmark = [pytest.mark.timeout(900)]
 
@@ -132,7 +132,7 @@ def certificates(objects: list[Json]) -> dict[str, dict[str, str]]:
     wanted, authority = Certificates(**plan["certificates"]), Authority.new("podium-authority")
     made = {}
     for holder in wanted.holders:
-        issued = authority.issue(holder.secret, holder.dns_names, holder.uri, wanted.lasting)
+        issued = authority.issue(holder.secret, holder.names, wanted.lasting)
         ca = authority.written().certificate
         made[holder.secret] = {
             "tls.crt": issued.certificate, "tls.key": issued.private_key, "ca.crt": ca,

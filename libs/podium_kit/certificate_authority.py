@@ -1,4 +1,4 @@
-"""An authority of the release's own, and the certificates that it issues; all PEM."""
+"""A certificate authority of an installation's own, and what it issues; all PEM."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,12 +61,12 @@ class Authority:
     def written(self) -> Issued:
         return Issued(_text(self.certificate), _text(self.key))
 
-    def issue(self, holder: str, dns_names: Sequence[str], uri: str, lasting: timedelta) -> Issued:
-        """A certificate of these names, for servers and clients alike."""
+    def issue(
+        self, holder: str, names: Sequence[x509.GeneralName], lasting: timedelta = LASTING
+    ) -> Issued:
+        """A certificate of these alternative names, for servers and clients alike."""
         key = ec.generate_private_key(ec.SECP256R1())
         until = min(datetime.now(UTC) + lasting, self.certificate.not_valid_after_utc)
-        names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns_names]
-        names.append(x509.UniformResourceIdentifier(uri))
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         builder = _builder(_named(holder), self.certificate.subject, key.public_key(), until)
