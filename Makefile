@@ -231,10 +231,10 @@ image-earlier: $(INSTALLED) ## Build REF=TAG's platform image, podium/platform:e
 	  PYTHON=$(CURDIR)/$(PYTHON) INSTALLED=$(CURDIR)/$(INSTALLED) -o $(CURDIR)/$(INSTALLED)
 	scripts/images.sh save $(PREFIX)platform:earlier build/images/earlier.tar
 
-push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PLAIN_HTTP=1 for one without TLS; SIGN_AS=name KEYRING=secret.gpg signs charts
+push: $(INSTALLED) ## Push images and charts (OCI) to REGISTRY=host/path; PUSHED="training" for other images; PLAIN_HTTP=1 for one without TLS; SIGN_AS=name KEYRING=secret.gpg signs charts
 	@test -n "$(REGISTRY)" || { echo "name the registry: make push REGISTRY=registry.example.com/team"; exit 1; }
 	@test -z "$(SIGN_AS)" -o -r "$(KEYRING)" || { echo "SIGN_AS needs KEYRING, a readable file: gpg --export-secret-keys NAME > secret.gpg"; exit 1; }
-	for name in $(or $(PUSHED),$(IMAGES)); do scripts/images.sh push $(PREFIX)$$name:$(TAG) $(REGISTRY)/podium/$$name:$(TAG) || exit 1; done
+	for name in $(or $(PUSHED),platform engine); do scripts/images.sh push $(PREFIX)$$name:$(TAG) $(REGISTRY)/podium/$$name:$(TAG) || exit 1; done
 	SIGN_AS="$(SIGN_AS)" KEYRING="$(KEYRING)" $(PYTHON) scripts/push_charts.py $(REGISTRY) $(CHARTS)
 
 CHARTS := charts/podium charts/podium-tenant charts/podium-crds
