@@ -1,0 +1,52 @@
+"""A run that goes on: from its own checkpoints, to versions that were not published yet."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podium_training.grpo.checkpoints import Checkpoint
+from podium_training.grpo.config import RunConfig
+from podium_training.grpo.process_group import ProcessGroup
+from podium_training.grpo.run import make_learner, publisher_of, publishing
+from unit.podium_training.grpo.builders import make_model, make_tokenizer
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    tokenizer = make_tokenizer()
+    make_model(vocabulary=len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make_config(base: Path, output: Path, **changes: Any) -> RunConfig:
+    config: dict[str, Any] = {
+        "model": base,
+        "output": output,
+        "steps": 1,
+        "stream": {"bootstrap": "unused:1"},
+        "publish": {"store": output / "store", "run": "demo"},
+    }
+    return RunConfig.model_validate(config | changes)
+
+
+def make_checkpoint(config: RunConfig) -> Checkpoint:
+    learner = make_learner(config, ProcessGroup())
+    return Checkpoint(1, *learner.gathered(), {"offsets": {"0": 8}, "turn": 0})
+
+
+def test_a_version_that_was_pruned_is_not_published_again(
+    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(base, tmp_path)
+    publish = publishing(config, make_learner(config, ProcessGroup()), ProcessGroup())
+    publisher = publisher_of(config)
+    assert publish is not None and publisher is not None
+    publish(make_checkpoint(config))
+    assert list(map(str, publisher.store.names())) == ["policy-demo-v1"]
+    publisher.store.remove("policy-demo-v1")
+    publish(make_checkpoint(config))
+    assert publisher.store.names() == []
+    assert "policy-demo-v1 was published and pruned before" in caplog.text
