@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from podium_kit.policy_versions import Manifest, VersionName, VersionStore
 from podium_training.grpo.byte_adamw import ByteAdamW
-from podium_training.grpo.checkpoints import Checkpoint, latest
+from podium_training.grpo.checkpoints import Checkpoint, latest, require_weights_of
 from podium_training.grpo.config import AveragesName, InvalidConfig, RunConfig, StepConfig
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.episodes import Limits
@@ -119,8 +119,9 @@ def publish_latest(config: RunConfig) -> Manifest:
 
 
 def whole_policy(config: RunConfig, checkpoint: Checkpoint) -> PreTrainedModel:
-    """The policy of a checkpoint, in main memory."""
+    """The policy of a checkpoint, in main memory. Raises InvalidConfig for that of another."""
     model = load_policy(config.model, config.lora)
+    require_weights_of(model, checkpoint.weights)
     model.load_state_dict(checkpoint.weights, strict=False)
     return model
 

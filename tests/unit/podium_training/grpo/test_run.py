@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from podium_training.grpo.checkpoints import Checkpoint
-from podium_training.grpo.config import RunConfig
+from podium_training.grpo.config import InvalidConfig, RunConfig
+from podium_training.grpo.model.policy import load_policy
 from podium_training.grpo.process_group import ProcessGroup
-from podium_training.grpo.run import make_learner, publisher_of, publishing
+from podium_training.grpo.run import make_learner, publisher_of, publishing, whole_policy
 from unit.podium_training.grpo.builders import make_model, make_tokenizer
 
 
@@ -50,3 +51,20 @@ def test_a_version_that_was_pruned_is_not_published_again(
     publish(make_checkpoint(config))
     assert publisher.store.names() == []
     assert "policy-demo-v1 was published and pruned before" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lora", "changed"),
+    [({"rank": 2}, None), (None, {"rank": 2}), ({"rank": 2}, {"rank": 4})],
+    ids=["removed", "added", "of another rank"],
+)
+def test_a_checkpoint_of_another_adapter_is_no_policy_of_the_run(
+    base: Path, tmp_path: Path, lora: dict[str, int] | None, changed: dict[str, int] | None
+) -> None:
+    config = make_config(base, tmp_path, lora=lora)
+    named = load_policy(config.model, config.lora).named_parameters()
+    weights = {name: value.detach() for name, value in named if value.requires_grad}
+    checkpoint = Checkpoint(1, weights, {}, {})
+    whole_policy(config, checkpoint)
+    with pytest.raises(InvalidConfig, match=r"lora: .*set `lora` and `model` back"):
+        whole_policy(make_config(base, tmp_path, lora=changed), checkpoint)
