@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from podium_kit.policy_versions.errors import InvalidVersionName
 
 PREFIX = "policy-"
-# At most 63 characters: a name is a label of Kubernetes, too.
-_NAME = re.compile(
-    r"policy-(?P<run>[a-z0-9](?:[a-z0-9-]{0,44}[a-z0-9])?)-v(?P<number>0|[1-9]\d{0,7})"
-)
+# Of at most 46 characters, names of 63: a name is a label of Kubernetes, too.
+RUN = r"[a-z0-9](?:[a-z0-9-]{0,44}[a-z0-9])?"
+_NAME = re.compile(rf"policy-(?P<run>{RUN})-v(?P<number>0|[1-9]\d{{0,7}})")
 
 
 @dataclass(frozen=True, order=True)

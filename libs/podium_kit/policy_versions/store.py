@@ -35,6 +35,14 @@ class VersionStore:
         """Every version that is there, by run and number."""
         return sorted(name for name in map(_named, self._entries()) if name is not None)
 
+    def is_retired(self, name: str) -> bool:
+        """Whether a version was removed and its name stays taken."""
+        return (self.root / TAKEN / name).exists()
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a version bears the name or, removed, bore it. Raises InvalidVersionName."""
+        return self.path(name).exists() or self.is_retired(name)
+
     def write(self, manifest: Manifest, fill: Callable[[Path], None]) -> Manifest:
         """Adds a version of the files that `fill` writes into the folder it is given.
 
@@ -104,7 +112,7 @@ class VersionStore:
         shutil.rmtree(self.path(name))
 
     def _move(self, partial: Path, final: Path) -> None:
-        if (self.root / TAKEN / final.name).exists():
+        if self.is_retired(final.name):
             raise ArtifactRejected(final.name, "the name was used before; take the next number")
         try:
             # Not over a folder that has files: of two writers one wins.

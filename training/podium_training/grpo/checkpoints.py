@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.faults import Fault
 from podium_training.grpo.process_group import outline
 
@@ -48,6 +49,20 @@ class Checkpoint:
         """All but the values of its tensors, for processes that need not hold them."""
         weights, optimizer = tree_map(outline, (dict(self.weights), self.optimizer))
         return Checkpoint(self.step, weights, optimizer, {})
+
+
+def require_weights_of(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """That a checkpoint's weights, or their outlines, are those that the model learns.
+
+    Raises InvalidConfig.
+    """
+    learnt = {name: each.shape for name, each in model.named_parameters() if each.requires_grad}
+    if learnt != {name: each.shape for name, each in weights.items()}:
+        raise InvalidConfig(
+            "lora: the run's checkpoint has the weights of another adapter or model, or all weights"
+            " instead of an adapter's; set `lora` and `model` back, or begin a run with another"
+            " `output`"
+        )
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:

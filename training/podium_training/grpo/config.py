@@ -1,11 +1,12 @@
 """Settings of a training run, from one YAML file. Light: nothing of torch is imported here."""
 
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from podium_kit.policy_versions.names import RUN
 from podium_kit.stream import KafkaSettings
 from podium_kit.telemetry import TelemetrySettings
 from podium_training.grpo.faults import Fault
@@ -21,6 +22,7 @@ AveragesName = Literal["float32", "bytes"]
 OutcomeName = Literal["checks", "feedback"]
 WeightName = Literal["compute", "latency", "tools"]
 RecomputedName = Literal["gates", "layers"]
+RunName = Annotated[str, Field(pattern=f"^{RUN}$")]
 
 
 class InvalidConfig(Fault):
@@ -117,7 +119,7 @@ class PublishConfig(Section):
     """Where versions of the policy go."""
 
     store: Path = Field(description="folder that the engines see, too")
-    run: str = Field(description="name of the run in policy-<run>-v<step>")
+    run: RunName = Field(description="name of the run in policy-<run>-v<step>")
     every: int = Field(1, ge=1, description="checkpoints between two versions")
     precision: PrecisionName = Field("float32", description="of the weights in the files")
 

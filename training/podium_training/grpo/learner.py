@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedModel
 
+from podium_training.grpo.checkpoints import require_weights_of
 from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.data.episodes import Episode, Reason, Rejected
 from podium_training.grpo.data.groups import Group
@@ -163,9 +164,10 @@ class Learner:
     def restore(self, weights: Mapping[str, Tensor], optimizer: Mapping[str, Any]) -> None:
         """Takes over what was gathered, by however many processes; a collective call.
 
-        Only the first process needs the values.
-        Raises InvalidConfig for the averages of another optimizer.
+        Only the first process needs the values. The optimizer's settings stay those it was made
+        with. Raises InvalidConfig for other weights and for the averages of another optimizer.
         """
+        require_weights_of(self.model, weights)
         if ("block" in optimizer["param_groups"][0]) != ("block" in self.optimizer.defaults):
             raise InvalidConfig(
                 "step.averages: the run's checkpoint has the other kind; set it back, or begin a"
@@ -182,7 +184,8 @@ class Learner:
             for number, like in enumerate(trained.values())
             if number in optimizer["state"]
         }
-        self.optimizer.load_state_dict({**optimizer, "state": state})
+        settings = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state, "param_groups": settings})
 
     def _trained(self) -> Iterator[tuple[str, Tensor]]:
         named = self.model.named_parameters()

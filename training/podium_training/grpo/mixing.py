@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from podium_kit.policy_versions import VersionName
+from podium_kit.rpc.errors import DomainError
 from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
 from podium_training.grpo.faults import Fault
 from podium_training.grpo.model.policy import load_policy
@@ -48,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if publisher is None:
             raise InvalidConfig("the run has no section `publish`; name its store and run there")
         name = VersionName(publisher.run, given.number)
-        if name in publisher.store.names():
-            raise InvalidConfig(f"{name} is in the store; give the mix another --number")
+        if publisher.store.is_taken(str(name)):
+            raise InvalidConfig(f"{name} is or was in the store; give the mix another --number")
         publisher.publish(mixed(config, given.adapter, given.share), given.number, {})
-    except Fault as error:
+    except (DomainError, Fault) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0

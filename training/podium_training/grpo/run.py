@@ -1,5 +1,6 @@
 """Everything a run is made of, put together from its configuration."""
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -7,9 +8,9 @@ from functools import partial
 import torch
 from transformers import AutoTokenizer, PreTrainedModel
 
-from podium_kit.policy_versions import Manifest, VersionStore
+from podium_kit.policy_versions import Manifest, VersionName, VersionStore
 from podium_training.grpo.byte_adamw import ByteAdamW
-from podium_training.grpo.checkpoints import Checkpoint, latest
+from podium_training.grpo.checkpoints import Checkpoint, latest, require_weights_of
 from podium_training.grpo.config import AveragesName, InvalidConfig, RunConfig, StepConfig
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.episodes import Limits
@@ -31,6 +32,8 @@ from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
 from podium_training.grpo.stopping import leave_signals, stop_on_signals
 from podium_training.grpo.trainer import Publish, Trainer, TrainerOptions
+
+log = logging.getLogger(__name__)
 
 # Of the first process between two words to the others, beside waiting for records: reading them
 # back, writing a checkpoint, publishing.
@@ -93,7 +96,7 @@ def _lead(
     try:
         trainer = make_trainer(config, learner, reader, processes)
         trainer.stop = stop_on_signals()
-        trainer.publish = _publishing(config, learner, processes)
+        trainer.publish = publishing(config, learner, processes)
         if checkpoint is not None:
             trainer.restore(checkpoint)
         trainer.skip(reader.lost)
@@ -116,18 +119,28 @@ def publish_latest(config: RunConfig) -> Manifest:
 
 
 def whole_policy(config: RunConfig, checkpoint: Checkpoint) -> PreTrainedModel:
-    """The policy of a checkpoint, in main memory."""
+    """The policy of a checkpoint, in main memory. Raises InvalidConfig for that of another."""
     model = load_policy(config.model, config.lora)
+    require_weights_of(model, checkpoint.weights)
     model.load_state_dict(checkpoint.weights, strict=False)
     return model
 
 
-def _publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> Publish | None:
+def publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> Publish | None:
+    """How a run publishes its checkpoints, and none again that was pruned; None: it does not."""
     publisher = publisher_of(config)
     if publisher is None:
         return None
 
-    def publish(checkpoint: Checkpoint) -> Manifest:
+    def publish(checkpoint: Checkpoint) -> Manifest | None:
+        name = VersionName(publisher.run, checkpoint.step)
+        if publisher.store.is_retired(str(name)):
+            log.warning(
+                "%s was published and pruned before, and is not published again; where that was"
+                " another run's, give this one another name in publish.run",
+                name,
+            )
+            return None
         # A process of several has but a share of the model it trains.
         sharded = processes.size > 1
         model = whole_policy(config, checkpoint) if sharded else learner.model

@@ -18,6 +18,7 @@ from kafka.errors import KafkaError
 
 from podium_kit.client.errors import UserError
 from podium_kit.policy_versions import VersionName, VersionStore
+from podium_kit.rpc.errors import DomainError
 from podium_kit.stream import BrokerUnavailable
 from podium_training.demonstrations.solutions import NoDemonstration
 from podium_training.experts.pool import InvalidPool
@@ -30,6 +31,7 @@ from podium_training.sft.config import SftConfig
 
 FAULTS = (
     BrokerUnavailable,
+    DomainError,
     Fault,
     InvalidPool,
     KafkaError,
@@ -63,8 +65,8 @@ def main() -> int:
 def _run(config: SftConfig) -> None:
     store = VersionStore(config.publish.store)
     name = VersionName(config.publish.run, config.publish.number)
-    if name in store.names():
-        raise InvalidConfig(f"publish.number: {name} is in the store already; give it another")
+    if store.is_taken(str(name)):
+        raise InvalidConfig(f"publish.number: {name} is or was in the store; give it another")
     # These imports take seconds, and a fault in the file is reported at once.
     from transformers import AutoTokenizer  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from podium_training.grpo.config import (
     DeviceName,
     LoraConfig,
     PrecisionName,
+    RunName,
     Section,
     StreamConfig,
 )
@@ -30,7 +31,7 @@ class VersionConfig(Section):
     """The version that comes of it."""
 
     store: Path = Field(description="folder that the engines see, too")
-    run: str = Field(description="name of the run in policy-<run>-v<number>")
+    run: RunName = Field(description="name of the run in policy-<run>-v<number>")
     number: int = Field(ge=1, description="of the version")
     precision: PrecisionName = Field("bfloat16", description="of the weights in the files")
 

@@ -83,11 +83,14 @@ def test_what_a_killed_writer_left_is_no_version_and_blocks_nobody(tmp_path: Pat
 
 def test_a_name_is_never_reused(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
+    assert not store.is_taken(NAME)
     store.write(make_manifest(), fill)
+    assert store.is_taken(NAME) and not store.is_retired(NAME)
     with pytest.raises(ArtifactRejected, match="the name is taken"):
         store.write(make_manifest(), fill)
     store.remove(NAME)
     assert store.names() == []
+    assert store.is_taken(NAME) and store.is_retired(NAME)
     with pytest.raises(ArtifactRejected, match="used before"):
         store.write(make_manifest(), fill)
 

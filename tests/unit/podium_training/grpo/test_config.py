@@ -106,6 +106,9 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
         ),
         ({"device": "gpu"}, "device"),
         ({"precision": "float16"}, "precision"),
+        ({"publish": PUBLISH | {"run": "Facts_GRPO"}}, r"publish\.run"),
+        ({"publish": PUBLISH | {"run": "facts\n"}}, r"publish\.run"),
+        ({"publish": PUBLISH | {"run": 47 * "a"}}, r"publish\.run"),
     ],
 )
 def test_a_fault_is_named(tmp_path: Path, changes: dict[str, Any], fault: str) -> None:

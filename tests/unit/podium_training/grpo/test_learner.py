@@ -8,8 +8,12 @@ from functools import partial
 import pytest
 import torch
 
+from podium_training.grpo.byte_adamw import ByteAdamW
+from podium_training.grpo.checkpoints import Checkpoint
+from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.data.episodes import Episode, Rejected
 from podium_training.grpo.data.groups import Group
+from podium_training.grpo.differences import differences
 from podium_training.grpo.learner import DriftTooLarge, Learner, StepOptions
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
@@ -216,3 +220,38 @@ def test_the_rate_falls_in_a_straight_line_over_the_last_steps() -> None:
     assert [options.rate(step) for step in range(1, 9)] == [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
     level = TrainerOptions(8, 1, 1, 1.0)
     assert {level.rate(step) for step in range(1, 9)} == {1.0}
+
+
+def test_a_checkpoint_of_other_weights_is_rejected_before_any_change() -> None:
+    learner = make_learner()
+    before = copy.deepcopy(learner.model.state_dict())
+    weights, optimizer = learner.gathered()
+    name, value = next(iter(weights.items()))
+    fewer = {each: weights[each] for each in weights if each != name}
+    for other in (fewer, weights | {"lora_A": value}, weights | {name: value[:1]}):
+        with pytest.raises(InvalidConfig, match="set `lora` and `model` back"):
+            learner.restore({each: torch.zeros_like(other[each]) for each in other}, optimizer)
+    assert all(
+        torch.equal(before[name], value) for name, value in learner.model.state_dict().items()
+    )
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, ByteAdamW])
+def test_settings_of_the_optimizer_that_were_changed_are_obeyed(
+    kind: type[torch.optim.Optimizer],
+) -> None:
+    first, second = (
+        Learner(
+            make_model(0, VOCABULARY),
+            partial(kind, lr=0.01, weight_decay=decay),
+            GRAMMAR,
+            StepOptions(),
+        )
+        for decay in (0.1, 0.0)
+    )
+    first.step([make_group(first)])
+    second.restore(*first.gathered())
+    [group] = second.optimizer.param_groups
+    assert group["weight_decay"] == 0.0
+    ours, theirs = (each.optimizer.state_dict()["state"] for each in (second, first))
+    assert theirs and differences(*(Checkpoint(1, {}, each, {}) for each in (ours, theirs))) == []

@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from podium_kit.policy_versions import VersionStore
 from podium_training.grpo import mixing
 from podium_training.grpo.config import LoraConfig
 from podium_training.grpo.model.policy import load_policy
@@ -61,9 +62,13 @@ def test_what_cannot_be_mixed_is_rejected_with_the_reason(
     assert "holds no adapter of this rank" in capsys.readouterr().err
     assert mix(folder, "other") == 0
     assert mix(folder, "other") == 2
-    assert (
-        "policy-mixes-v7 is in the store; give the mix another --number" in capsys.readouterr().err
-    )
+    taken = "policy-mixes-v7 is or was in the store; give the mix another --number"
+    assert taken in capsys.readouterr().err
+    VersionStore(folder / "store").remove("policy-mixes-v7")
+    assert mix(folder, "other") == 2
+    assert taken in capsys.readouterr().err
+    assert mix(folder, "other", number="100000000") == 2
+    assert "policy-mixes-v100000000" in capsys.readouterr().err
     for share in ("0", "1.5", "half", "nan"):
         with pytest.raises(SystemExit):
             mix(folder, "other", share)
