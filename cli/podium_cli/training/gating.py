@@ -21,14 +21,21 @@ Played = tuple[Sequence[Evaluated], Sequence[Evaluated]]
 """What the version did, and what the promoted policy did, on the same tasks."""
 
 
+def latest_decision(version: str, store: Path) -> Decision | None:
+    """The latest about a version against the one that is promoted now."""
+    found = read_decision(store, version)
+    current = Aliases(store).current(Alias.PROMOTED)
+    return found if found is not None and found.promoted == current else None
+
+
 def decided(version: str, store: Path, played: Played, rules: GateRules, look: int = 1) -> Decision:
     """Raises UsageError when the look was taken already, or the evaluations do not match."""
     VersionName.parse(version)
-    current = Aliases(store).current(Alias.PROMOTED)
-    earlier = read_decision(store, version)
-    if earlier is not None and earlier.promoted == current and earlier.look >= look:
+    earlier = latest_decision(version, store)
+    if earlier is not None and earlier.look >= look:
         fix = "take the next look with --look, or publish a new version"
         raise UsageError(f"look {earlier.look} at {version} was taken already", fix)
+    current = Aliases(store).current(Alias.PROMOTED)
     try:
         decision = decide(version, current, pair(*played), rules, look=look)
     except (InvalidEvaluation, UnplannedLook) as error:

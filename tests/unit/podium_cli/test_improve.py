@@ -1,19 +1,23 @@
 """`podium train improve`: what it rejects before it starts, and which tasks a round has."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uuid_utils
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from evaluations import evaluated
 from podium_cli.app import app
 from podium_cli.training.planning import planned
-from podium_cli.training.rounds import deal, start_version
+from podium_cli.training.rounds import Rounds, deal, start_version
 from podium_kit.client.errors import UsageError
-from podium_kit.policy_versions import Format, VersionStore
+from podium_kit.client.gateway import Gateway
+from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
+from podium_training.gate import Evaluated
 from podium_training.grpo.config import RunConfig
 from podium_training.grpo.progress import Progress, read_progress, write_progress
 from podium_training.rollouts import Offer
@@ -114,3 +118,62 @@ def test_the_first_round_is_played_by_what_the_run_starts_from(tmp_path: Path) -
     assert start(store.root / "policy-words-v7") == "policy-words-v7"
     assert start(tmp_path / "policy-words-v7") == "", "no engine serves it"
     assert start(None) == ""
+
+
+class Platform:
+    """What `improve` asks of a platform once its run is trained."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.played: list[str] = []
+        self.posted: list[str] = []
+        at = "podium_cli.commands.train.improve"
+        monkeypatch.setattr(f"{at}.note_consent", self._nothing)
+        monkeypatch.setattr(f"{at}.known_tools", self._nothing)
+        # Bound methods, so they are not given the Rounds or Gateway.
+        monkeypatch.setattr(Rounds, "candidate", self._candidate)
+        monkeypatch.setattr(Rounds, "measured", self._measured)
+        monkeypatch.setattr(Gateway, "post", self._post)
+
+    async def _nothing(self, *_: object) -> dict[str, list[str]]:
+        return {}
+
+    async def _candidate(self) -> str:
+        return "policy-letters-v3"
+
+    async def _measured(self, tasks: Sequence[Task], model: str) -> list[Evaluated]:
+        self.played.append(model)
+        name, score = (model, 1.0) if model else ("base", 0.5)
+        return [evaluated(number, name, score) for number in range(len(tasks))]
+
+    async def _post(self, path: str, *_: object) -> None:
+        self.posted.append(path)
+
+
+def test_what_was_decided_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store = tmp_path / "run.yaml", tmp_path / "store"
+    publish = {"publish": {"store": str(store), "run": "letters"}}
+    path.write_text(yaml.safe_dump(RUN | publish | {"output": str(tmp_path)}))
+    write_progress(tmp_path, Progress(3, 3, 0, 4, {}))
+    files = [
+        *("--task-file", write_tasks(tmp_path / "learn.jsonl", make_tasks(2))),
+        *("--held-out", write_tasks(tmp_path / "held.jsonl", make_tasks(40, Split.HELD_OUT))),
+    ]
+    platform = Platform(monkeypatch)
+
+    def improve(*options: str) -> Result:
+        where = ["--url", "http://127.0.0.1:1", "--api-key", "key", "--json"]
+        return RUNNER.invoke(app, ["train", "improve", str(path), *files, *where, *options])
+
+    first, again = improve(), improve("--promote")
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output + again.output
+    assert again.stdout == first.stdout
+    assert platform.played == ["policy-letters-v3", ""]
+    assert platform.posted == ["/v1/model-versions/policy-letters-v3/promote"]
+    other = improve("--objective", "cost")
+    assert other.exit_code == 2
+    assert "--objective score" in other.stderr
+    Aliases(store).move(Alias.PROMOTED, "policy-letters-v2")
+    assert improve().exit_code == 1, "another than the promoted one answered"
+    assert len(platform.played) == 4, "it was not compared with the one promoted now"

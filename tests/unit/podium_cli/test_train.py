@@ -56,6 +56,16 @@ def test_a_source_without_its_file_is_rejected() -> None:
     assert "--file" in rejected.stderr
 
 
+def test_a_run_is_not_submitted_under_an_id_it_cannot_have(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(f"{generate(1, Split.TRAIN)[0].to_json()}\n")
+    rejected = RUNNER.invoke(
+        app, ["train", "submit", "--task-file", str(path), "--run", "nightly", "--json"]
+    )
+    assert rejected.exit_code == 2
+    assert "run 'nightly' is not a UUIDv7" in rejected.stderr
+
+
 def test_preferences_are_written_as_policies_that_apply_reads(tmp_path: Path) -> None:
     path = tmp_path / "asks.yaml"
     options = ["--count", "12", "--tool", "ask_llm/small", "--prefix", "asks", "--out", str(path)]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
@@ -77,6 +78,41 @@ def test_the_same_gate_look_is_rejected_the_second_time(store: Path) -> None:
     assert again.exit_code == 2
     assert "look 1" in again.stderr
     assert run_gate(store, 0.25, "--looks", "2", "--look", "2").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "accepted"),
+    [
+        ("--cost-max", "-1", "greater than or equal to 0"),
+        ("--cost-max", "inf", "finite number"),
+        ("--latency-max", "0", "greater than 0"),
+    ],
+)
+def test_a_limit_that_is_none_is_rejected_by_its_option(
+    store: Path, option: str, value: str, accepted: str
+) -> None:
+    rejected = run_gate(store, 0.25, option, value)
+    assert rejected.exit_code == 2
+    assert option in rejected.stderr
+    assert accepted in rejected.stderr
+    assert not (store / "decisions").exists()
+
+
+def test_a_damaged_checkpoint_is_named_and_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podium_training.grpo.run.publisher_of", lambda _: object())
+    checkpoint = tmp_path / "run" / "checkpoints" / "step-00000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").write_text("{")
+    (checkpoint / "manifest.json").write_text(json.dumps({"state.json": "another digest"}))
+    config = {"model": "base", "output": str(tmp_path / "run"), "steps": 1}
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({**config, "stream": {"bootstrap": "127.0.0.1:1"}}))
+    rejected = podium("publish", path)
+    assert rejected.exit_code == 2
+    assert "step-00000001" in "".join(rejected.stderr.split())
+    assert "is not what was written" in " ".join(rejected.stderr.split())
 
 
 def write_metrics(folder: Path) -> Path:

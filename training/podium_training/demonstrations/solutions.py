@@ -55,6 +55,12 @@ class Solutions:
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
 
+    def knows(self, task: Task) -> bool:
+        """Whether it has a solution, and a question that is found in a prompt again."""
+        found = PROBLEM.search(f"Problem: {task.question}")
+        is_found = found is not None and found[1].strip() == task.question
+        return is_found and task.question in self._tasks
+
     def action(self, system: str, prompt: str, schema: Mapping[str, Any]) -> str:
         """The action as JSON text, valid under the action schema. Raises NoDemonstration.
 

@@ -64,10 +64,13 @@ def first_turns(
     """Those of one list after the other, without end.
 
     Those with the same liking follow each other. Raises NothingToLearn where the demonstrator
-    prefers no way clearly.
+    knows no task, or prefers no way clearly.
     """
     expert = offers.expert
-    asking = in_turn(tasks, lambda task: task.family, random)
+    known = [task for task in tasks if demonstrator.solutions.knows(task)]
+    if not known:
+        raise NothingToLearn("no task has a solution and a question of one line: give some")
+    asking = in_turn(known, lambda task: task.family, random)
     while True:
         drawn = list(islice(asking, DRAWN * shape.tasks))
         host = offers.draw(drawn[: shape.tasks], random)

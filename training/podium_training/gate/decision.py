@@ -19,6 +19,7 @@ from podium_training.gate.limits import (
     format_validity,
     latency_p95_s,
     mean_cost,
+    too_many_unjudged,
     tool_error_rate,
 )
 from podium_training.gate.objectives import gains
@@ -89,7 +90,6 @@ def _verdict(
     rules: GateRules,
     look: int,
 ) -> tuple[Verdict, list[str]]:
-    ours = [one for one, _ in pairs]
     last = look == rules.looks
     if len(pairs) < rules.pairs_min:
         words = f"{len(pairs)} pairs, at least {rules.pairs_min}"
@@ -97,7 +97,10 @@ def _verdict(
     score, objective = bounds[Objective.SCORE], bounds.get(rules.objective)
     if objective is None:
         return Verdict.KEEP, [f"{rules.objective} is unknown for some episodes"]
-    faults = broken_limits(ours, rules)
+    faults = broken_limits([one for one, _ in pairs], rules)
+    # An unjudged answer earns nothing, so those of the promoted policy count for the candidate.
+    if unjudged := too_many_unjudged([other for _, other in pairs], rules):
+        faults.append(f"promoted policy: {unjudged}")
     if not score.lower > -rules.delta:
         faults.append(f"score may be {-score.lower:.3g} worse, at most {rules.delta:g}")
     if not objective.lower > 0:

@@ -10,7 +10,7 @@ from podium_training.gate.rules import GateRules
 
 def broken_limits(episodes: Sequence[Evaluated], rules: GateRules) -> list[str]:
     """Every limit the candidate breaks, in words with its numbers."""
-    checks = (_unjudged, _cost, _latency, _format, _tool_errors)
+    checks = (too_many_unjudged, _cost, _latency, _format, _tool_errors)
     return [words for check in checks if (words := check(episodes, rules))]
 
 
@@ -37,7 +37,8 @@ def tool_error_rate(episodes: Sequence[Evaluated]) -> float:
     return sum(each.failed_tool_calls for each in episodes) / calls if calls else 0.0
 
 
-def _unjudged(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+def too_many_unjudged(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+    """The share and its limit, in words; None within it."""
     share = sum(each.score is None for each in episodes) / len(episodes)
     if share <= rules.unjudged_max:
         return None

@@ -80,8 +80,7 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
 
     The run's id, a UUIDv7, is the seed of every choice. Raises InvalidRun.
     """
-    if uuid.UUID(run_id).version != 7:
-        raise InvalidRun(f"run {run_id!r} is not a UUIDv7; start one without naming it")
+    check_run_id(run_id)
     if not 1 <= offer.price_spread <= PRICE_SPREAD_MAX:
         raise InvalidRun(f"the price spread is {offer.price_spread}; give 1 to {PRICE_SPREAD_MAX}")
     _check_known(tasks, offer)
@@ -109,6 +108,16 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
         for task, subset in deal(run_id, tasks, subsets, withheld)
         for policy in _policies(run_id, task, offer)
     ]
+
+
+def check_run_id(run_id: str) -> None:
+    """Raises InvalidRun unless it is a UUIDv7."""
+    try:
+        version = uuid.UUID(run_id).version
+    except ValueError:
+        version = None
+    if version != 7:
+        raise InvalidRun(f"run {run_id!r} is not a UUIDv7; start one without naming it")
 
 
 def anew(group: Group, run_id: str) -> Group:

@@ -21,7 +21,7 @@ from podium_cli.training.choosing import (
     Withhold,
 )
 from podium_cli.training.consent import note_consent
-from podium_cli.training.gating import decided
+from podium_cli.training.gating import decided, latest_decision
 from podium_cli.training.version_view import decision_table
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
@@ -68,7 +68,8 @@ async def improve(
     """Play rounds of episodes while the trainer learns from them, then measure and decide.
 
     Starts the trainer of the run, and plays as its newest version until all steps are done.
-    The same command goes on with a run that was interrupted. Exit status 1 when it was
+    The same command goes on with a run that was interrupted; what was decided about its last
+    version is not measured again. Exit status 1 when it was
     measured and did not become better.
     """
     # The stream's client is slow to import, and no other command of the group needs it.
@@ -115,8 +116,18 @@ async def improve(
             words = f"{version} is promoted" if is_promoted else version
             session.output.result({"version": version, "promoted": is_promoted}, words)
             return
-        played = await rounds.measured(held, version), await rounds.measured(held, "")
-        decision = decided(version, store, played, GateRules(objective=objective))
+        decision = latest_decision(version, store)
+        if decision is None:
+            played = await rounds.measured(held, version), await rounds.measured(held, "")
+            decision = decided(version, store, played, GateRules(objective=objective))
+        elif decision.rules.objective is not objective:
+            earlier = decision.rules.objective
+            raise UsageError(
+                f"{version} was measured for {earlier} already",
+                f"give --objective {earlier}, or train a new version",
+            )
+        else:
+            session.output.note(f"{version} was measured already; this is what was decided")
         session.output.result(decision.model_dump(mode="json"), decision_table(decision))
         if decision.verdict is not Verdict.PROMOTE:
             raise typer.Exit(1)

@@ -30,6 +30,7 @@ from podium_cli.training.consent import note_consent
 from podium_kit.client.errors import UsageError
 from podium_training.rollouts import RolloutLimits
 from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
+from podium_training.rollouts.plan import InvalidRun, check_run_id
 from podium_training.rollouts.settings import RolloutSettings
 from podium_training.tasks.files import read_tasks, task_digest
 
@@ -81,6 +82,11 @@ async def submit(
         return
     if task_file is None:
         raise UsageError("--task-file is missing", "name it, or say --cluster")
+    if run:
+        try:
+            check_run_id(run)
+        except InvalidRun as error:
+            raise UsageError(str(error)) from error
     tasks = read_tasks(task_file)
     wanted = RolloutRun(
         task_file=str(task_file.resolve()),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_cli.command import Session, command
@@ -33,14 +34,15 @@ async def publish(
     """Publish the newest checkpoint of a run as a version; again changes nothing."""
     # torch is not part of every installation, and slow to import.
     try:
-        from podium_training.grpo.config import InvalidConfig, read_config  # noqa: PLC0415
+        from podium_training.grpo.config import read_config  # noqa: PLC0415
+        from podium_training.grpo.faults import Fault  # noqa: PLC0415
         from podium_training.grpo.run import publish_latest  # noqa: PLC0415
     except ModuleNotFoundError as error:
         fix = "run this where training runs, such as the training image"
         raise UserError(f"{error.name} is not installed here", fix) from error
     try:
         manifest = publish_latest(read_config(config))
-    except InvalidConfig as error:
+    except Fault as error:
         raise UsageError(str(error)) from error
     values = {"version": manifest.name, "format": manifest.format, "step": manifest.step}
     session.output.result(values, manifest.name)
@@ -80,21 +82,27 @@ async def gate(
     pairs_min: Annotated[int, typer.Option(min=1, help="Pairs before anything is decided.")] = 30,
     cost_max: Annotated[str, typer.Option(help="Largest mean cost of a task.")] = "",
     latency_max: Annotated[
-        float | None, typer.Option(min=0, help="Largest latency p95 in seconds.")
+        float | None, typer.Option(help="Largest latency p95 in seconds.")
     ] = None,
 ) -> None:
     """Decide whether a version may replace the promoted one; the decision is recorded.
 
     Exit status 1 unless it may.
     """
-    rules = GateRules(
-        objective=objective,
-        delta=delta,
-        looks=looks,
-        pairs_min=pairs_min,
-        cost_max=_amount(cost_max),
-        latency_p95_max_s=latency_max,
-    )
+    try:
+        rules = GateRules(
+            objective=objective,
+            delta=delta,
+            looks=looks,
+            pairs_min=pairs_min,
+            cost_max=_amount(cost_max),
+            latency_p95_max_s=latency_max,
+        )
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field = str(fault["loc"][0]).replace("latency_p95_max_s", "latency_max")
+        cause = f"--{field.replace('_', '-')} is {fault['input']}"
+        raise UsageError(cause, fault["msg"]) from error
     try:
         played = read_evaluation(candidate), read_evaluation(promoted)
     except InvalidEvaluation as error:

@@ -1,6 +1,7 @@
 """Episodes with experts on offer, and the tasks and demonstrator of questions put under them."""
 
 import json
+from collections.abc import Sequence
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -78,7 +79,7 @@ def task(number: int, family: str = "sums") -> Task:
 TASKS = [task(number, family) for family in FAMILIES for number in range(2)]
 
 
-def demonstrator(pool: Pool = POOL) -> Demonstrator:
+def demonstrator(pool: Pool = POOL, tasks: Sequence[Task] = TASKS) -> Demonstrator:
     tokenizer = make_tokenizer()
     tokenizer.chat_template = "{% for each in messages %}{{ each.content }}</s>{% endfor %}"
-    return Demonstrator(Solutions(TASKS, pool), tokenizer)
+    return Demonstrator(Solutions(tasks, pool), tokenizer)

@@ -1,12 +1,16 @@
 """First turns of tasks that were never played."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from random import Random
 
+import pytest
+
 from podium.episodes.v1.trajectory_pb2 import Trajectory
 from podium_training.first_turns.contrast import OWN, choice, first_response
+from podium_training.first_turns.errors import NothingToLearn
 from podium_training.first_turns.offers import Offers
 from podium_training.first_turns.questions import Shape, first_turns
 from podium_training.grpo.data.convert import episode_from_proto
@@ -87,6 +91,18 @@ def test_they_are_turns_that_a_trainer_takes() -> None:
         assert episode.features.solved
         assert len(episode.rows) == 1
         assert first_response(each).completion_text
+
+
+def test_tasks_that_cannot_be_shown_are_left_out() -> None:
+    unsolved = replace(task(7), solution=None)
+    # Its first line is another task's question.
+    long = replace(task(8), question=f"{TASKS[0].question}\nShow every step.")
+    shows = demonstrator(tasks=[*TASKS, unsolved, long])
+    offers = Offers([host(*TOOLS)], EXPERT)
+    found = islice(first_turns([*TASKS, unsolved, long], offers, SHAPE, shows, Random(1)), 60)
+    assert {each.task_id for each in found} <= {each.id for each in TASKS}
+    with pytest.raises(NothingToLearn, match="no task has a solution"):
+        next(first_turns([unsolved, long], offers, SHAPE, shows, Random(1)))
 
 
 def test_the_seed_decides() -> None:

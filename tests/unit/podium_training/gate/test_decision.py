@@ -104,6 +104,13 @@ def test_too_many_unjudged_answers_are_no_evaluation() -> None:
     assert verdict(found, unjudged_max=0.1) is Verdict.PROMOTE
 
 
+def test_too_many_unjudged_answers_of_the_promoted_policy_are_no_evaluation() -> None:
+    found = pairs(28, 0.5, 0.5) + pairs(40, 0.5, None)[28:]
+    decision = decide(OURS, THEIRS, found, GateRules())
+    assert decision.verdict is Verdict.KEEP
+    assert decision.reasons == ("promoted policy: 30.0% of episodes unjudged, at most 5.0%",)
+
+
 def test_an_answer_of_an_unknown_task_voids_the_evaluation() -> None:
     mixed = pairs(40, 1.0, 0.0, model_versions=(OURS, THEIRS))
     found = decide(OURS, THEIRS, mixed, GateRules())

@@ -82,9 +82,10 @@ def test_a_task_whose_tool_is_not_there_is_rejected() -> None:
         plan(RUN, [make_task(0, "abacus")], 2, OFFER)
 
 
-def test_a_run_id_that_is_no_uuid7_is_rejected() -> None:
+@pytest.mark.parametrize("run_id", ["01912345-6789-4abc-8def-0123456789ab", "nightly"])
+def test_a_run_id_that_is_no_uuid7_is_rejected(run_id: str) -> None:
     with pytest.raises(InvalidRun, match="not a UUIDv7"):
-        plan(str(uuid.uuid4()), [make_task()], 2, OFFER)
+        plan(run_id, [make_task()], 2, OFFER)
 
 
 def test_every_group_sees_prices_of_its_own_within_the_spread() -> None:
