@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from podium_training.grpo.data.episodes import Episode, Rejected
+from podium_training.grpo.data.episodes import Episode, GroupKey, Rejected
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.learner import DriftTooLarge, Learner, StepOptions
 from podium_training.grpo.model.forward import Distribution, token_logprobs
@@ -58,10 +58,9 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
         members.append(
             Episode(
                 id=f"e{number}",
-                group_id="g",
+                group=GroupKey("acme", "g"),
                 group_size=2,
                 task_id="t",
-                tenant="acme",
                 rows=(row,),
                 constraints={"c": CONSTRAINT},
                 tools=(),
@@ -71,7 +70,8 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
                 model_versions=("1",),
             )
         )
-    return Group("g", tuple(members), (1.0, 0.0), members[0].preferences, advantages)
+    key = members[0].group
+    return Group(key, tuple(members), (1.0, 0.0), members[0].preferences, advantages)
 
 
 @pytest.mark.parametrize(("rate", "clipped"), [(0.01, True), (0.0001, False)])

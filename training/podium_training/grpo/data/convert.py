@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium_training.grpo.data.episodes import Episode, Limits, Reason, Rejected
+from podium_training.grpo.data.episodes import Episode, GroupKey, Limits, Reason, Rejected
 from podium_training.grpo.model.grammar import Constraint, ConstraintError
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.objective.rewards import Features, Preferences
@@ -32,10 +32,9 @@ def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) ->
     tools = tuple(trajectory.tool_names)
     return Episode(
         id=trajectory.episode_id,
-        group_id=trajectory.group_id,
+        group=GroupKey(trajectory.tenant, trajectory.group_id),
         group_size=trajectory.group_size,
         task_id=trajectory.task_id,
-        tenant=trajectory.tenant,
         rows=tuple(_row(response, limits) for response in responses),
         constraints=_constraints(responses),
         tools=tools,
