@@ -191,7 +191,7 @@ def test_members_that_found_other_tools_are_compared_over_all_of_them() -> None:
     assert [member.features.tool_calls for member in group.members] == [(1, 0, 0), (0, 0, 2)]
 
 
-def test_a_deadline_closes_a_group_with_the_members_that_arrived() -> None:
+def test_a_group_is_closed_with_the_members_that_arrived() -> None:
     assembler = GroupAssembler(GroupRules(members_min_share=0.5))
     for episode in members(True, False, size=4):
         assembler.add(episode)
@@ -199,6 +199,22 @@ def test_a_deadline_closes_a_group_with_the_members_that_arrived() -> None:
     assert group is not None
     assert len(group.members) == 2
     assert assembler.close(G1) is None
+
+
+def test_one_open_group_too_many_closes_the_oldest_with_what_it_has() -> None:
+    assembler = GroupAssembler(maximum=1)
+    for episode in members(True, False, size=3):
+        assembler.add(episode)
+    # One that is complete at once takes no place.
+    assert assembler.add(make_episode("alone", group_id="g2", group_size=1)) is None
+    assert list(assembler.open) == [G1]
+    group = assembler.add(make_episode("first", group_id="g3"))
+    assert group is not None
+    assert [member.id for member in group.members] == ["e0", "e1"]
+    assert [key.id for key in assembler.open] == ["g3"]
+    assert assembler.mark_missing("gone", GroupKey("acme", "g4"), 0) is None
+    assert [key.id for key in assembler.open] == ["g4"]
+    assert assembler.dropped == {Dropped.TOO_FEW: 2}
 
 
 def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() -> None:

@@ -29,6 +29,7 @@ from podium_training.grpo.objective.rewards import (
 from podium_training.grpo.objective.staleness import StalenessBound
 
 REMEMBERED_EPISODES = 100_000
+OPEN_MAX = 1_000
 SIZE_UNKNOWN = 0
 DUPLICATE = "duplicate"
 
@@ -128,27 +129,30 @@ class GroupAssembler:
 
     rules: GroupRules = field(default_factory=GroupRules)
     estimator: Advantage = Advantage.GROUP_STD
+    maximum: int = OPEN_MAX
+    """One more open group, and the oldest is closed: some members are never started, and open
+    groups are in memory and in every checkpoint."""
     open: "OrderedDict[GroupKey, OpenGroup]" = field(default_factory=OrderedDict)
     seen: "OrderedDict[str, None]" = field(default_factory=OrderedDict)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def add(self, episode: Episode) -> Group | None:
-        """A member arrived; the group when this completes it and it is worth a step."""
+        """A member arrived; a group that is now closed, if any, and worth a step."""
         if not self._is_new(episode.id):
             return None
         group = self._group(episode.group, episode.group_size)
         group.members.append(episode)
-        return self._close_if_complete(episode.group)
+        return self._close_one(episode.group)
 
     def mark_missing(self, episode_id: str, key: GroupKey, size: int) -> Group | None:
         """A member will never be usable; it counts as absent and never as reward 0."""
         if not self._is_new(episode_id):
             return None
         self._group(key, size).tombstones += 1
-        return self._close_if_complete(key)
+        return self._close_one(key)
 
     def close(self, key: GroupKey) -> Group | None:
-        """Nobody else will come, for example because the deadline has passed."""
+        """The group of the members that came: all have finished, or too many groups are open."""
         group = self.open.pop(key, None)
         return None if group is None else self._judge(key, group)
 
@@ -175,8 +179,11 @@ class GroupAssembler:
         group.size = group.size or size
         return group
 
-    def _close_if_complete(self, key: GroupKey) -> Group | None:
-        return self.close(key) if self.open[key].complete else None
+    def _close_one(self, key: GroupKey) -> Group | None:
+        """The one that is complete, or the oldest of too many."""
+        if self.open[key].complete:
+            return self.close(key)
+        return self.close(next(iter(self.open))) if len(self.open) > self.maximum else None
 
     def _judge(self, key: GroupKey, group: OpenGroup) -> Group | None:
         group.members = with_tools_in_common(group.members)
