@@ -20,6 +20,8 @@ Response = orchestrator_pb.NextActionResponse
 
 def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) -> Episode:
     """The episode of a trajectory. Raises Rejected."""
+    if not trajectory.training_consent:
+        raise Rejected(Reason.NO_CONSENT)
     _check_whole(trajectory)
     _check_use(trajectory)
     responses = [
@@ -53,8 +55,6 @@ def _check_whole(trajectory: trajectory_pb2.Trajectory) -> None:
 
 
 def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
-    if not trajectory.training_consent:
-        raise Rejected(Reason.NO_CONSENT)
     if trajectory.labels.get("split") == Split.HELD_OUT:
         raise Rejected(Reason.HELD_OUT, trajectory.task_id)
     if trajectory.stop_reason in INTERRUPTED:
