@@ -124,6 +124,21 @@ def test_a_group_without_differences_halves_the_step_and_is_not_computed() -> No
     assert beside["tokens_computed"] == alone["tokens_computed"]
 
 
+@pytest.mark.parametrize("loss", [Loss.GRPO, Loss.DR_GRPO])
+def test_the_mean_over_episodes_is_none_over_their_calls(loss: Loss) -> None:
+    """One call against three of the same, beside a member that is average."""
+    learner = make_learner(loss=LossOptions(loss=loss), gradient_norm_max=math.inf)
+    once, other = make_group(learner).members
+    thrice = replace(once, rows=once.rows * 3)
+    alone, repeated = (
+        Group(once.group, (each, other), (1.0, 0.0), once.preferences, (1.0, 0.0))
+        for each in (once, thrice)
+    )
+    one, three = (learner.step([group]).metrics["gradient_norm"] for group in (alone, repeated))
+    # The constant length does not shrink what is learnt of more tokens.
+    assert three == pytest.approx(one * (3 if loss is Loss.DR_GRPO else 1), rel=1e-4)
+
+
 @pytest.mark.parametrize("tokens_max", [1, 20, 10_000])
 def test_the_step_is_the_same_however_the_batch_is_split(tokens_max: int) -> None:
     whole = make_learner(rate=0.5)
