@@ -8,14 +8,14 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from podium.common.v1.money_pb2 import Money
-from podium.episodes.v1.trajectory_pb2 import RewardFeatures
+from podium.episodes.v1 import trajectory_pb2 as pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Episode, GroupKey, Limits
 from podium_training.grpo.data.groups import Dropped, Group, GroupAssembler, GroupRules, compared
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.rewards import Weight
-from unit.podium_training.grpo.trajectories import make_trajectory
+from unit.podium_training.grpo.trajectories import make_response, make_trajectory
 
 LIMITS = Limits(vocabulary=64)
 G1 = GroupKey("acme", "g1")
@@ -80,7 +80,7 @@ def costly_and_plain(ignored: Collection[Weight]) -> tuple[GroupAssembler, Group
     wanted = PreferenceVector(outcome=1, compute=0.5, latency=0.75, tools={"calculator": 0.25})
     found = None
     for id, calls, cost, seconds in (("costly", 1, "0.02", 4), ("plain", 0, "0.01", 2)):
-        features = RewardFeatures(
+        features = pb.RewardFeatures(
             tool_call_counts=[calls, 0],
             cost=Money(currency_code="USD", amount=cost),
             latency=Duration(seconds=seconds),
@@ -222,6 +222,40 @@ def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() 
     group = assembler.add(make_episode("e0", group_size=1))
     assert group is not None
     assert compared([group], Advantage.SOLVED)[0].advantages == (1.0,)
+
+
+def turns_with_mistakes(good: int) -> list[pb.Turn]:
+    """A call that failed, a reply that could not be read, and calls with nothing wrong."""
+    turns = [
+        pb.Turn(number=number, model_call=pb.ModelCall(response=make_response()))
+        for number in range(1, 3 + good)
+    ]
+    turns[0].tool_invocations.add().observation.failure.message = "unknown word"
+    turns[1].model_call.response.action.malformed.message = "the reply was cut off"
+    return turns
+
+
+def test_mistakes_on_the_way_to_a_solution_are_not_imitated() -> None:
+    episode = make_episode("e0", group_size=1, turns=turns_with_mistakes(good=1))
+    group = GroupAssembler(estimator=Advantage.SOLVED).add(episode)
+    assert group is not None
+    assert len(episode.rows) == 3
+    assert group.members[0].rows == episode.rows[2:]
+
+
+def test_mistakes_alone_are_nothing_to_imitate() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    episode = make_episode("e0", group_size=1, turns=turns_with_mistakes(good=0))
+    assert assembler.add(episode) is None
+    assert assembler.dropped == {Dropped.UNSOLVED: 1}
+
+
+def test_mistakes_are_learnt_from_where_episodes_are_compared() -> None:
+    assembler = GroupAssembler()
+    assembler.add(make_episode("e0", turns=turns_with_mistakes(good=1)))
+    group = assembler.add(make_episode("e1", solved=False))
+    assert group is not None
+    assert len(group.members[0].rows) == 3
 
 
 def test_members_that_failed_are_not_imitated() -> None:

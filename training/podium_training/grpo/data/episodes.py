@@ -85,4 +85,4 @@ class Episode:
     currency: str
     preferences: Preferences
     model_versions: tuple[str, ...]
-    """Policy version of every row: one episode may see several."""
+    """Policy version of every call: one episode may see several."""

@@ -195,11 +195,15 @@ class GroupAssembler:
         return self._rewarded(key, group)
 
     def _demonstrated(self, key: GroupKey, group: OpenGroup) -> Group | None:
-        solved = tuple(float(member.features.solved) for member in group.members)
+        members = tuple(
+            replace(each, rows=tuple(row for row in each.rows if row.exemplary))
+            for each in group.members
+        )
+        solved = tuple(float(each.features.solved and bool(each.rows)) for each in members)
         if not any(solved):
             self.dropped[Dropped.UNSOLVED] += 1
             return None
-        return Group(key, tuple(group.members), solved, group.members[0].preferences)
+        return Group(key, members, solved, members[0].preferences)
 
     def _rewarded(self, key: GroupKey, group: OpenGroup) -> Group | None:
         wanted = group.members[0].preferences.without(self.rules.ignored)
