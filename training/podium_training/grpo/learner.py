@@ -109,7 +109,14 @@ class Learner:
         """
         for group, full in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * full
-        found = [sample for group in groups for sample in self._samples(group)]
+        members = [
+            each for group in groups for each in zip(group.members, group.advantages, strict=True)
+        ]
+        found = [
+            sample
+            for number, (member, advantage) in enumerate(members)
+            for sample in self._samples(number, member, advantage)
+        ]
         # Those under one grammar come together: they share the listing of their tools.
         found.sort(key=lambda sample: sample.row.constraint)
         weighted = self._weighted([sample for sample in found if sample.chosen.any()])
@@ -191,20 +198,21 @@ class Learner:
         named = self.model.named_parameters()
         return ((name, value) for name, value in named if value.requires_grad)
 
-    def _samples(self, group: Group) -> Iterator[Sample]:
-        for member, advantage in zip(group.members, group.advantages, strict=True):
-            for row in member.rows:
-                if not row.constraint:
-                    yield Sample(row, advantage, None, torch.ones(len(row.completion_ids)).bool())
-                    continue
-                legal = self._grammar.legal(member.constraints[row.constraint], row.completion_ids)
-                yield Sample(row, advantage, legal, ~forced(legal, self._vocabulary))
+    def _samples(self, number: int, member: Episode, advantage: float) -> Iterator[Sample]:
+        for row in member.rows:
+            if not row.constraint:
+                every = torch.ones(len(row.completion_ids)).bool()
+                yield Sample(row, advantage, None, every, number)
+                continue
+            legal = self._grammar.legal(member.constraints[row.constraint], row.completion_ids)
+            yield Sample(row, advantage, legal, ~forced(legal, self._vocabulary), number)
 
     def _weighted(self, samples: list[Sample]) -> list[Sample]:
         lengths = torch.tensor([int(sample.chosen.sum()) for sample in samples])
-        weights = token_weights(self._options.loss, lengths)
+        episodes = torch.tensor([sample.episode for sample in samples])
+        weights = token_weights(self._options.loss, lengths, episodes)
         return [
-            Sample(sample.row, sample.advantage, sample.legal, sample.chosen, float(weight))
+            replace(sample, weight=float(weight))
             for sample, weight in zip(samples, weights, strict=True)
         ]
 

@@ -15,8 +15,8 @@ from podium_training.grpo.batch_metrics import batch_metrics
 from podium_training.grpo.checkpoints import Checkpoint, save
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.dead_letters import RejectedRecords
-from podium_training.grpo.data.envelopes import member_of, open_record
-from podium_training.grpo.data.episodes import Episode, Limits, Reason, Rejected
+from podium_training.grpo.data.envelopes import open_record
+from podium_training.grpo.data.episodes import Episode, GroupKey, Limits, Reason, Rejected
 from podium_training.grpo.data.feedback import AwaitedFeedback, judged_by
 from podium_training.grpo.data.groups import (
     SIZE_UNKNOWN,
@@ -77,7 +77,7 @@ class Trainer:
     step: int = 0
     pending: list[Group] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
-    records: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    records: dict[GroupKey, dict[str, bytes]] = field(default_factory=dict)
     """Trajectories of open groups, by group and episode, as they came."""
     left_out: LeftOut = field(init=False)
     stop: Event = field(default_factory=Event)
@@ -123,20 +123,19 @@ class Trainer:
         try:
             message = open_record(record)
         except Rejected as rejection:
+            # Its tenant is not known for sure, so its group stays open until that is closed.
             self._reject(rejection, record)
-            member = member_of(record)
-            # A record that does not say whose it is keeps its group open until that is closed.
-            return member and self.assembler.mark_missing(*member, SIZE_UNKNOWN)
+            return None
         if message.HasField("trajectory"):
             return self._take_trajectory(message.trajectory, record)
         if message.HasField("group_closed"):
             # Every member has finished: no more will arrive.
-            return self._close(message.group_closed.group_id)
+            return self._close(_group_of(message.group_closed))
         if message.HasField("feedback_given"):
             return self._take_feedback(message.feedback_given, record)
         found = message.reference
         self._reject(Rejected(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
-        return self.assembler.mark_missing(found.episode_id, found.group_id, SIZE_UNKNOWN)
+        return self.assembler.mark_missing(found.episode_id, _group_of(found), SIZE_UNKNOWN)
 
     def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
         if self.awaited is None:
@@ -159,23 +158,24 @@ class Trainer:
         episode = self._usable(found, record)
         if episode is None:
             return self._miss(found)
-        of_group = self.records.setdefault(episode.group_id, {})
+        of_group = self.records.setdefault(episode.group, {})
         of_group[episode.id] = found.SerializeToString(deterministic=True)
-        return self.assembler.add(episode) or self._close_late(episode.group_id)
+        return self.assembler.add(episode) or self._close_late(episode.group)
 
     def _miss(self, found: pb.Trajectory) -> Group | None:
-        group = self.assembler.mark_missing(found.episode_id, found.group_id, found.group_size)
-        return group or self._close_late(found.group_id)
+        key = _group_of(found)
+        group = self.assembler.mark_missing(found.episode_id, key, found.group_size)
+        return group or self._close_late(key)
 
-    def _close(self, group_id: str) -> Group | None:
-        if self.awaited is not None and not self.awaited.close(group_id):
+    def _close(self, key: GroupKey) -> Group | None:
+        if self.awaited is not None and not self.awaited.close(key):
             return None
-        return self.assembler.close(group_id)
+        return self.assembler.close(key)
 
-    def _close_late(self, group_id: str) -> Group | None:
+    def _close_late(self, key: GroupKey) -> Group | None:
         """A group that was closed while members waited for their scores."""
-        late = self.awaited is not None and group_id in self.awaited.closed
-        return self._close(group_id) if late else None
+        late = self.awaited is not None and key in self.awaited.closed
+        return self._close(key) if late else None
 
     def _usable(self, found: pb.Trajectory, record: LogRecord) -> Episode | None:
         try:
@@ -224,8 +224,8 @@ class Trainer:
 
     def _forget(self) -> None:
         """Keeps the records of groups that are still open alone."""
-        for group_id in self.records.keys() - self.assembler.open.keys():
-            del self.records[group_id]
+        for key in self.records.keys() - self.assembler.open.keys():
+            del self.records[key]
 
     def _write_metrics(self, metrics: Mapping[str, float]) -> None:
         line = {**metrics, "lag": float(self.reader.lag())}
@@ -263,14 +263,15 @@ class Trainer:
             "turn": self.reader.position.turn,
             # Since the checkpoint before: a log that grows cannot reproduce the order.
             "order": list(self.reader.order),
-            "open": {
-                id: {
+            "open": [
+                {
+                    "key": key,
                     "size": group.size,
                     "tombstones": group.tombstones,
-                    "members": [self._encoded(id, member.id) for member in group.members],
+                    "members": [self._encoded(key, member.id) for member in group.members],
                 }
-                for id, group in self.assembler.open.items()
-            },
+                for key, group in self.assembler.open.items()
+            ],
             "waiting": [_encoded(each) for each in self._waiting()],
             "closed": sorted(self.awaited.closed) if self.awaited else [],
             "seen": list(self.assembler.seen),
@@ -278,8 +279,8 @@ class Trainer:
             "rejected": dict(self.rejected),
         }
 
-    def _encoded(self, group_id: str, episode_id: str) -> str:
-        return base64.b64encode(self.records[group_id][episode_id]).decode()
+    def _encoded(self, key: GroupKey, episode_id: str) -> str:
+        return base64.b64encode(self.records[key][episode_id]).decode()
 
     def _waiting(self) -> Iterable[pb.Trajectory]:
         return self.awaited.waiting.values() if self.awaited else ()
@@ -299,21 +300,33 @@ class Trainer:
         self.assembler.seen.update(dict.fromkeys(state["seen"]))
         self.assembler.dropped.update(state["dropped"])
         self.rejected.update(state["rejected"])
-        for id, group in state["open"].items():
-            self.assembler.open[id] = self._restored(group)
+        groups = state["open"]
+        if isinstance(groups, dict):
+            # By id alone, in an earlier Podium; of groups without a member the tenant is unknown.
+            groups = [group for group in groups.values() if group["members"]]
+        for group in groups:
+            self._reopen(group)
         if self.awaited is not None:
-            waiting = map(_decoded, state.get("waiting", []))
-            self.awaited.restore(waiting, state.get("closed", []))
+            waiting = [_decoded(each) for each in state.get("waiting", [])]
+            closed = state.get("closed", [])
+            keys = {_group_of(each) for each in waiting}
+            late = {key for key in keys if [*key] in closed or key.id in closed}
+            self.awaited.restore(waiting, late)
         # A kill between checkpoint and version left the version out.
         self._publish(checkpoint)
 
-    def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
+    def _reopen(self, group: Mapping[str, Any]) -> None:
         found = [_decoded(record) for record in group["members"]]
-        for trajectory in found:
-            of_group = self.records.setdefault(trajectory.group_id, {})
-            of_group[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
-        members = [episode_from_proto(trajectory, self.limits) for trajectory in found]
-        return OpenGroup(group["size"], members, group["tombstones"])
+        key = GroupKey(*group["key"]) if "key" in group else _group_of(found[0])
+        self.records[key] = {
+            each.episode_id: each.SerializeToString(deterministic=True) for each in found
+        }
+        members = [episode_from_proto(each, self.limits) for each in found]
+        self.assembler.open[key] = OpenGroup(group["size"], members, group["tombstones"])
+
+
+def _group_of(found: pb.Trajectory | pb.GroupClosed | pb.TrajectoryReference) -> GroupKey:
+    return GroupKey(found.tenant, found.group_id)
 
 
 def _encoded(trajectory: pb.Trajectory) -> str:

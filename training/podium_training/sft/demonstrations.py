@@ -1,4 +1,4 @@
-"""Rows to learn from: every model call of solved episodes."""
+"""Rows to learn from: model calls of solved episodes."""
 
 import zlib
 from collections import Counter
@@ -10,6 +10,7 @@ from podium_training.grpo.config import StreamConfig
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.envelopes import open_record
 from podium_training.grpo.data.episodes import Limits, Rejected
+from podium_training.grpo.data.imitated import is_exemplary
 from podium_training.grpo.data.stream import LogReader
 
 # One task of so many is measured on and not learnt.
@@ -58,12 +59,10 @@ def solved_episodes(stream: StreamConfig, limits: Limits) -> tuple[list[Trajecto
 
 
 def rows_of(episodes: Iterable[Trajectory], weight: float = 1.0) -> Iterator[Row]:
-    """Every model call that has tokens, except those whose tool calls failed."""
+    """Every model call that has tokens and is worth imitating."""
     for episode in episodes:
         held_back = zlib.crc32(episode.task_id.encode()) % HELD_BACK == 0
-        for turn in episode.turns:
-            if any(call.observation.HasField("failure") for call in turn.tool_invocations):
-                continue
+        for turn in filter(is_exemplary, episode.turns):
             said = turn.model_call.response
             prompt, completion = tuple(said.prompt_token_ids), tuple(said.completion_token_ids)
             if prompt and completion:

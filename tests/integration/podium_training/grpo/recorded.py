@@ -35,11 +35,12 @@ def make_records(groups: int, seed: int = 0) -> Records:
         for index in range(GROUP_SIZE)
         for group in range(groups)
     ]
-    closing = [
-        (f"g{group}", pb.TrajectoryRecord(group_closed=pb.GroupClosed(group_id=f"g{group}")))
-        for group in range(groups)
-    ]
-    return [*members, *closing]
+    return [*members, *(_closing(f"g{group}") for group in range(groups))]
+
+
+def _closing(group_id: str) -> tuple[str, pb.TrajectoryRecord]:
+    closed = pb.GroupClosed(group_id=group_id, tenant="acme")
+    return group_id, pb.TrajectoryRecord(group_closed=closed)
 
 
 def _member(draw: random.Random, group: int, index: int) -> pb.TrajectoryRecord:

@@ -45,6 +45,8 @@ def test_what_a_deadline_cut_off_needs_no_price() -> None:
     ("reason", "fields"),
     [
         (Reason.NO_CONSENT, {"training_consent": False}),
+        # Known before anything else is looked at.
+        (Reason.NO_CONSENT, {"training_consent": False, "turns": [pb.Turn(number=2)]}),
         (Reason.HELD_OUT, {"labels": {"split": "held-out"}}),
         (Reason.INTERRUPTED, {"stop_reason": episode_pb2.STOP_REASON_CANCELLED}),
         (Reason.INTERRUPTED, {"stop_reason": episode_pb2.STOP_REASON_FAILED}),

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from podium.episodes.v1 import trajectory_pb2 as pb
-from podium_training.grpo.data.envelopes import SCHEMA, member_of, open_record
+from podium_training.grpo.data.envelopes import SCHEMA, open_record
 from podium_training.grpo.data.episodes import Reason, Rejected
 from podium_training.grpo.data.stream import LogRecord
 from unit.podium_training.grpo.trajectories import make_trajectory
@@ -50,21 +50,3 @@ def test_a_record_that_is_not_what_it_should_be_is_rejected(
     with pytest.raises(Rejected) as rejected:
         open_record(record)
     assert rejected.value.reason is reason
-
-
-@pytest.mark.parametrize(
-    ("record_id", "key", "member"),
-    [
-        ("trajectory:e1:v1", b"g1", ("e1", "g1")),
-        ("trajectory:a:b:v1", b"g1", ("a:b", "g1")),
-        ("group_closed:acme/g1:v1", b"g1", None),
-        ("trajectory:e1:v1", b"", None),
-        ("trajectory::v1", b"g1", None),
-        ("trajectory", b"g1", None),
-        ("", b"g1", None),
-    ],
-)
-def test_an_envelope_says_which_member_of_which_group_a_record_is(
-    record_id: str, key: bytes, member: tuple[str, str] | None
-) -> None:
-    assert member_of(LogRecord(0, 7, b"cut off", key, {"record-id": record_id})) == member

@@ -3,7 +3,7 @@
 from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.data.convert import episode_from_proto
-from podium_training.grpo.data.episodes import Limits
+from podium_training.grpo.data.episodes import GroupKey, Limits
 from podium_training.grpo.data.feedback import AwaitedFeedback
 from unit.podium_training.grpo.builders import VOCABULARY
 from unit.podium_training.grpo.trajectories import make_trajectory
@@ -39,11 +39,13 @@ def test_words_alone_are_no_outcome() -> None:
 
 def test_a_group_ends_when_no_member_of_it_waits() -> None:
     awaited = AwaitedFeedback()
-    awaited.keep(make_trajectory("e1", group_id="g1"))
-    assert (awaited.close("g1"), awaited.close("g2")) == (False, True)
-    assert awaited.closed == {"g1"}
+    awaited.keep(make_trajectory("e1", tenant="acme", group_id="g1"))
+    waits, others = GroupKey("acme", "g1"), [GroupKey("acme", "g2"), GroupKey("globex", "g1")]
+    assert not awaited.close(waits)
+    assert all(map(awaited.close, others))
+    assert awaited.closed == {waits}
     awaited.scored(given("e1", 1))
-    assert awaited.close("g1")
+    assert awaited.close(waits)
     assert not awaited.closed
 
 

@@ -8,16 +8,17 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from podium.common.v1.money_pb2 import Money
-from podium.episodes.v1.trajectory_pb2 import RewardFeatures
+from podium.episodes.v1 import trajectory_pb2 as pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_training.grpo.data.convert import episode_from_proto
-from podium_training.grpo.data.episodes import Episode, Limits
+from podium_training.grpo.data.episodes import Episode, GroupKey, Limits
 from podium_training.grpo.data.groups import Dropped, Group, GroupAssembler, GroupRules, compared
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.rewards import Weight
-from unit.podium_training.grpo.trajectories import make_trajectory
+from unit.podium_training.grpo.trajectories import make_response, make_trajectory
 
 LIMITS = Limits(vocabulary=64)
+G1 = GroupKey("acme", "g1")
 
 
 def make_episode(id: str, **fields: Any) -> Episode:
@@ -68,7 +69,7 @@ def test_the_groups_of_a_step_are_compared_together(
     estimator: Advantage, expected: list[list[float]]
 ) -> None:
     found = compared(uneven_groups(), estimator)
-    assert [each.id for each in found] == ["of 2", "of 3"]
+    assert [each.key.id for each in found] == ["of 2", "of 3"]
     for group, advantages in zip(found, expected, strict=True):
         assert group.advantages == pytest.approx(advantages, rel=1e-3)
 
@@ -79,7 +80,7 @@ def costly_and_plain(ignored: Collection[Weight]) -> tuple[GroupAssembler, Group
     wanted = PreferenceVector(outcome=1, compute=0.5, latency=0.75, tools={"calculator": 0.25})
     found = None
     for id, calls, cost, seconds in (("costly", 1, "0.02", 4), ("plain", 0, "0.01", 2)):
-        features = RewardFeatures(
+        features = pb.RewardFeatures(
             tool_call_counts=[calls, 0],
             cost=Money(currency_code="USD", amount=cost),
             latency=Duration(seconds=seconds),
@@ -118,8 +119,18 @@ def test_groups_may_arrive_interleaved_and_in_any_order() -> None:
     ]
     assembler = GroupAssembler()
     found = [group for each in reversed(episodes) if (group := assembler.add(each))]
-    assert [group.id for group in found] == ["b", "a"]
+    assert [group.key.id for group in found] == ["b", "a"]
     assert all(len(group.members) == 3 for group in found)
+
+
+def test_two_tenants_may_give_their_groups_one_id() -> None:
+    assembler = GroupAssembler()
+    found = [
+        assembler.add(make_episode(f"{tenant}-{n}", solved=n == 0, tenant=tenant))
+        for n, tenant in itertools.product(range(2), ("acme", "globex"))
+    ]
+    assert [group and group.key for group in found] == [None, None, G1, GroupKey("globex", "g1")]
+    assert all({each.group for each in group.members} == {group.key} for group in found if group)
 
 
 def test_a_record_that_comes_twice_is_one_episode() -> None:
@@ -137,7 +148,7 @@ def test_a_member_that_never_arrives_is_absent_and_no_failure() -> None:
     first, second, _ = members(True, False, True)
     assembler.add(first)
     assembler.add(second)
-    group = assembler.mark_missing("e2", "g1", 3)
+    group = assembler.mark_missing("e2", G1, 3)
     assert group is not None
     assert [member.id for member in group.members] == ["e0", "e1"]
 
@@ -146,7 +157,7 @@ def test_a_group_of_too_few_members_is_dropped() -> None:
     assembler = GroupAssembler()
     assembler.add(members(True, False, size=8)[0])
     for number in range(7):
-        assembler.mark_missing(f"gone{number}", "g1", 8)
+        assembler.mark_missing(f"gone{number}", G1, 8)
     assert assembler.dropped == {Dropped.TOO_FEW: 1}
     assert not assembler.open
 
@@ -158,10 +169,13 @@ def test_a_group_whose_members_earn_the_same_teaches_nothing() -> None:
     assert assembler.dropped == {Dropped.ZERO_VARIANCE: 1}
 
 
-def test_members_under_other_preferences_are_not_compared() -> None:
+@pytest.mark.parametrize("other", [{"preferences": {"outcome": 0.5}}, {"task_id": "sums-2"}])
+def test_members_under_other_preferences_or_of_other_tasks_are_not_compared(
+    other: dict[str, Any],
+) -> None:
     assembler = GroupAssembler()
     assembler.add(make_episode("e0"))
-    assembler.add(make_episode("e1", solved=False, preferences={"outcome": 0.5}))
+    assembler.add(make_episode("e1", solved=False, **other))
     assert assembler.dropped == {Dropped.MIXED: 1}
 
 
@@ -177,14 +191,30 @@ def test_members_that_found_other_tools_are_compared_over_all_of_them() -> None:
     assert [member.features.tool_calls for member in group.members] == [(1, 0, 0), (0, 0, 2)]
 
 
-def test_a_deadline_closes_a_group_with_the_members_that_arrived() -> None:
+def test_a_group_is_closed_with_the_members_that_arrived() -> None:
     assembler = GroupAssembler(GroupRules(members_min_share=0.5))
     for episode in members(True, False, size=4):
         assembler.add(episode)
-    group = assembler.close("g1")
+    group = assembler.close(G1)
     assert group is not None
     assert len(group.members) == 2
-    assert assembler.close("g1") is None
+    assert assembler.close(G1) is None
+
+
+def test_one_open_group_too_many_closes_the_oldest_with_what_it_has() -> None:
+    assembler = GroupAssembler(maximum=1)
+    for episode in members(True, False, size=3):
+        assembler.add(episode)
+    # One that is complete at once takes no place.
+    assert assembler.add(make_episode("alone", group_id="g2", group_size=1)) is None
+    assert list(assembler.open) == [G1]
+    group = assembler.add(make_episode("first", group_id="g3"))
+    assert group is not None
+    assert [member.id for member in group.members] == ["e0", "e1"]
+    assert [key.id for key in assembler.open] == ["g3"]
+    assert assembler.mark_missing("gone", GroupKey("acme", "g4"), 0) is None
+    assert [key.id for key in assembler.open] == ["g4"]
+    assert assembler.dropped == {Dropped.TOO_FEW: 2}
 
 
 def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() -> None:
@@ -192,6 +222,40 @@ def test_a_demonstration_stands_alone_and_is_imitated_when_it_solved_its_task() 
     group = assembler.add(make_episode("e0", group_size=1))
     assert group is not None
     assert compared([group], Advantage.SOLVED)[0].advantages == (1.0,)
+
+
+def turns_with_mistakes(good: int) -> list[pb.Turn]:
+    """A call that failed, a reply that could not be read, and calls with nothing wrong."""
+    turns = [
+        pb.Turn(number=number, model_call=pb.ModelCall(response=make_response()))
+        for number in range(1, 3 + good)
+    ]
+    turns[0].tool_invocations.add().observation.failure.message = "unknown word"
+    turns[1].model_call.response.action.malformed.message = "the reply was cut off"
+    return turns
+
+
+def test_mistakes_on_the_way_to_a_solution_are_not_imitated() -> None:
+    episode = make_episode("e0", group_size=1, turns=turns_with_mistakes(good=1))
+    group = GroupAssembler(estimator=Advantage.SOLVED).add(episode)
+    assert group is not None
+    assert len(episode.rows) == 3
+    assert group.members[0].rows == episode.rows[2:]
+
+
+def test_mistakes_alone_are_nothing_to_imitate() -> None:
+    assembler = GroupAssembler(estimator=Advantage.SOLVED)
+    episode = make_episode("e0", group_size=1, turns=turns_with_mistakes(good=0))
+    assert assembler.add(episode) is None
+    assert assembler.dropped == {Dropped.UNSOLVED: 1}
+
+
+def test_mistakes_are_learnt_from_where_episodes_are_compared() -> None:
+    assembler = GroupAssembler()
+    assembler.add(make_episode("e0", turns=turns_with_mistakes(good=1)))
+    group = assembler.add(make_episode("e1", solved=False))
+    assert group is not None
+    assert len(group.members[0].rows) == 3
 
 
 def test_members_that_failed_are_not_imitated() -> None:

@@ -11,7 +11,7 @@ import torch
 from podium_training.grpo.byte_adamw import ByteAdamW
 from podium_training.grpo.checkpoints import Checkpoint
 from podium_training.grpo.config import InvalidConfig
-from podium_training.grpo.data.episodes import Episode, Rejected
+from podium_training.grpo.data.episodes import Episode, GroupKey, Rejected
 from podium_training.grpo.data.groups import Group
 from podium_training.grpo.differences import differences
 from podium_training.grpo.learner import DriftTooLarge, Learner, StepOptions
@@ -62,10 +62,9 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
         members.append(
             Episode(
                 id=f"e{number}",
-                group_id="g",
+                group=GroupKey("acme", "g"),
                 group_size=2,
                 task_id="t",
-                tenant="acme",
                 rows=(row,),
                 constraints={"c": CONSTRAINT},
                 tools=(),
@@ -75,7 +74,8 @@ def make_group(learner: Learner, advantages: tuple[float, ...] = (1.0, -1.0)) ->
                 model_versions=("1",),
             )
         )
-    return Group("g", tuple(members), (1.0, 0.0), members[0].preferences, advantages)
+    key = members[0].group
+    return Group(key, tuple(members), (1.0, 0.0), members[0].preferences, advantages)
 
 
 @pytest.mark.parametrize(("rate", "clipped"), [(0.01, True), (0.0001, False)])
@@ -126,6 +126,21 @@ def test_a_group_without_differences_halves_the_step_and_is_not_computed() -> No
     beside = learner.step([group, agreed]).metrics
     assert beside["gradient_norm"] == pytest.approx(alone["gradient_norm"] / 2)
     assert beside["tokens_computed"] == alone["tokens_computed"]
+
+
+@pytest.mark.parametrize("loss", [Loss.GRPO, Loss.DR_GRPO])
+def test_the_mean_over_episodes_is_none_over_their_calls(loss: Loss) -> None:
+    """One call against three of the same, beside a member that is average."""
+    learner = make_learner(loss=LossOptions(loss=loss), gradient_norm_max=math.inf)
+    once, other = make_group(learner).members
+    thrice = replace(once, rows=once.rows * 3)
+    alone, repeated = (
+        Group(once.group, (each, other), (1.0, 0.0), once.preferences, (1.0, 0.0))
+        for each in (once, thrice)
+    )
+    one, three = (learner.step([group]).metrics["gradient_norm"] for group in (alone, repeated))
+    # The constant length does not shrink what is learnt of more tokens.
+    assert three == pytest.approx(one * (3 if loss is Loss.DR_GRPO else 1), rel=1e-4)
 
 
 @pytest.mark.parametrize("tokens_max", [1, 20, 10_000])

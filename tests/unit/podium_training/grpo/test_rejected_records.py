@@ -1,12 +1,25 @@
 """What the trainer rejects is kept once, whatever a killed run reads again."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.data.dead_letters import REJECTED, RejectedRecords
 from podium_training.grpo.data.episodes import Reason
 from podium_training.grpo.data.stream import LogRecord
+from unit.podium_training.grpo.trajectories import make_trajectory
+
+
+def value_of(**fields: Any) -> bytes:
+    return pb.TrajectoryRecord(trajectory=make_trajectory(**fields)).SerializeToString()
+
+
+ALLOWED, PRIVATE = value_of(), value_of(training_consent=False)
+GIVEN = pb.TrajectoryRecord(feedback_given=pb.FeedbackGiven(episode_id="e1")).SerializeToString()
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -14,7 +27,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_record_is_kept_with_its_place_and_reason(tmp_path: Path) -> None:
-    record = LogRecord(2, 7, b"\xff\x00", b"g1", {"schema": "s"})
+    record = LogRecord(2, 7, ALLOWED, b"g1", {"schema": "s"})
     RejectedRecords(tmp_path, "topic").keep(record, Reason.MALFORMED, "why")
     assert lines(tmp_path) == [
         {
@@ -25,7 +38,7 @@ def test_a_record_is_kept_with_its_place_and_reason(tmp_path: Path) -> None:
             "headers": {"schema": "s"},
             "reason": "malformed",
             "detail": "why",
-            "record": "/wA=",
+            "record": base64.b64encode(ALLOWED).decode(),
         }
     ]
 
@@ -39,8 +52,21 @@ def test_a_place_is_kept_once_also_by_the_next_run(tmp_path: Path) -> None:
     assert places == [(0, 7), (1, 7), (0, 9)]
 
 
-def test_what_may_not_train_is_not_copied(tmp_path: Path) -> None:
-    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 7, b"private"), Reason.NO_CONSENT, "")
+@pytest.mark.parametrize(
+    ("reason", "value"),
+    [
+        (Reason.NO_CONSENT, PRIVATE),
+        (Reason.WRONG_DIGEST, PRIVATE),
+        (Reason.OTHER_SCHEMA, ALLOWED),
+        (Reason.MALFORMED, ALLOWED[:-5]),
+        (Reason.MALFORMED, b""),
+        (Reason.UNPRICED, GIVEN),
+    ],
+)
+def test_what_does_not_say_that_it_may_train_is_not_copied(
+    reason: Reason, value: bytes, tmp_path: Path
+) -> None:
+    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 7, value), reason, "")
     assert [line["record"] for line in lines(tmp_path)] == [None]
 
 

@@ -6,7 +6,8 @@ from decimal import Decimal, InvalidOperation
 
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium_training.grpo.data.episodes import Episode, Limits, Reason, Rejected
+from podium_training.grpo.data.episodes import Episode, GroupKey, Limits, Reason, Rejected
+from podium_training.grpo.data.imitated import is_exemplary
 from podium_training.grpo.model.grammar import Constraint, ConstraintError
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.objective.rewards import Features, Preferences
@@ -20,23 +21,21 @@ Response = orchestrator_pb.NextActionResponse
 
 def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) -> Episode:
     """The episode of a trajectory. Raises Rejected."""
+    if not trajectory.training_consent:
+        raise Rejected(Reason.NO_CONSENT)
     _check_whole(trajectory)
     _check_use(trajectory)
-    responses = [
-        turn.model_call.response
-        for turn in trajectory.turns
-        if turn.model_call.HasField("response")
-    ]
-    if not responses:
+    answered = [turn for turn in trajectory.turns if turn.model_call.HasField("response")]
+    if not answered:
         raise Rejected(Reason.INTERRUPTED, "no model answered")
+    responses = [turn.model_call.response for turn in answered]
     tools = tuple(trajectory.tool_names)
     return Episode(
         id=trajectory.episode_id,
-        group_id=trajectory.group_id,
+        group=GroupKey(trajectory.tenant, trajectory.group_id),
         group_size=trajectory.group_size,
         task_id=trajectory.task_id,
-        tenant=trajectory.tenant,
-        rows=tuple(_row(response, limits) for response in responses),
+        rows=tuple(_row(turn, limits) for turn in answered),
         constraints=_constraints(responses),
         tools=tools,
         features=_features(trajectory),
@@ -54,8 +53,6 @@ def _check_whole(trajectory: trajectory_pb2.Trajectory) -> None:
 
 
 def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
-    if not trajectory.training_consent:
-        raise Rejected(Reason.NO_CONSENT)
     if trajectory.labels.get("split") == Split.HELD_OUT:
         raise Rejected(Reason.HELD_OUT, trajectory.task_id)
     if trajectory.stop_reason in INTERRUPTED:
@@ -69,7 +66,8 @@ def _check_use(trajectory: trajectory_pb2.Trajectory) -> None:
         raise Rejected(Reason.NOT_JUDGED, trajectory.unjudged_reason)
 
 
-def _row(response: Response, limits: Limits) -> Row:
+def _row(turn: trajectory_pb2.Turn, limits: Limits) -> Row:
+    response = turn.model_call.response
     prompt, completion = response.prompt_token_ids, response.completion_token_ids
     if not prompt or not completion:
         raise Rejected(Reason.NO_TOKENS)
@@ -94,6 +92,7 @@ def _row(response: Response, limits: Limits) -> Row:
         tuple(response.completion_logprobs),
         _temperature(response.sampling),
         response.constraint_digest,
+        is_exemplary(turn),
     )
 
 

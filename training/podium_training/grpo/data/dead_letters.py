@@ -8,12 +8,13 @@ import base64
 import json
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
+
+from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.data.episodes import Reason
 from podium_training.grpo.data.stream import LogRecord
 
 REJECTED = "rejected.jsonl"
-# Nobody allowed these to be copied; their place on the topic is known.
-NOT_COPIED = {Reason.NO_CONSENT}
 
 
 class RejectedRecords:
@@ -27,12 +28,13 @@ class RejectedRecords:
     def keep(self, record: LogRecord, reason: Reason, detail: str) -> None:
         """Adds the record as it was on the topic: `record` is its value in base64.
 
-        It is null where the tenant has not allowed training.
+        It is null unless the record says that its tenant allows training: its place is known.
         """
         if record.offset <= self._last.get(record.partition, -1):
             return
         self._last[record.partition] = record.offset
-        copied = reason not in NOT_COPIED
+        # Another version's field of that number may mean something else.
+        copied = reason is not Reason.OTHER_SCHEMA and _allows_training(record.value)
         line = {
             "topic": self._topic,
             "partition": record.partition,
@@ -45,6 +47,13 @@ class RejectedRecords:
         }
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def _allows_training(value: bytes) -> bool:
+    try:
+        return pb.TrajectoryRecord.FromString(value).trajectory.training_consent
+    except DecodeError:
+        return False
 
 
 def _last_offsets(path: Path) -> dict[int, int]:

@@ -10,8 +10,6 @@ from podium_training.grpo.data.stream import LogRecord
 
 # The message a producer wrote, package and major version in its name.
 SCHEMA = pb.TrajectoryRecord.DESCRIPTOR.full_name
-# What `record-id` begins with where the record is an episode: `trajectory:<episode id>:v1`.
-MEMBER = "trajectory"
 
 
 def open_record(record: LogRecord) -> pb.TrajectoryRecord:
@@ -33,17 +31,6 @@ def open_record(record: LogRecord) -> pb.TrajectoryRecord:
     if message.HasField("feedback_given") and not message.feedback_given.episode_id:
         raise Rejected(Reason.MALFORMED, "it does not say which episode it is about")
     return message
-
-
-def member_of(record: LogRecord) -> tuple[str, str] | None:
-    """The episode and the group a record is about, by its headers and key, unread.
-
-    None where they do not say, and for a record that closes a group: it is no member.
-    """
-    kind, _, identity = record.headers.get("record-id", "").partition(":")
-    episode_id, _, _ = identity.rpartition(":")
-    group_id = record.key.decode(errors="replace")
-    return (episode_id, group_id) if kind == MEMBER and episode_id and group_id else None
 
 
 def _digest(record: LogRecord, message: pb.TrajectoryRecord) -> str:

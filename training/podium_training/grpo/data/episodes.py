@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from podium_training.grpo.model.grammar import Constraint
 from podium_training.grpo.model.samples import Row
@@ -61,15 +62,21 @@ class Limits:
     """What tokens say, by the policy's tokenizer; None: what they say is not looked at."""
 
 
+class GroupKey(NamedTuple):
+    """Which group: callers choose ids, and two tenants may choose the same."""
+
+    tenant: str
+    id: str
+
+
 @dataclass(frozen=True)
 class Episode:
     """A judged episode: its trained rows, what it did, and what its tenant prefers."""
 
     id: str
-    group_id: str
+    group: GroupKey
     group_size: int
     task_id: str
-    tenant: str
     rows: tuple[Row, ...]
     constraints: dict[str, Constraint]
     """By the digest in the rows."""
@@ -78,4 +85,4 @@ class Episode:
     currency: str
     preferences: Preferences
     model_versions: tuple[str, ...]
-    """Policy version of every row: one episode may see several."""
+    """Policy version of every call: one episode may see several."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_training.grpo.data.episodes import GroupKey
 
 VERIFIER = "feedback"
 WAITING_MAX = 1_000
@@ -27,7 +28,7 @@ class AwaitedFeedback:
     maximum: int = WAITING_MAX
     """One more, and the oldest is given up: they are in memory and in every checkpoint."""
     waiting: "OrderedDict[str, pb.Trajectory]" = field(default_factory=OrderedDict)
-    closed: set[str] = field(default_factory=set)
+    closed: set[GroupKey] = field(default_factory=set)
     """Groups whose members have all finished, some of which wait."""
 
     def keep(self, trajectory: pb.Trajectory) -> pb.Trajectory | None:
@@ -45,15 +46,15 @@ class AwaitedFeedback:
         found = self.waiting.pop(given.episode_id, None)
         return found and judged_by(found, given)
 
-    def close(self, group_id: str) -> bool:
+    def close(self, group: GroupKey) -> bool:
         """Whether the group is at its end, which a member that waits puts off."""
-        if any(each.group_id == group_id for each in self.waiting.values()):
-            self.closed.add(group_id)
+        if any((each.tenant, each.group_id) == group for each in self.waiting.values()):
+            self.closed.add(group)
             return False
-        self.closed.discard(group_id)
+        self.closed.discard(group)
         return True
 
-    def restore(self, waiting: Iterable[pb.Trajectory], closed: Iterable[str]) -> None:
+    def restore(self, waiting: Iterable[pb.Trajectory], closed: Iterable[GroupKey]) -> None:
         """What a checkpoint holds."""
         self.waiting.update((each.episode_id, each) for each in waiting)
         self.closed.update(closed)

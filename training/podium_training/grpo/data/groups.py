@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import torch
 
-from podium_training.grpo.data.episodes import Episode
+from podium_training.grpo.data.episodes import Episode, GroupKey
 from podium_training.grpo.data.tools_in_common import with_tools_in_common
 from podium_training.grpo.objective.advantages import (
     GROUP_ESTIMATORS,
@@ -29,6 +29,7 @@ from podium_training.grpo.objective.rewards import (
 from podium_training.grpo.objective.staleness import StalenessBound
 
 REMEMBERED_EPISODES = 100_000
+OPEN_MAX = 1_000
 SIZE_UNKNOWN = 0
 DUPLICATE = "duplicate"
 
@@ -43,7 +44,7 @@ class Dropped(StrEnum):
     STALE = "stale"
     """A call of it was answered by a version too far behind."""
     MIXED = "mixed"
-    """Its members had other preferences or currencies: not comparable."""
+    """Its members had other tasks, preferences or currencies: not comparable."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class OpenGroup:
 class Group:
     """A group to learn from: a reward for each member."""
 
-    id: str
+    key: GroupKey
     members: tuple[Episode, ...]
     rewards: tuple[float, ...]
     wanted: Preferences
@@ -128,29 +129,32 @@ class GroupAssembler:
 
     rules: GroupRules = field(default_factory=GroupRules)
     estimator: Advantage = Advantage.GROUP_STD
-    open: "OrderedDict[str, OpenGroup]" = field(default_factory=OrderedDict)
+    maximum: int = OPEN_MAX
+    """One more open group, and the oldest is closed: some members are never started, and open
+    groups are in memory and in every checkpoint."""
+    open: "OrderedDict[GroupKey, OpenGroup]" = field(default_factory=OrderedDict)
     seen: "OrderedDict[str, None]" = field(default_factory=OrderedDict)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def add(self, episode: Episode) -> Group | None:
-        """A member arrived; the group when this completes it and it is worth a step."""
+        """A member arrived; a group that is now closed, if any, and worth a step."""
         if not self._is_new(episode.id):
             return None
-        group = self._group(episode.group_id, episode.group_size)
+        group = self._group(episode.group, episode.group_size)
         group.members.append(episode)
-        return self._close_if_complete(episode.group_id)
+        return self._close_one(episode.group)
 
-    def mark_missing(self, episode_id: str, group_id: str, size: int) -> Group | None:
+    def mark_missing(self, episode_id: str, key: GroupKey, size: int) -> Group | None:
         """A member will never be usable; it counts as absent and never as reward 0."""
         if not self._is_new(episode_id):
             return None
-        self._group(group_id, size).tombstones += 1
-        return self._close_if_complete(group_id)
+        self._group(key, size).tombstones += 1
+        return self._close_one(key)
 
-    def close(self, group_id: str) -> Group | None:
-        """Nobody else will come, for example because the deadline has passed."""
-        group = self.open.pop(group_id, None)
-        return None if group is None else self._judge(group_id, group)
+    def close(self, key: GroupKey) -> Group | None:
+        """The group of the members that came: all have finished, or too many groups are open."""
+        group = self.open.pop(key, None)
+        return None if group is None else self._judge(key, group)
 
     def admits(self, group: Group, step: int) -> bool:
         """Whether a group is fresh enough after so many steps; where not, it is dropped."""
@@ -170,43 +174,50 @@ class GroupAssembler:
             self.seen.popitem(last=False)
         return True
 
-    def _group(self, group_id: str, size: int) -> OpenGroup:
-        group = self.open.setdefault(group_id, OpenGroup(size))
+    def _group(self, key: GroupKey, size: int) -> OpenGroup:
+        group = self.open.setdefault(key, OpenGroup(size))
         group.size = group.size or size
         return group
 
-    def _close_if_complete(self, group_id: str) -> Group | None:
-        return self.close(group_id) if self.open[group_id].complete else None
+    def _close_one(self, key: GroupKey) -> Group | None:
+        """The one that is complete, or the oldest of too many."""
+        if self.open[key].complete:
+            return self.close(key)
+        return self.close(next(iter(self.open))) if len(self.open) > self.maximum else None
 
-    def _judge(self, group_id: str, group: OpenGroup) -> Group | None:
+    def _judge(self, key: GroupKey, group: OpenGroup) -> Group | None:
         group.members = with_tools_in_common(group.members)
         if reason := self._fault(group):
             self.dropped[reason] += 1
             return None
         if self.estimator is Advantage.SOLVED:
-            return self._demonstrated(group_id, group)
-        return self._rewarded(group_id, group)
+            return self._demonstrated(key, group)
+        return self._rewarded(key, group)
 
-    def _demonstrated(self, group_id: str, group: OpenGroup) -> Group | None:
-        solved = tuple(float(member.features.solved) for member in group.members)
+    def _demonstrated(self, key: GroupKey, group: OpenGroup) -> Group | None:
+        members = tuple(
+            replace(each, rows=tuple(row for row in each.rows if row.exemplary))
+            for each in group.members
+        )
+        solved = tuple(float(each.features.solved and bool(each.rows)) for each in members)
         if not any(solved):
             self.dropped[Dropped.UNSOLVED] += 1
             return None
-        return Group(group_id, tuple(group.members), solved, group.members[0].preferences)
+        return Group(key, members, solved, members[0].preferences)
 
-    def _rewarded(self, group_id: str, group: OpenGroup) -> Group | None:
+    def _rewarded(self, key: GroupKey, group: OpenGroup) -> Group | None:
         wanted = group.members[0].preferences.without(self.rules.ignored)
         features = [member.features for member in group.members]
         earned = rewards(features, wanted, self.rules.floors)
         if earned.std(ddof=1) < self.rules.std_floor:
             self.dropped[Dropped.ZERO_VARIANCE] += 1
             return None
-        return Group(group_id, tuple(group.members), tuple(earned.tolist()), wanted)
+        return Group(key, tuple(group.members), tuple(earned.tolist()), wanted)
 
     def _fault(self, group: OpenGroup) -> Dropped | None:
         alone = 1 if self.estimator is Advantage.SOLVED else 2
         needed = max(alone, round(group.size * self.rules.members_min_share))
         if len(group.members) < needed:
             return Dropped.TOO_FEW
-        kinds = {(each.preferences, each.currency) for each in group.members}
+        kinds = {(each.task_id, each.preferences, each.currency) for each in group.members}
         return Dropped.MIXED if len(kinds) > 1 else None

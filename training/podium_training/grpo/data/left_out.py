@@ -16,7 +16,7 @@ FIXES: Mapping[str, str] = {
     Dropped.UNSOLVED: "nothing in a group is worth imitating: play tasks that are solved",
     Dropped.TOO_FEW: "too many members of a group ended without a result",
     Dropped.STALE: "play newer versions, or raise groups.versions_behind_max",
-    Dropped.MIXED: "give all members of a group one policy and one currency",
+    Dropped.MIXED: "give all members of a group one task, one policy and one currency",
     Reason.NO_CONSENT: "the tenant does not allow training",
     Reason.NO_TOKENS: "the engine returns no token ids: serve the policy with vLLM",
     Reason.OTHER_TOKENIZER: "`model` is not what answered: its tokenizer or template is another",

@@ -21,6 +21,8 @@ class Sample:
     """None: no grammar."""
     chosen: Bool[Tensor, " tokens"]
     """Whether the grammar left a choice."""
+    episode: int
+    """Its number in the batch; an episode has a row for each of its calls."""
     weight: float = 0.0
 
 

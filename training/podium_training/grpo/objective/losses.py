@@ -19,7 +19,7 @@ class Loss(StrEnum):
     GRPO = "grpo"
     """Mean over the tokens of an episode, then over episodes (arXiv 2402.03300)."""
     DR_GRPO = "dr_grpo"
-    """Sum over tokens, divided by a constant length (arXiv 2503.20783)."""
+    """Sum over the tokens of an episode, divided by a constant length (arXiv 2503.20783)."""
     DAPO = "dapo"
     """Mean over all tokens of the batch (arXiv 2503.14476)."""
     BNPO = "bnpo"
@@ -98,16 +98,24 @@ class LossResult:
 
 
 def token_weights(
-    options: LossOptions, lengths: Int[Tensor, " sequences"]
+    options: LossOptions,
+    lengths: Int[Tensor, " sequences"],
+    episodes: Int[Tensor, " sequences"] | None = None,
 ) -> Float64[Tensor, " sequences"]:
-    """Weight of one token of each sequence; `lengths` are those of the whole batch, in tokens."""
-    sequences = lengths.numel()
+    """Weight of one token of each sequence; `lengths` are those of the whole batch, in tokens.
+
+    `episodes` numbers the episode that each sequence is a call of; None: each is one of its own.
+    """
+    if episodes is None:
+        episodes = torch.arange(lengths.numel())
+    found, place = episodes.unique(return_inverse=True)
     match options.loss:
         case Loss.GRPO:
-            return 1.0 / (lengths.clamp(min=1).double() * sequences)
+            tokens = lengths.new_zeros(found.numel()).index_add(0, place, lengths)[place]
+            return 1.0 / (tokens.clamp(min=1).double() * found.numel())
         case Loss.DR_GRPO:
             return torch.full_like(lengths, 1.0, dtype=torch.float64) / (
-                sequences * options.length_max
+                found.numel() * options.length_max
             )
         case Loss.DAPO | Loss.BNPO | Loss.CISPO | Loss.IMITATION:
             return torch.full_like(lengths, 1.0, dtype=torch.float64) / lengths.sum().clamp(min=1)
