@@ -253,7 +253,7 @@ def test_a_checkpoint_of_other_weights_is_rejected_before_any_change() -> None:
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, ByteAdamW])
 def test_settings_of_the_optimizer_that_were_changed_are_obeyed(
-    kind: type[torch.optim.Optimizer],
+    kind: type[torch.optim.AdamW | ByteAdamW],
 ) -> None:
     first, second = (
         Learner(

@@ -108,15 +108,14 @@ def token_weights(
     """
     if episodes is None:
         episodes = torch.arange(lengths.numel())
-    found, place = episodes.unique(return_inverse=True)
+    place: Int[Tensor, " sequences"] = torch.unique(episodes, return_inverse=True)[1]
+    count = int(place.max()) + 1 if place.numel() else 0
     match options.loss:
         case Loss.GRPO:
-            tokens = lengths.new_zeros(found.numel()).index_add(0, place, lengths)[place]
-            return 1.0 / (tokens.clamp(min=1).double() * found.numel())
+            tokens = lengths.new_zeros(count).index_add(0, place, lengths)[place]
+            return 1.0 / (tokens.clamp(min=1).double() * count)
         case Loss.DR_GRPO:
-            return torch.full_like(lengths, 1.0, dtype=torch.float64) / (
-                found.numel() * options.length_max
-            )
+            return torch.full_like(lengths, 1.0, dtype=torch.float64) / (count * options.length_max)
         case Loss.DAPO | Loss.BNPO | Loss.CISPO | Loss.IMITATION:
             return torch.full_like(lengths, 1.0, dtype=torch.float64) / lengths.sum().clamp(min=1)
 
