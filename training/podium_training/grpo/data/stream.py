@@ -9,14 +9,15 @@ which grew meanwhile is kept for replay.
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import OffsetOutOfRangeError
+from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from podium_kit.stream import KafkaSettings, end_offsets
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, end_offsets
 from podium_training.grpo.faults import Fault
 
 POLL_MS = 500
@@ -48,7 +49,10 @@ class LogRecord:
 
 
 class LogReader:
-    """Records from a position on, and the position after each."""
+    """Records from a position on, and the position after each.
+
+    All methods raise BrokerUnavailable.
+    """
 
     def __init__(
         self,
@@ -59,14 +63,17 @@ class LogReader:
         skip_lost: bool = False,
     ) -> None:
         """Raises LogCut when the log no longer holds the position, unless that is allowed."""
-        self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
-        numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
+        self._kafka = kafka
+        with _answering(kafka):
+            self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
+            numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
         if not numbers:
             raise LogCut(f"there is no topic {topic} at {kafka.bootstrap}")
         self._places = [TopicPartition(topic, number) for number in numbers]
         self._consumer.assign(self._places)
         self.position = position or Position({})
-        starts = self._consumer.beginning_offsets(self._places)
+        with _answering(kafka):
+            starts = self._consumer.beginning_offsets(self._places)
         self.lost = self._lost(starts)
         """Records before the log's start that were not read, by partition."""
         if self.lost and not skip_lost:
@@ -105,7 +112,7 @@ class LogReader:
 
     def lag(self) -> int:
         """Records of the log that have not been read."""
-        ends = end_offsets(self._scout, self._places)
+        ends = self._ends_now()
         return sum(end - self.position.offsets[place.partition] for place, end in ends.items())
 
     def _next(self) -> LogRecord | None:
@@ -126,19 +133,26 @@ class LogReader:
         return record
 
     def _fetch(self) -> None:
-        try:
-            for source, fetched in self._consumer.poll(timeout_ms=POLL_MS).items():
-                self._fetched[source] += map(_log_record, fetched)
-        except OffsetOutOfRangeError as error:
-            raise LogCut(f"retention removed records while they were being read; {FIX}") from error
+        with _answering(self._kafka):
+            try:
+                polled = self._consumer.poll(timeout_ms=POLL_MS)
+            except OffsetOutOfRangeError as error:
+                cause = "retention removed records while they were being read"
+                raise LogCut(f"{cause}; {FIX}") from error
+        for source, fetched in polled.items():
+            self._fetched[source] += map(_log_record, fetched)
+
+    def _ends_now(self) -> dict[TopicPartition, int]:
+        with _answering(self._kafka):
+            return dict(end_offsets(self._scout, self._places))
 
     def _look_again(self) -> None:
-        self._ends = dict(end_offsets(self._scout, self._places))
+        self._ends = self._ends_now()
         if not any(self.position.offsets[p.partition] < end for p, end in self._ends.items()):
             time.sleep(POLL_MS / 1000)
 
     def _check_holds(self, wanted: Mapping[int, int]) -> None:
-        ends = end_offsets(self._scout, self._places)
+        ends = self._ends_now()
         there = {
             place.partition: end - self.position.offsets[place.partition]
             for place, end in ends.items()
@@ -163,14 +177,19 @@ class LogReader:
 
 
 def log_ends(kafka: KafkaSettings, topic: str) -> dict[int, int]:
-    """The next offset of every partition of a topic."""
-    consumer = _consumer(kafka)
-    try:
+    """The next offset of every partition of a topic. Raises BrokerUnavailable."""
+    with _answering(kafka), closing(_consumer(kafka)) as consumer:
         numbers = consumer.partitions_for_topic(topic) or ()
         places = [TopicPartition(topic, number) for number in numbers]
         return {place.partition: end for place, end in end_offsets(consumer, places).items()}
-    finally:
-        consumer.close()
+
+
+@contextmanager
+def _answering(kafka: KafkaSettings) -> Iterator[None]:
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        raise BrokerUnavailable(kafka, error) from error
 
 
 def _told(counts: Mapping[int, int]) -> str:
