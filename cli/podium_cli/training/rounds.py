@@ -159,11 +159,11 @@ def deal(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
     return shuffled[place * count : (place + 1) * count]
 
 
-def make_trainer(path: Path, config: RunConfig) -> ManagedProcess:
+def make_trainer(path: Path, config: RunConfig, skip_lost: bool = False) -> ManagedProcess:
     """The GRPO job of a run, with as many processes as it names."""
     several = config.processes > 1
     module = "podium_training.grpo.launch" if several else "podium_training.grpo"
-    argv = [sys.executable, "-m", module, str(path)]
+    argv = [sys.executable, "-m", module, str(path), *(["--skip-lost"] if skip_lost else [])]
     env = {**os.environ, "PET_NPROC_PER_NODE": str(config.processes)} if several else None
     return ManagedProcess("trainer", argv, log_path=config.output / LOG, env=env)
 

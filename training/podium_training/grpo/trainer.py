@@ -93,6 +93,8 @@ class Trainer:
 
         Raises Interrupted when it is stopped before.
         """
+        # What is there is of an earlier log, where that was emptied.
+        self._write_progress()
         if self.step < self.options.steps:
             self.learn(self.reader.records(self.options.patience_s, self.stop))
         stopped = self.stop.is_set() and self.step < self.options.steps
@@ -284,11 +286,14 @@ class Trainer:
     def _waiting(self) -> Iterable[pb.Trajectory]:
         return self.awaited.waiting.values() if self.awaited else ()
 
-    def skip(self, lost: Mapping[int, int]) -> None:
-        """Counts records, by partition, that will not be read. A group that misses one of them
-        waits for what closes it.
+    def skip_lost(self) -> None:
+        """Counts records that will not be read. A group that misses one of them waits for what
+        closes it.
         """
-        for partition, count in lost.items():
+        self.aside.forget(self.reader.emptied)
+        for partition in self.reader.emptied:
+            log.warning("partition %d was emptied and is read from its start", partition)
+        for partition, count in self.reader.lost.items():
             self.rejected[Reason.LOST] += count
             log.warning("%d records of partition %d are lost", count, partition)
 

@@ -51,6 +51,9 @@ async def improve(
     ahead: Annotated[
         int, typer.Option(min=0, max=8, help="Rounds played before an earlier one is learnt.")
     ] = 1,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on where the stream lost records, or all.")
+    ] = False,
     objective: Annotated[
         Objective, typer.Option(help="What the result must be better at.")
     ] = Objective.SCORE,
@@ -108,7 +111,7 @@ async def improve(
         pace = Pace(groups, size, at_once, ahead)
         rounds = Rounds(gateway, admin, run, offer, limits, pace, session.output)
         if not is_trained(run):
-            await rounds.play(tasks, make_trainer(config, run))
+            await rounds.play(tasks, make_trainer(config, run, skip_lost))
         version = await rounds.candidate()
         is_promoted = Aliases(store).current(Alias.PROMOTED) == version
         if is_promoted or not held:

@@ -39,6 +39,14 @@ def test_a_place_is_kept_once_also_by_the_next_run(tmp_path: Path) -> None:
     assert places == [(0, 7), (1, 7), (0, 9)]
 
 
+def test_a_topic_that_was_emptied_is_kept_from_its_start(tmp_path: Path) -> None:
+    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 7, b"x"), Reason.UNPRICED, "")
+    aside = RejectedRecords(tmp_path, "topic")
+    aside.forget([0, 1])
+    aside.keep(LogRecord(0, 2, b"y"), Reason.UNPRICED, "")
+    assert [line["offset"] for line in lines(tmp_path)] == [7, 2]
+
+
 def test_what_may_not_train_is_not_copied(tmp_path: Path) -> None:
     RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 7, b"private"), Reason.NO_CONSENT, "")
     assert [line["record"] for line in lines(tmp_path)] == [None]

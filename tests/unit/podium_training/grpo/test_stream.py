@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from kafka.errors import KafkaTimeoutError
 from podium_kit.stream import BrokerUnavailable, KafkaSettings
 from podium_training.grpo import __main__ as program
 from podium_training.grpo.data import stream
-from podium_training.grpo.data.stream import LogReader, log_ends
+from podium_training.grpo.data.stream import LogCut, LogReader, Position, log_ends
 from podium_training.grpo.faults import PASSING
 
 SETTINGS = KafkaSettings(bootstrap="127.0.0.1:1")
@@ -86,6 +87,14 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
     return Consumer
 
 
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers say where the log ends, and give none of it to a reader."""
+    ends = {TopicPartition("topic", number): 1 for number in (0, 1)}
+    monkeypatch.setattr(stream, "end_offsets", lambda *_: ends)
+    monkeypatch.setattr(Consumer, "poll", lambda *_, **__: {})
+
+
 @pytest.mark.parametrize("error", [KafkaTimeoutError("no"), ConnectionRefusedError()])
 def test_brokers_that_do_not_answer_are_said_to(consumer: type[Consumer], error: Exception) -> None:
     reader = LogReader(SETTINGS, "topic")
@@ -114,3 +123,57 @@ def test_a_run_is_started_again_when_brokers_do_not_answer(
     monkeypatch.setattr(sys, "argv", ["grpo", str(path)])
     assert program.main() == PASSING
     assert "the brokers at 127.0.0.1:1 do not answer" in capsys.readouterr().err
+
+
+def test_partitions_take_turns(consumer: type[Consumer]) -> None:
+    reader = LogReader(SETTINGS, "topic")
+    assert [record.value for record in reader.records(0.1)] == [b"a", b"b", b"c"]
+    assert reader.order == [0, 1, 0]
+    assert reader.position == Position({0: 2, 1: 1}, turn=1)
+
+
+@pytest.mark.parametrize("read", [{0: 3, 1: 1}, {0: 2, 1: 1, 2: 1}], ids=["emptied", "no more"])
+def test_a_topic_that_ends_before_what_was_read_is_rejected(
+    consumer: type[Consumer], read: dict[int, int]
+) -> None:
+    with pytest.raises(LogCut, match=r"emptied or made anew; .*--skip-lost"):
+        LogReader(SETTINGS, "topic", Position(read))
+
+
+def test_an_emptied_partition_is_read_from_its_start_where_that_is_allowed(
+    consumer: type[Consumer],
+) -> None:
+    reader = LogReader(SETTINGS, "topic", Position({0: 5000, 1: 1, 2: 7}), skip_lost=True)
+    assert reader.emptied == [0, 2]
+    assert reader.lag() == 2
+    assert [record.value for record in reader.records(0.1)] == [b"a", b"c"]
+    assert reader.position.offsets == {0: 2, 1: 1}
+
+
+def test_a_topic_that_is_emptied_while_it_is_read_ends_the_run(consumer: type[Consumer]) -> None:
+    records = LogReader(SETTINGS, "topic").records(60)
+    assert len([next(records) for _ in range(3)]) == 3
+    consumer.log = {0: [b"d"], 1: []}
+    with pytest.raises(LogCut, match="its partitions 0, 1: it was emptied"):
+        next(records)
+
+
+def test_silent_brokers_end_the_run(consumer: type[Consumer], silent: None) -> None:
+    with pytest.raises(BrokerUnavailable):
+        next(LogReader(SETTINGS, "topic").records(60))
+    with pytest.raises(BrokerUnavailable):
+        next(LogReader(SETTINGS, "topic").records_again([0]))
+
+
+def test_a_run_can_be_stopped_while_brokers_are_silent(
+    consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Event()
+    reader = LogReader(SETTINGS, "topic")
+
+    def poll(*_: Any, **__: Any) -> dict[TopicPartition, list[Any]]:
+        stop.set()
+        return {}
+
+    monkeypatch.setattr(consumer, "poll", poll)
+    assert list(reader.records(60, stop)) == []
