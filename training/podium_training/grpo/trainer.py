@@ -304,6 +304,7 @@ class Trainer:
         self.assembler.seen.update(dict.fromkeys(state["seen"]))
         self.assembler.dropped.update(state["dropped"])
         self.rejected.update(state["rejected"])
+        self.left_out.step_taken(self._not_used())
         for id, group in state["open"].items():
             self.assembler.open[id] = self._restored(group)
         if self.awaited is not None:
@@ -313,12 +314,19 @@ class Trainer:
         self._publish(checkpoint)
 
     def _restored(self, group: Mapping[str, Any]) -> OpenGroup:
-        found = [_decoded(record) for record in group["members"]]
-        for trajectory in found:
-            of_group = self.records.setdefault(trajectory.group_id, {})
-            of_group[trajectory.episode_id] = trajectory.SerializeToString(deterministic=True)
-        members = [episode_from_proto(trajectory, self.limits) for trajectory in found]
-        return OpenGroup(group["size"], members, group["tombstones"])
+        """Without members that the settings, which may be others now, do not allow any more."""
+        restored = OpenGroup(group["size"], tombstones=group["tombstones"])
+        for found in map(_decoded, group["members"]):
+            try:
+                restored.members.append(episode_from_proto(found, self.limits))
+            except Rejected as rejection:
+                self.rejected[rejection.reason] += 1
+                restored.tombstones += 1
+                log.info("episode %s is not used any more: %s", found.episode_id, rejection)
+                continue
+            of_group = self.records.setdefault(found.group_id, {})
+            of_group[found.episode_id] = found.SerializeToString(deterministic=True)
+        return restored
 
 
 def _encoded(trajectory: pb.Trajectory) -> str:
