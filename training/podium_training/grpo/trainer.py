@@ -236,13 +236,17 @@ class Trainer:
         self.metrics.write(self.step, line)
 
     def _write_progress(self) -> None:
-        options, offsets = self.options, dict(self.reader.position.offsets)
-        waiting = len(self.pending)
-        left_out = self.left_out.count(self._not_used(), self.step)
-        write_progress(
-            self.output,
-            Progress(self.step, options.steps, waiting, options.groups_per_step, offsets, left_out),
+        unused = self._not_used()
+        progress = Progress(
+            step=self.step,
+            steps=self.options.steps,
+            groups=len(self.pending),
+            groups_per_step=self.options.groups_per_step,
+            offsets=dict(self.reader.position.offsets),
+            left_out=self.left_out.count(unused, self.step),
+            reasons=self.left_out.reasons(unused),
         )
+        write_progress(self.output, progress)
 
     def _not_used(self) -> Counter[str]:
         return self.rejected + self.assembler.dropped

@@ -98,7 +98,12 @@ async def improve(
     )
     run.output.mkdir(parents=True, exist_ok=True)
     async with session.gateway() as gateway, session.gateway(admin=True) as admin:
-        await note_consent(session.output, gateway, policy or [""], tasks)
+        consented = await note_consent(session.output, gateway, policy or [""], tasks)
+        if not (consented or is_trained(run)):
+            raise UsageError(
+                "no policy to play under consents to training: nothing could be learnt",
+                "name one with --policy that has `trainingConsent: true`",
+            )
         offer = Offer(
             await known_tools(gateway),
             tools,
