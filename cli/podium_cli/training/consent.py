@@ -11,17 +11,18 @@ from podium_training.tasks.task import Split, Task
 
 async def note_consent(
     output: Output, gateway: Gateway, policies: Sequence[str], tasks: Sequence[Task]
-) -> None:
+) -> bool:
     """Prints a note for each policy without training consent that training tasks run under.
 
-    Raises Rejected, Unreachable.
+    False when that is all of them. Raises Rejected, Unreachable.
     """
     if all(task.split is not Split.TRAIN for task in tasks):
-        return
-    for name in policies:
-        policy = await _policy_of(gateway, name)
-        if not policy.spec.training_consent:
-            output.note(f"[bold yellow]note:[/] {_without_consent(policy)}")
+        return True
+    used = [await _policy_of(gateway, name) for name in policies]
+    without = [policy for policy in used if not policy.spec.training_consent]
+    for policy in without:
+        output.note(f"[bold yellow]note:[/] {_without_consent(policy)}")
+    return len(without) < len(used)
 
 
 async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:

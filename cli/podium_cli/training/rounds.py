@@ -28,6 +28,7 @@ from podium_training.tasks.task import Task
 
 LOG = "trainer.log"
 LOOK_AGAIN_S = 0.5
+UNUSED_ROUNDS_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,16 @@ class Rounds:
     """The run whose choice of tools and prices is what all models are measured with."""
     unread: deque[Mapping[int, int]] = field(default_factory=deque)
     """Ends of the stream after each round that the trainer has not read."""
+    reached: tuple[int, int] | None = None
+    """The trainer's step, and the groups that wait for its next."""
+    reached_at: int = 0
+    """Rounds it had read when that was seen first."""
 
     async def play(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
-        """Runs the trainer to its end. Raises UserError unless it took all its steps."""
+        """Runs the trainer to its end.
+
+        Raises UserError unless it took all its steps, also when it uses nothing of what is played.
+        """
         trainer.start()
         try:
             await self._feed(tasks, trainer)
@@ -108,6 +116,7 @@ class Rounds:
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
             self.unread.append(await asyncio.to_thread(self._ends))
             await self._let_catch_up(trainer)
+            self._check_used()
         if status := await trainer.wait():
             cause = f"the trainer ended with status {status}: {trainer.log_tail(3)}"
             raise UserError(cause, f"see {trainer.log_path}; the same command goes on from there")
@@ -137,6 +146,20 @@ class Rounds:
             else:
                 await asyncio.sleep(LOOK_AGAIN_S)
 
+    def _check_used(self) -> None:
+        """Raises UserError when several rounds in a row were read and nothing of them used."""
+        progress = read_progress(self.config.output)
+        if progress is None:
+            return
+        reached, read = (progress.step, progress.groups), self.number - len(self.unread)
+        if reached != self.reached:
+            self.reached, self.reached_at = reached, read
+        elif read - self.reached_at >= UNUSED_ROUNDS_MAX:
+            cause = f"the trainer can use nothing of the last {UNUSED_ROUNDS_MAX} rounds"
+            reasons = progress.reasons or "no group of them is complete"
+            fix = f"change that, and the same command goes on; see {self.config.output / LOG}"
+            raise UserError(f"{cause}: {reasons}", fix)
+
     def _trained(self) -> str:
         progress = read_progress(self.config.output)
         return "the trainer starts" if progress is None else _line(progress)
@@ -159,11 +182,11 @@ def deal(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
     return shuffled[place * count : (place + 1) * count]
 
 
-def make_trainer(path: Path, config: RunConfig) -> ManagedProcess:
+def make_trainer(path: Path, config: RunConfig, skip_lost: bool = False) -> ManagedProcess:
     """The GRPO job of a run, with as many processes as it names."""
     several = config.processes > 1
     module = "podium_training.grpo.launch" if several else "podium_training.grpo"
-    argv = [sys.executable, "-m", module, str(path)]
+    argv = [sys.executable, "-m", module, str(path), *(["--skip-lost"] if skip_lost else [])]
     env = {**os.environ, "PET_NPROC_PER_NODE": str(config.processes)} if several else None
     return ManagedProcess("trainer", argv, log_path=config.output / LOG, env=env)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uuid_utils
@@ -11,16 +11,20 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
+from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.app import app
+from podium_cli.output import Output
+from podium_cli.training.consent import note_consent
 from podium_cli.training.planning import planned
-from podium_cli.training.rounds import Rounds, deal, start_version
-from podium_kit.client.errors import UsageError
+from podium_cli.training.rounds import UNUSED_ROUNDS_MAX, Pace, Rounds, deal, start_version
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_training.gate import Evaluated
 from podium_training.grpo.config import RunConfig
 from podium_training.grpo.progress import Progress, read_progress, write_progress
-from podium_training.rollouts import Offer
+from podium_training.rollouts import Group, Offer, RolloutLimits
+from podium_training.rollouts.rolling import Rolled
 from podium_training.tasks.task import Split, Task
 from version_folders import write_version
 
@@ -177,3 +181,101 @@ def test_what_was_decided_is_not_measured_again(
     Aliases(store).move(Alias.PROMOTED, "policy-letters-v2")
     assert improve().exit_code == 1, "another than the promoted one answered"
     assert len(platform.played) == 4, "it was not compared with the one promoted now"
+
+
+class Trainer:
+    """Runs until it is stopped, or until a number of rounds were played."""
+
+    running = True
+
+    def start(self) -> None:
+        """Nothing."""
+
+    async def wait(self) -> int:
+        return 0
+
+    async def terminate(self) -> None:
+        self.running = False
+
+
+class Played(Rounds):
+    """Rounds of one record, which the trainer reads at once; it uses one of every so many."""
+
+    trainer: Trainer
+    uses_each: int
+    rounds = 30
+
+    async def _model(self) -> str:
+        return ""
+
+    async def _roll(self, groups: Sequence[Group], *_: Any, **__: Any) -> list[Rolled]:
+        used = self.number // self.uses_each
+        reasons = "2 unpriced (give every tool a price)"
+        progress = Progress(0, 3, used, 9, {0: self.number}, 2, reasons)
+        write_progress(self.config.output, progress)
+        self.trainer.running = self.number < self.rounds
+        return []
+
+    def _ends(self) -> dict[int, int]:
+        return {0: self.number}
+
+
+async def played(output: Path, uses_each: int) -> Played:
+    config = RunConfig.model_validate(RUN | PUBLISH | {"output": output})
+    gateway, pace = cast(Any, None), Pace(groups=1, size=2, at_once=1, ahead=0)
+    offer = Offer(tools={}, tools_max=0)
+    rounds = Played(gateway, gateway, config, offer, RolloutLimits(), pace, Output(True))
+    rounds.trainer, rounds.uses_each = Trainer(), uses_each
+    try:
+        await rounds.play(make_tasks(2), cast(Any, rounds.trainer))
+    finally:
+        assert not rounds.trainer.running
+    return rounds
+
+
+async def test_rounds_end_when_the_trainer_can_use_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"last {UNUSED_ROUNDS_MAX} rounds: 2 unpriced"):
+        await played(tmp_path, UNUSED_ROUNDS_MAX + 2)
+
+
+async def test_rounds_go_on_while_the_trainer_uses_some(tmp_path: Path) -> None:
+    rounds = await played(tmp_path, UNUSED_ROUNDS_MAX)
+    assert rounds.number == Played.rounds
+
+
+class Policies:
+    """A gateway that knows policies; those named so consent."""
+
+    async def get(self, path: str, *_: Any, **__: Any) -> policy_service_pb2.GetPolicyResponse:
+        name = path.rpartition("/")[2]
+        spec = policy_pb2.PolicySpec(name=name, training_consent=name.startswith("consenting"))
+        return policy_service_pb2.GetPolicyResponse(policy=policy_pb2.Policy(spec=spec))
+
+
+@pytest.mark.parametrize(
+    ("names", "consented"),
+    [(["consenting"], True), (["consenting", "other"], True), (["other", "another"], False)],
+)
+async def test_whether_any_policy_consents_is_known_before_a_round(
+    names: list[str], consented: bool
+) -> None:
+    gateway = cast(Any, Policies())
+    assert await note_consent(Output(True), gateway, names, make_tasks(1)) is consented
+    assert await note_consent(Output(True), gateway, names, make_tasks(1, Split.HELD_OUT))
+
+
+def test_nothing_is_played_where_no_policy_consents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none_consents(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr("podium_cli.commands.train.improve.note_consent", none_consents)
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(RUN | PUBLISH | {"output": str(tmp_path / "run")}))
+    tasks = write_tasks(tmp_path / "tasks.jsonl", make_tasks(2))
+    where = ["--url", "http://127.0.0.1:1", "--api-key", "key"]
+    files = [str(path), "--task-file", tasks]
+    rejected = RUNNER.invoke(app, ["train", "improve", *files, *where])
+    assert rejected.exit_code == 2
+    assert "consents to training" in rejected.stderr

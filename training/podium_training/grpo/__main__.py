@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from podium_kit import telemetry
+from podium_kit.stream import BrokerUnavailable
 from podium_training.grpo.config import RunConfig, read_config
 from podium_training.grpo.faults import LASTING, PASSING, STREAM_ENDED, Fault
 
@@ -31,7 +32,7 @@ def main() -> int:
             return _train(config, arguments.skip_lost)
         return _replay(config, arguments.replay)
     # Those of torch among them: another process of the run is gone, memory is used up.
-    except RuntimeError as error:
+    except (RuntimeError, BrokerUnavailable) as error:
         sys.stderr.write(f"{error}\n")
         return LASTING if isinstance(error, Fault) else passing
 
@@ -42,7 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--skip-lost",
         action="store_true",
-        help="go on at the log's start where retention removed records that were not read",
+        help="go on at the log's start where retention removed records that were not read, or the"
+        " topic was emptied",
     )
     parser.add_argument(
         "--replay",

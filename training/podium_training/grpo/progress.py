@@ -21,6 +21,8 @@ class Progress:
     """The next record of each partition of the stream; what is before it was learnt or dropped."""
     left_out: int = 0
     """Groups and records that were not used since the last step."""
+    reasons: str = ""
+    """Why they were not, and what to change."""
 
     def has_read(self, ends: Mapping[int, int]) -> bool:
         """Whether the stream was read up to these ends, and the steps that follow were taken."""

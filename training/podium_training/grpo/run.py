@@ -99,7 +99,7 @@ def _lead(
         trainer.publish = publishing(config, learner, processes)
         if checkpoint is not None:
             trainer.restore(checkpoint)
-        trainer.skip(reader.lost)
+        trainer.skip_lost()
         return trainer.run()
     finally:
         reader.close()

@@ -93,6 +93,8 @@ class Trainer:
 
         Raises Interrupted when it is stopped before.
         """
+        # What is there is of an earlier log, where that was emptied.
+        self._write_progress()
         if self.step < self.options.steps:
             self.learn(self.reader.records(self.options.patience_s, self.stop))
         stopped = self.stop.is_set() and self.step < self.options.steps
@@ -234,13 +236,17 @@ class Trainer:
         self.metrics.write(self.step, line)
 
     def _write_progress(self) -> None:
-        options, offsets = self.options, dict(self.reader.position.offsets)
-        waiting = len(self.pending)
-        left_out = self.left_out.count(self._not_used(), self.step)
-        write_progress(
-            self.output,
-            Progress(self.step, options.steps, waiting, options.groups_per_step, offsets, left_out),
+        unused = self._not_used()
+        progress = Progress(
+            step=self.step,
+            steps=self.options.steps,
+            groups=len(self.pending),
+            groups_per_step=self.options.groups_per_step,
+            offsets=dict(self.reader.position.offsets),
+            left_out=self.left_out.count(unused, self.step),
+            reasons=self.left_out.reasons(unused),
         )
+        write_progress(self.output, progress)
 
     def _not_used(self) -> Counter[str]:
         return self.rejected + self.assembler.dropped
@@ -285,11 +291,14 @@ class Trainer:
     def _waiting(self) -> Iterable[pb.Trajectory]:
         return self.awaited.waiting.values() if self.awaited else ()
 
-    def skip(self, lost: Mapping[int, int]) -> None:
-        """Counts records, by partition, that will not be read. A group that misses one of them
-        waits for what closes it.
+    def skip_lost(self) -> None:
+        """Counts records that will not be read. A group that misses one of them waits for what
+        closes it.
         """
-        for partition, count in lost.items():
+        self.aside.forget(self.reader.emptied)
+        for partition in self.reader.emptied:
+            log.warning("partition %d was emptied and is read from its start", partition)
+        for partition, count in self.reader.lost.items():
             self.rejected[Reason.LOST] += count
             log.warning("%d records of partition %d are lost", count, partition)
 
@@ -300,6 +309,7 @@ class Trainer:
         self.assembler.seen.update(dict.fromkeys(state["seen"]))
         self.assembler.dropped.update(state["dropped"])
         self.rejected.update(state["rejected"])
+        self.left_out.step_taken(self._not_used())
         groups = state["open"]
         if isinstance(groups, dict):
             # By id alone, in an earlier Podium; of groups without a member the tenant is unknown.
@@ -316,13 +326,21 @@ class Trainer:
         self._publish(checkpoint)
 
     def _reopen(self, group: Mapping[str, Any]) -> None:
+        """Without members that the settings, which may be others now, do not allow any more."""
         found = [_decoded(record) for record in group["members"]]
         key = GroupKey(*group["key"]) if "key" in group else _group_of(found[0])
-        self.records[key] = {
-            each.episode_id: each.SerializeToString(deterministic=True) for each in found
-        }
-        members = [episode_from_proto(each, self.limits) for each in found]
-        self.assembler.open[key] = OpenGroup(group["size"], members, group["tombstones"])
+        opened = OpenGroup(group["size"], tombstones=group["tombstones"])
+        for each in found:
+            try:
+                opened.members.append(episode_from_proto(each, self.limits))
+            except Rejected as rejection:
+                self.rejected[rejection.reason] += 1
+                opened.tombstones += 1
+                log.info("episode %s is not used any more: %s", each.episode_id, rejection)
+                continue
+            kept = self.records.setdefault(key, {})
+            kept[each.episode_id] = each.SerializeToString(deterministic=True)
+        self.assembler.open[key] = opened
 
 
 def _group_of(found: pb.Trajectory | pb.GroupClosed | pb.TrajectoryReference) -> GroupKey:

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from kafka.errors import KafkaError
-
 from podium_kit.client.errors import UserError
 from podium_kit.policy_versions import VersionName, VersionStore
 from podium_kit.rpc.errors import DomainError
@@ -34,7 +32,6 @@ FAULTS = (
     DomainError,
     Fault,
     InvalidPool,
-    KafkaError,
     LogCut,
     NothingToLearn,
     NoDemonstration,

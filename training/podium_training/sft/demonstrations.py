@@ -34,7 +34,7 @@ class Row:
 def solved_episodes(stream: StreamConfig, limits: Limits) -> tuple[list[Trajectory], Counter[str]]:
     """Those of a topic that may be learnt from, and why others are left out.
 
-    Ends when nothing has come for the stream's patience. Raises LogCut.
+    Ends when nothing has come for the stream's patience. Raises LogCut, BrokerUnavailable.
     """
     reader = LogReader(stream, stream.topic)
     found: list[Trajectory] = []

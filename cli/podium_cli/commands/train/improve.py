@@ -51,6 +51,9 @@ async def improve(
     ahead: Annotated[
         int, typer.Option(min=0, max=8, help="Rounds played before an earlier one is learnt.")
     ] = 1,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on where the stream lost records, or all.")
+    ] = False,
     objective: Annotated[
         Objective, typer.Option(help="What the result must be better at.")
     ] = Objective.SCORE,
@@ -96,7 +99,12 @@ async def improve(
     )
     run.output.mkdir(parents=True, exist_ok=True)
     async with session.gateway() as gateway, session.gateway(admin=True) as admin:
-        await note_consent(session.output, gateway, policy or [""], tasks)
+        consented = await note_consent(session.output, gateway, policy or [""], tasks)
+        if not (consented or is_trained(run)):
+            raise UsageError(
+                "no policy to play under consents to training: nothing could be learnt",
+                "name one with --policy that has `training_consent: true`",
+            )
         offer = Offer(
             await known_tools(gateway),
             tools,
@@ -109,7 +117,7 @@ async def improve(
         pace = Pace(groups, size, at_once, ahead)
         rounds = Rounds(gateway, admin, run, offer, limits, pace, session.output)
         if not is_trained(run):
-            await rounds.play(tasks, make_trainer(config, run))
+            await rounds.play(tasks, make_trainer(config, run, skip_lost))
         version = await rounds.candidate()
         is_promoted = Aliases(store).current(Alias.PROMOTED) == version
         if is_promoted or not held:

@@ -50,3 +50,13 @@ def test_a_step_begins_the_count_anew(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_record_that_came_twice_is_not_left_out() -> None:
     assert LeftOut(warn_at=1).count(Counter({DUPLICATE: 9}), 0) == 0
+
+
+def test_reasons_are_those_since_the_last_step() -> None:
+    left_out = LeftOut(warn_at=1)
+    counts: Counter[str] = Counter({Reason.UNPRICED: 2, DUPLICATE: 1})
+    assert left_out.reasons(counts) == (
+        "2 unpriced (give every tool and model that is called a price)"
+    )
+    left_out.step_taken(counts)
+    assert not left_out.reasons(counts)

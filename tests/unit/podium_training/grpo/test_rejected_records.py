@@ -52,6 +52,14 @@ def test_a_place_is_kept_once_also_by_the_next_run(tmp_path: Path) -> None:
     assert places == [(0, 7), (1, 7), (0, 9)]
 
 
+def test_a_topic_that_was_emptied_is_kept_from_its_start(tmp_path: Path) -> None:
+    RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 7, b"x"), Reason.UNPRICED, "")
+    aside = RejectedRecords(tmp_path, "topic")
+    aside.forget([0, 1])
+    aside.keep(LogRecord(0, 2, b"y"), Reason.UNPRICED, "")
+    assert [line["offset"] for line in lines(tmp_path)] == [7, 2]
+
+
 @pytest.mark.parametrize(
     ("reason", "value"),
     [

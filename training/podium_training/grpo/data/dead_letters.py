@@ -6,6 +6,7 @@ before the last place that was kept, and is not kept twice.
 
 import base64
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -24,6 +25,11 @@ class RejectedRecords:
         self._path = output / REJECTED
         self._topic = topic
         self._last = _last_offsets(self._path)
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Their offsets begin anew."""
+        for partition in partitions:
+            self._last.pop(partition, None)
 
     def keep(self, record: LogRecord, reason: Reason, detail: str) -> None:
         """Adds the record as it was on the topic: `record` is its value in base64.

@@ -44,14 +44,21 @@ class LeftOut:
 
     def count(self, counts: Counter[str], step: int) -> int:
         """How many, of all that were not used so far; warns when there are too many."""
+        since = self._since(counts)
+        if since.total() >= max(self.warn_at, 2 * self.warned):
+            self.warned = since.total()
+            log.warning("no step after step %d: left out are %s", step, self.reasons(counts))
+        return since.total()
+
+    def reasons(self, counts: Counter[str]) -> str:
+        """How many for which reason, and its fix; "" where none is left out."""
+        return "; ".join(map(_in_words, self._since(counts).most_common()))
+
+    def _since(self, counts: Counter[str]) -> Counter[str]:
         since = counts - self.before
         # A record that came twice is no loss.
         del since[DUPLICATE]
-        if since.total() >= max(self.warn_at, 2 * self.warned):
-            self.warned = since.total()
-            reasons = "; ".join(map(_in_words, since.most_common()))
-            log.warning("no step after step %d: left out are %s", step, reasons)
-        return since.total()
+        return since
 
 
 def _in_words(reason: tuple[str, int]) -> str:

@@ -9,23 +9,29 @@ which grew meanwhile is kept for replay.
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import OffsetOutOfRangeError
+from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from podium_kit.stream import KafkaSettings, end_offsets
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, end_offsets
 from podium_training.grpo.faults import Fault
 
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
+# A minute.
+SILENT_POLLS_MAX = 120
 FIX = "restart with --skip-lost to go on without them"
 
 
 class LogCut(Fault):
-    """The log does not hold records that are to be read: most often, retention removed them."""
+    """The log does not hold records that are to be read: most often, retention removed them.
+
+    Or the topic was emptied, and what it gets from now on is not what was to come.
+    """
 
 
 @dataclass
@@ -48,7 +54,10 @@ class LogRecord:
 
 
 class LogReader:
-    """Records from a position on, and the position after each."""
+    """Records from a position on, and the position after each.
+
+    All methods raise BrokerUnavailable.
+    """
 
     def __init__(
         self,
@@ -58,15 +67,25 @@ class LogReader:
         *,
         skip_lost: bool = False,
     ) -> None:
-        """Raises LogCut when the log no longer holds the position, unless that is allowed."""
-        self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
-        numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
+        """Raises LogCut when the log does not hold the position, unless that is allowed."""
+        self._kafka = kafka
+        with _answering(kafka):
+            self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
+            numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
         if not numbers:
             raise LogCut(f"there is no topic {topic} at {kafka.bootstrap}")
         self._places = [TopicPartition(topic, number) for number in numbers]
         self._consumer.assign(self._places)
         self.position = position or Position({})
-        starts = self._consumer.beginning_offsets(self._places)
+        self._ends = self._ends_now()
+        self.emptied = self._emptied()
+        """Partitions that ended before what was read of them, and are read from their start."""
+        if self.emptied and not skip_lost:
+            raise self._cut_short()
+        for partition in self.emptied:
+            del self.position.offsets[partition]
+        with _answering(kafka):
+            starts = self._consumer.beginning_offsets(self._places)
         self.lost = self._lost(starts)
         """Records before the log's start that were not read, by partition."""
         if self.lost and not skip_lost:
@@ -74,7 +93,7 @@ class LogReader:
         self._seek(starts)
         self.order: list[int] = []
         """Partition of each record taken, for replay."""
-        self._ends: dict[TopicPartition, int] = {}
+        self._silent_polls = 0
         self._fetched: dict[TopicPartition, list[LogRecord]] = {place: [] for place in self._places}
 
     def close(self) -> None:
@@ -87,11 +106,15 @@ class LogReader:
         while time.monotonic() - waited_since < patience_s:
             if stop is not None and stop.is_set():
                 return
-            if record := self._next():
-                yield record
-                waited_since = time.monotonic()
-            else:
+            place = self._next()
+            if place is None:
                 self._look_again()
+                continue
+            if self._fetched[place]:
+                yield self._take(place)
+            else:
+                self._fetch()
+            waited_since = time.monotonic()
 
     def records_again(self, order: Sequence[int]) -> Iterator[LogRecord]:
         """The next record of each partition named, as they were taken before.
@@ -101,44 +124,58 @@ class LogReader:
         self._check_holds(Counter(order))
         places = {place.partition: place for place in self._places}
         for partition in order:
+            while not self._fetched[places[partition]]:
+                self._fetch()
             yield self._take(places[partition])
 
     def lag(self) -> int:
         """Records of the log that have not been read."""
-        ends = end_offsets(self._scout, self._places)
+        ends = self._ends_now()
         return sum(end - self.position.offsets[place.partition] for place, end in ends.items())
 
-    def _next(self) -> LogRecord | None:
-        """The record of the next partition that has one; None when all are read to their ends."""
-        for _ in self._places:
-            place = self._places[self.position.turn % len(self._places)]
-            self.position.turn = (self.position.turn + 1) % len(self._places)
-            if self.position.offsets[place.partition] < self._ends.get(place, 0):
-                return self._take(place)
+    def _next(self) -> TopicPartition | None:
+        """The next partition that has a record; None when all are read to their ends."""
+        turn = self.position.turn % len(self._places)
+        for place in self._places[turn:] + self._places[:turn]:
+            if self.position.offsets[place.partition] < self._ends[place]:
+                return place
         return None
 
     def _take(self, place: TopicPartition) -> LogRecord:
-        while not self._fetched[place]:
-            self._fetch()
+        """One that was fetched."""
         record = self._fetched[place].pop(0)
+        self.position.turn = (self._places.index(place) + 1) % len(self._places)
         self.position.offsets[place.partition] = record.offset + 1
         self.order.append(place.partition)
         return record
 
     def _fetch(self) -> None:
-        try:
-            for source, fetched in self._consumer.poll(timeout_ms=POLL_MS).items():
-                self._fetched[source] += map(_log_record, fetched)
-        except OffsetOutOfRangeError as error:
-            raise LogCut(f"retention removed records while they were being read; {FIX}") from error
+        """Of a log that has records to read: brokers without any for a minute are gone."""
+        with _answering(self._kafka):
+            try:
+                polled = self._consumer.poll(timeout_ms=POLL_MS)
+            except OffsetOutOfRangeError as error:
+                cause = "retention removed records while they were being read, or the topic was"
+                raise LogCut(f"{cause} emptied or made anew; {FIX}") from error
+        self._silent_polls = 0 if polled else self._silent_polls + 1
+        if self._silent_polls >= SILENT_POLLS_MAX:
+            raise BrokerUnavailable(self._kafka, TimeoutError())
+        for source, fetched in polled.items():
+            self._fetched[source] += map(_log_record, fetched)
+
+    def _ends_now(self) -> dict[TopicPartition, int]:
+        with _answering(self._kafka):
+            return dict(end_offsets(self._scout, self._places))
 
     def _look_again(self) -> None:
-        self._ends = dict(end_offsets(self._scout, self._places))
-        if not any(self.position.offsets[p.partition] < end for p, end in self._ends.items()):
+        self._ends = self._ends_now()
+        if self._emptied():
+            raise self._cut_short()
+        if self._next() is None:
             time.sleep(POLL_MS / 1000)
 
     def _check_holds(self, wanted: Mapping[int, int]) -> None:
-        ends = end_offsets(self._scout, self._places)
+        ends = self._ends_now()
         there = {
             place.partition: end - self.position.offsets[place.partition]
             for place, end in ends.items()
@@ -146,6 +183,18 @@ class LogReader:
         missing = {p: count - there.get(p, 0) for p, count in wanted.items()}
         if short := {p: count for p, count in missing.items() if count > 0}:
             raise LogCut(f"the log ends too early; it lacks {_told(short)}")
+
+    def _emptied(self) -> list[int]:
+        """Partitions that end before what was read of them, or are not there any more."""
+        ends = {place.partition: end for place, end in self._ends.items()}
+        return [p for p, offset in self.position.offsets.items() if offset > ends.get(p, 0)]
+
+    def _cut_short(self) -> LogCut:
+        partitions = ", ".join(map(str, self._emptied()))
+        return LogCut(
+            f"the topic ends before what was read of its partitions {partitions}: it was emptied or"
+            " made anew; restart with --skip-lost to read it from its start"
+        )
 
     def _lost(self, starts: Mapping[TopicPartition, int]) -> dict[int, int]:
         offsets = self.position.offsets
@@ -163,14 +212,19 @@ class LogReader:
 
 
 def log_ends(kafka: KafkaSettings, topic: str) -> dict[int, int]:
-    """The next offset of every partition of a topic."""
-    consumer = _consumer(kafka)
-    try:
+    """The next offset of every partition of a topic. Raises BrokerUnavailable."""
+    with _answering(kafka), closing(_consumer(kafka)) as consumer:
         numbers = consumer.partitions_for_topic(topic) or ()
         places = [TopicPartition(topic, number) for number in numbers]
         return {place.partition: end for place, end in end_offsets(consumer, places).items()}
-    finally:
-        consumer.close()
+
+
+@contextmanager
+def _answering(kafka: KafkaSettings) -> Iterator[None]:
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        raise BrokerUnavailable(kafka, error) from error
 
 
 def _told(counts: Mapping[int, int]) -> str:
