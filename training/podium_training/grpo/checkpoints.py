@@ -103,11 +103,10 @@ def latest(folder: Path) -> Checkpoint | None:
 
 def load(path: Path) -> Checkpoint:
     """One checkpoint. Raises DamagedCheckpoint naming the file."""
-    for name, digest in json.loads((path / MANIFEST).read_text()).items():
-        if hashlib.sha256((path / name).read_bytes()).hexdigest() != digest:
-            raise DamagedCheckpoint(
-                f"{path / name} is not what was written; remove {path} to go on from the one before"
-            )
+    if damaged := _damaged(path):
+        raise DamagedCheckpoint(
+            f"{damaged} is not what was written; remove {path} to go on from the one before"
+        )
     state = json.loads((path / STATE).read_text())
     return Checkpoint(
         step=state.pop("step"),
@@ -115,6 +114,20 @@ def load(path: Path) -> Checkpoint:
         optimizer=torch.load(path / OPTIMIZER, weights_only=True),
         state=state,
     )
+
+
+def _damaged(path: Path) -> Path | None:
+    """A file that is missing, or whose digest is another."""
+    file = path / MANIFEST
+    try:
+        digests = json.loads(file.read_text())
+        for name in (WEIGHTS, OPTIMIZER, STATE):
+            file = path / name
+            if hashlib.sha256(file.read_bytes()).hexdigest() != digests[name]:
+                return file
+    except (OSError, ValueError, LookupError, TypeError):
+        return file
+    return None
 
 
 def _move(partial: Path, final: Path) -> None:
