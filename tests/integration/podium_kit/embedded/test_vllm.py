@@ -71,6 +71,16 @@ async def call_tool(vllm: EmbeddedVllm, task: str) -> dict[str, Any]:
     )
 
 
+async def test_a_seed_and_a_prompt_longer_than_a_batch_do_not_end_the_engine(
+    vllm: EmbeddedVllm,
+) -> None:
+    long = "Repeat: " + "seventeen apples " * 1500
+    first, again = [await complete(vllm, long, seed=7, max_tokens=4) for _ in range(2)]
+    assert first["usage"]["prompt_tokens"] > 2048
+    assert again["usage"]["completion_tokens"] > 0
+    assert await vllm.answers()
+
+
 async def test_an_answer_obeys_the_schema_without_whitespace(vllm: EmbeddedVllm) -> None:
     completion = await call_tool(vllm, "What is 17 * 23?")
     content = completion["choices"][0]["message"]["content"]
