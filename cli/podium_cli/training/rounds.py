@@ -28,7 +28,7 @@ from podium_training.tasks.task import Task
 
 LOG = "trainer.log"
 LOOK_AGAIN_S = 0.5
-UNUSED_ROUNDS_MAX = 5
+UNUSED_GROUPS_MAX = 100
 
 
 @dataclass(frozen=True)
@@ -147,15 +147,15 @@ class Rounds:
                 await asyncio.sleep(LOOK_AGAIN_S)
 
     def _check_used(self) -> None:
-        """Raises UserError when several rounds in a row were read and nothing of them used."""
+        """Raises UserError when many groups in a row were read and none of them used."""
         progress = read_progress(self.config.output)
         if progress is None:
             return
         reached, read = (progress.step, progress.groups), self.number - len(self.unread)
         if reached != self.reached:
             self.reached, self.reached_at = reached, read
-        elif read - self.reached_at >= UNUSED_ROUNDS_MAX:
-            cause = f"the trainer can use nothing of the last {UNUSED_ROUNDS_MAX} rounds"
+        elif (unused := (read - self.reached_at) * self.pace.groups) >= UNUSED_GROUPS_MAX:
+            cause = f"the trainer can use none of the last {unused} groups"
             reasons = progress.reasons or "no group of them is complete"
             fix = f"change that, and the same command goes on; see {self.config.output / LOG}"
             raise UserError(f"{cause}: {reasons}", fix)

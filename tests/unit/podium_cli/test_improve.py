@@ -16,7 +16,7 @@ from podium_cli.app import app
 from podium_cli.output import Output
 from podium_cli.training.consent import note_consent
 from podium_cli.training.planning import planned
-from podium_cli.training.rounds import UNUSED_ROUNDS_MAX, Pace, Rounds, deal, start_version
+from podium_cli.training.rounds import UNUSED_GROUPS_MAX, Pace, Rounds, deal, start_version
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
@@ -183,6 +183,10 @@ def test_what_was_decided_is_not_measured_again(
     assert len(platform.played) == 4, "it was not compared with the one promoted now"
 
 
+# Of a round.
+GROUPS = 20
+
+
 class Trainer:
     """Runs until it is stopped, or until a number of rounds were played."""
 
@@ -222,7 +226,7 @@ class Played(Rounds):
 
 async def played(output: Path, uses_each: int) -> Played:
     config = RunConfig.model_validate(RUN | PUBLISH | {"output": output})
-    gateway, pace = cast(Any, None), Pace(groups=1, size=2, at_once=1, ahead=0)
+    gateway, pace = cast(Any, None), Pace(groups=GROUPS, size=2, at_once=1, ahead=0)
     offer = Offer(tools={}, tools_max=0)
     rounds = Played(gateway, gateway, config, offer, RolloutLimits(), pace, Output(True))
     rounds.trainer, rounds.uses_each = Trainer(), uses_each
@@ -234,12 +238,12 @@ async def played(output: Path, uses_each: int) -> Played:
 
 
 async def test_rounds_end_when_the_trainer_can_use_none(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"last {UNUSED_ROUNDS_MAX} rounds: 2 unpriced"):
-        await played(tmp_path, UNUSED_ROUNDS_MAX + 2)
+    with pytest.raises(UserError, match=f"last {UNUSED_GROUPS_MAX} groups: 2 unpriced"):
+        await played(tmp_path, UNUSED_GROUPS_MAX // GROUPS + 2)
 
 
 async def test_rounds_go_on_while_the_trainer_uses_some(tmp_path: Path) -> None:
-    rounds = await played(tmp_path, UNUSED_ROUNDS_MAX)
+    rounds = await played(tmp_path, UNUSED_GROUPS_MAX // GROUPS)
     assert rounds.number == Played.rounds
 
 

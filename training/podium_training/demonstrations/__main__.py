@@ -70,16 +70,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8010, help="on loopback; 0 takes a free one")
     parser.add_argument("--experts", type=Path, help="YAML like bundled/experts.yaml")
     parser.add_argument(
-        "--mistakes", type=_share, default=0.0, help="share of calls that fail first; 0"
+        "--mistakes", type=float, default=0.0, help="share of calls that fail first; 0"
     )
-    return parser.parse_args()
-
-
-def _share(text: str) -> float:
-    share = float(text)
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is no share; give a number from 0 to 1")
-    return share
+    arguments = parser.parse_args()
+    if not 0 <= arguments.mistakes <= 1:
+        parser.error(f"argument --mistakes: {arguments.mistakes} is no share; give one from 0 to 1")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -15,7 +15,10 @@ def install() -> None:
     bookkeeping = GPUModelRunner._bookkeeping_sync
 
     def restarting(runner: Any, *args: Any, **kwargs: Any) -> Any:
-        """No token was drawn before a prompt's last part: the generator begins again."""
+        """Before a prompt's last part no token counts, so the generator begins again.
+
+        It does so, too, where a request was preempted and its own tokens are part of the prompt.
+        """
         batch = runner.input_batch
         in_parts = runner.discard_request_mask.np[: batch.num_reqs].nonzero()[0].tolist()
         seeded = {row: batch.generators.pop(row) for row in in_parts if row in batch.generators}
