@@ -21,7 +21,7 @@ from podium_kit.embedded.process import ManagedProcess
 from podium_kit.policy_versions import Alias, VersionName, VersionStore
 from podium_training.gate import Evaluated
 from podium_training.grpo.config import InvalidConfig, PublishConfig, RunConfig, read_config
-from podium_training.grpo.progress import Progress, read_progress
+from podium_training.grpo.metrics.progress import Progress, read_progress
 from podium_training.rollouts import Group, Offer, RolloutLimits, anew
 from podium_training.rollouts.rolling import Rolled, Roller
 from podium_training.tasks.task import Task

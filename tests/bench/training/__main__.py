@@ -48,6 +48,9 @@ COMPARISONS = (
     Comparison("shared_all_trl_default", "shared", "all", TRL_DEFAULT, OURS_BYTES, 5.0, 1.0),
     Comparison("shared_all_leanest", "shared", "all", TRL_LEANEST, OURS_LEANEST, 1.0, 1.0),
     Comparison("shared_adapter", "shared", "adapter", TRL_FAST, OURS_DEFAULT, 5.0, 3.0),
+    Comparison("long_all_bytes", "long", "all", TRL_FAST, OURS_BYTES, 5.0, 3.0),
+    Comparison("long_all", "long", "all", TRL_FAST, OURS_DEFAULT, 5.0, 2.0),
+    Comparison("long_adapter", "long", "adapter", TRL_FAST, OURS_DEFAULT, 5.0, 3.0),
     Comparison("apart_all", "apart", "all", TRL_FAST, OURS_DEFAULT, 1.25, 1.0),
 )
 
@@ -64,7 +67,7 @@ def measured(trainer: str, shape: str, trained: str, settings: Settings) -> dict
 
 
 def main() -> None:
-    """Both trainers, one after the other, on both shapes of batch."""
+    """Both trainers, one after the other, on every shape of batch."""
     figures = Figures("training")
     for each in COMPARISONS:
         rows, prompt, completion, _ = SHAPES[each.shape]

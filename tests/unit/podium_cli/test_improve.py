@@ -22,7 +22,7 @@ from podium_kit.client.gateway import Gateway
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_training.gate import Evaluated
 from podium_training.grpo.config import RunConfig
-from podium_training.grpo.progress import Progress, read_progress, write_progress
+from podium_training.grpo.metrics.progress import Progress, read_progress, write_progress
 from podium_training.rollouts import Group, Offer, RolloutLimits
 from podium_training.rollouts.rolling import Rolled
 from podium_training.tasks.task import Split, Task

@@ -20,7 +20,7 @@ from podium_training.grpo.data.stream import LogReader, Position
 from podium_training.grpo.device import choose_device
 from podium_training.grpo.following import follow
 from podium_training.grpo.learner import Learner, StepOptions
-from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.metrics.log import MetricsLog
 from podium_training.grpo.model.grammar import GrammarReplay
 from podium_training.grpo.model.policy import load_policy, prompt_digest
 from podium_training.grpo.model.recomputing import recompute

@@ -11,7 +11,6 @@ from typing import Any
 
 from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
-from podium_training.grpo.batch_metrics import batch_metrics
 from podium_training.grpo.checkpoints import Checkpoint, save
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.dead_letters import RejectedRecords
@@ -29,9 +28,10 @@ from podium_training.grpo.data.left_out import LeftOut
 from podium_training.grpo.data.stream import LogReader, LogRecord
 from podium_training.grpo.following import Done, Failed, NotPublished, Plan
 from podium_training.grpo.learner import Learner
-from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.metrics.batch import batch_metrics
+from podium_training.grpo.metrics.log import MetricsLog
+from podium_training.grpo.metrics.progress import Progress, write_progress
 from podium_training.grpo.process_group import ProcessGroup
-from podium_training.grpo.progress import Progress, write_progress
 from podium_training.grpo.stopping import Interrupted
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.metrics.log import MetricsLog
 
 CHECKSUM_BYTES = 4
 

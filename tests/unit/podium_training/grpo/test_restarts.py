@@ -12,8 +12,8 @@ from podium_training.grpo.data.envelopes import SCHEMA
 from podium_training.grpo.data.episodes import GroupKey, Limits, Reason
 from podium_training.grpo.data.groups import GroupAssembler
 from podium_training.grpo.data.stream import LogRecord, Position
-from podium_training.grpo.metrics_log import MetricsLog
-from podium_training.grpo.progress import read_progress
+from podium_training.grpo.metrics.log import MetricsLog
+from podium_training.grpo.metrics.progress import read_progress
 from podium_training.grpo.trainer import Trainer, TrainerOptions
 from unit.podium_training.grpo.builders import VOCABULARY
 from unit.podium_training.grpo.trajectories import make_response, make_trajectory

@@ -11,7 +11,7 @@ PROGRAM = """
 import sys, urllib.request
 from pathlib import Path
 from podium_kit import telemetry
-from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.metrics.log import MetricsLog
 
 port, folder = int(sys.argv[1]), Path(sys.argv[2])
 

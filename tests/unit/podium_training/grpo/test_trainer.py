@@ -14,7 +14,7 @@ from podium_training.grpo.data.episodes import GroupKey, Limits
 from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler
 from podium_training.grpo.data.stream import LogRecord, Position
-from podium_training.grpo.metrics_log import MetricsLog
+from podium_training.grpo.metrics.log import MetricsLog
 from podium_training.grpo.trainer import Trainer, TrainerOptions
 from unit.podium_training.grpo.trajectories import make_trajectory
 

@@ -10,7 +10,7 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.summary import scalar
 
-from podium_training.grpo.run_gauges import RunGauges
+from podium_training.grpo.metrics.gauges import RunGauges
 
 METRICS = "metrics.jsonl"
 EVENTS = "tensorboard"
