@@ -82,7 +82,8 @@ class Rounds:
         run_id = str(uuid_utils.uuid7())
         choices = planned(self.measured_as, tasks, 1, self.offer)
         groups = [anew(group, run_id) for group in choices]
-        rolled = await self._roll(groups, run_id, model, temperature=0.0)
+        greedily = replace(self.limits, model=model, temperature=0.0)
+        rolled = await self._roll(groups, run_id, greedily)
         self.output.note(f"{model or 'promoted'}: {summary(rolled)}")
         return [each.evaluated for each in rolled if each.evaluated]
 
@@ -112,7 +113,8 @@ class Rounds:
             run_id = str(uuid_utils.uuid7())
             dealt = deal(tasks, self.number, self.pace.groups)
             groups = planned(run_id, dealt, self.pace.size, self.offer)
-            rolled = await self._roll(groups, run_id, await self._model())
+            limits = replace(self.limits, model=await self._model())
+            rolled = await self._roll(groups, run_id, limits)
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
             self.unread.append(await asyncio.to_thread(self._ends))
             await self._let_catch_up(trainer)
@@ -126,9 +128,8 @@ class Rounds:
         return Alias.CANDIDATE if await self.candidate() else start_version(self.config)
 
     async def _roll(
-        self, groups: Sequence[Group], run_id: str, model: str, temperature: float = 1.0
+        self, groups: Sequence[Group], run_id: str, limits: RolloutLimits
     ) -> list[Rolled]:
-        limits = replace(self.limits, model=model, temperature=temperature)
         roller = Roller(self.gateway, limits, run_id)
         return await roller.roll(groups, self.pace.at_once, lambda _: None)
 

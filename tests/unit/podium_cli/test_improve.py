@@ -208,11 +208,15 @@ class Played(Rounds):
     trainer: Trainer
     uses_each: int
     rounds = 30
+    temperature = 0.0
 
     async def _model(self) -> str:
         return ""
 
-    async def _roll(self, groups: Sequence[Group], *_: Any, **__: Any) -> list[Rolled]:
+    async def _roll(
+        self, groups: Sequence[Group], run_id: str, limits: RolloutLimits
+    ) -> list[Rolled]:
+        self.temperature = limits.temperature
         used = self.number // self.uses_each
         reasons = "2 unpriced (give every tool a price)"
         progress = Progress(0, 3, used, 9, {0: self.number}, 2, reasons)
@@ -228,7 +232,8 @@ async def played(output: Path, uses_each: int) -> Played:
     config = RunConfig.model_validate(RUN | PUBLISH | {"output": output})
     gateway, pace = cast(Any, None), Pace(groups=GROUPS, size=2, at_once=1, ahead=0)
     offer = Offer(tools={}, tools_max=0)
-    rounds = Played(gateway, gateway, config, offer, RolloutLimits(), pace, Output(True))
+    limits = RolloutLimits(temperature=1.3)
+    rounds = Played(gateway, gateway, config, offer, limits, pace, Output(True))
     rounds.trainer, rounds.uses_each = Trainer(), uses_each
     try:
         await rounds.play(make_tasks(2), cast(Any, rounds.trainer))
@@ -245,6 +250,15 @@ async def test_rounds_end_when_the_trainer_can_use_none(tmp_path: Path) -> None:
 async def test_rounds_go_on_while_the_trainer_uses_some(tmp_path: Path) -> None:
     rounds = await played(tmp_path, UNUSED_GROUPS_MAX // GROUPS)
     assert rounds.number == Played.rounds
+
+
+async def test_rounds_are_played_at_the_temperature_asked_for_and_measured_greedily(
+    tmp_path: Path,
+) -> None:
+    rounds = await played(tmp_path, 1)
+    assert rounds.temperature == 1.3
+    await rounds.measured(make_tasks(1, Split.HELD_OUT), "policy-letters-v3")
+    assert rounds.temperature == 0.0
 
 
 class Policies:

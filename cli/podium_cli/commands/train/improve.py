@@ -14,6 +14,7 @@ from podium_cli.training.choosing import (
     MaxTokens,
     Policies,
     PriceSpread,
+    Temperature,
     TimeLimit,
     ToolsMax,
     ToolSubsets,
@@ -65,6 +66,7 @@ async def improve(
     withhold: Withhold = 0.0,
     turn_limit: TurnLimit = 6,
     time_limit: TimeLimit = "120s",
+    temperature: Temperature = 1.0,
     max_tokens: MaxTokens = 512,
     prompt_mode: PromptMode = "",
 ) -> None:
@@ -94,6 +96,7 @@ async def improve(
     limits = RolloutLimits(
         turn_limit=turn_limit,
         time_limit_s=parse_seconds(time_limit),
+        temperature=temperature,
         max_tokens=max_tokens,
         prompt_mode=parse_prompt_mode(prompt_mode),
     )
