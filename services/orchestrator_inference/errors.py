@@ -1,5 +1,7 @@
 """What can go wrong between a request and an action."""
 
+import os
+
 from podium_kit.rpc.errors import (
     DeadlineExceeded,
     FailedPrecondition,
@@ -91,11 +93,11 @@ class WrongVersion(Unavailable):
 
 
 class EngineUnreachable(Unavailable):
-    """Nothing answers at the engine's address, or it hung up."""
+    """Nothing answers at the engine's address, or it hung up: what the network says of it."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, cause: Exception) -> None:
         super().__init__(
-            f"the model engine at {host} does not answer; start it, "
+            f"the model engine at {host} does not answer ({_network_cause(cause)}); start it, "
             "or correct ORCHESTRATOR_INFERENCE_ENGINE_BASE_URL",
             host=host,
         )
@@ -176,3 +178,13 @@ class ContextTooLong(FailedPrecondition):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the prompt does not fit the model's context: {why}")
+
+
+def _network_cause(error: BaseException) -> str:
+    """In the system's words, where it has any: those of clients repeat the address."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__
+    return str(error) or type(error).__name__

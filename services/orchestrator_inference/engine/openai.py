@@ -149,7 +149,7 @@ class OpenAiEngine:
         except TimeoutError as error:
             raise EngineTimedOut(self._host, timeout_s) from error
         except httpx.TransportError as error:
-            raise EngineUnreachable(self._host) from error
+            raise EngineUnreachable(self._host, error) from error
 
     def _secret(self) -> str | None:
         return self._client.headers.get("authorization", "").removeprefix("Bearer ") or None

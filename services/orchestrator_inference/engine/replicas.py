@@ -78,7 +78,7 @@ class EngineReplica:
             async with asyncio.timeout(self._timeout_s):
                 response = await self._client.request(method, f"{self.url}/{path}", json=body)
         except (TimeoutError, httpx.TransportError) as error:
-            raise EngineUnreachable(self.url) from error
+            raise EngineUnreachable(self.url, error) from error
         if not response.is_success:
             name = str((body or {}).get("lora_name") or "")
             raise rejection(self.url, name, response, None)
@@ -115,5 +115,5 @@ async def replica_urls(base_url: str) -> list[str]:
     try:
         found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise EngineUnreachable(url.host) from error
+        raise EngineUnreachable(url.host, error) from error
     return sorted({str(url.copy_with(host=entry[4][0])) for entry in found})

@@ -239,13 +239,14 @@ async def test_the_wait_an_engine_asks_for_is_passed_on(start_service: Any) -> N
     assert domain_error_from(caught.value).metadata["retry_after_s"] == "7.0"
 
 
-async def test_an_unreachable_engine_is_named(start_service: Any) -> None:
+async def test_an_unreachable_engine_is_named_and_why(start_service: Any) -> None:
     with OpenAiServer() as engine:
         base_url = engine.base_url
     stub = await start_service(base_url)
     code, reason, message = await rejected(stub.NextAction(make_request()))
     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "ENGINE_UNREACHABLE")
     assert base_url.removeprefix("http://").removesuffix("/v1") in message
+    assert "does not answer (Connection refused)" in message
 
 
 async def test_a_rejected_key_is_never_quoted(start_service: Any) -> None:
