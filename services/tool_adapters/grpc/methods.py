@@ -78,15 +78,17 @@ class GrpcMethods:
         try:
             return await _exchange(method, tool.connection, request, token)
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                # The name may lead elsewhere by now.
-                await self._forget(owned)
+            if error.code() is grpc.StatusCode.UNAVAILABLE and self._methods.get(owned) is method:
+                # The name may lead elsewhere by now. Others may be calling over the channel: it
+                # closes itself after the last of them.
+                del self._methods[owned]
             raise _failed(error) from error
 
     async def close(self) -> None:
         """Closes every channel."""
-        for owned in list(self._methods):
-            await self._forget(owned)
+        while self._methods:
+            _, method = self._methods.popitem()
+            await method.channel.close(None)
 
     async def _method(self, owned: _Owned, connection: GrpcConnection) -> _Method:
         if owned in self._methods:
@@ -100,13 +102,9 @@ class GrpcMethods:
             raise
         self._methods[owned] = _Method(channel, types)
         if len(self._methods) > METHODS_KEPT:
-            await self._forget(next(iter(self._methods)))
+            # As above: not under those that are calling over it.
+            self._methods.popitem(last=False)
         return self._methods[owned]
-
-    async def _forget(self, owned: _Owned) -> None:
-        method = self._methods.pop(owned, None)
-        if method:
-            await method.channel.close(None)
 
     async def _open(self, owned: _Owned, connection: GrpcConnection) -> grpc.aio.Channel:
         limit = ("grpc.max_receive_message_length", owned.tool.limits.max_output_bytes)
