@@ -1,5 +1,6 @@
 """Tools of kind grpc on real gRPC servers: the registry of the test, and health with reflection."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,12 +21,36 @@ from podium.registry.v1 import tool_pb2
 CHECK = "/grpc.health.v1.Health/Check"
 
 
+class Kitchen(HealthServicer):
+    """Says of the oven how it is once that is known, and is away for the cellar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.known = asyncio.Event(), asyncio.Event()
+
+    async def Check(
+        self, request: health_pb2.HealthCheckRequest, context: Any
+    ) -> health_pb2.HealthCheckResponse:
+        if request.service == "cellar":
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "restarting")
+        if request.service == "oven":
+            self.asked.set()
+            await self.known.wait()
+        return await super().Check(request, context)
+
+
 @pytest_asyncio.fixture
-async def health_port() -> AsyncIterator[int]:
+async def kitchen() -> Kitchen:
+    servicer = Kitchen()
+    for service in ("kitchen", "oven"):
+        await servicer.set(service, health_pb2.HealthCheckResponse.NOT_SERVING)
+    return servicer
+
+
+@pytest_asyncio.fixture
+async def health_port(kitchen: Kitchen) -> AsyncIterator[int]:
     server = grpc.aio.server()
-    servicer = HealthServicer()
-    await servicer.set("kitchen", health_pb2.HealthCheckResponse.NOT_SERVING)
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    health_pb2_grpc.add_HealthServicer_to_server(kitchen, server)
     reflection.enable_server_reflection(["grpc.health.v1.Health"], server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -90,6 +115,18 @@ async def test_a_call_the_server_cannot_answer_names_what_is_missing(
 async def test_a_server_that_is_not_there_is_unavailable(adapters: AdaptersUnderTest) -> None:
     answer = await adapters.call(adapters.register(grpc_spec(1)))
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+
+
+async def test_a_call_that_finds_the_server_away_leaves_others_alone(
+    adapters: AdaptersUnderTest, health_port: int, kitchen: Kitchen
+) -> None:
+    name = adapters.register(grpc_spec(health_port))
+    other = asyncio.create_task(adapters.call(name, {"service": "oven"}))
+    await kitchen.asked.wait()
+    away = await adapters.call(name, {"service": "cellar"})
+    kitchen.known.set()
+    assert away.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert json.loads((await other).output.content) == {"status": "NOT_SERVING"}
 
 
 async def test_a_tenants_tool_cannot_reach_a_private_server(
