@@ -8,6 +8,7 @@ import grpc
 from gateway.clients import answer
 from gateway.clients_direct_calls import DIRECT_CALL_WAIT_S
 from gateway.convert import tally_of
+from gateway.limits.service import current_limits
 from gateway.mcp_server.models import (
     OfferedTool,
     OutputFile,
@@ -70,7 +71,9 @@ class PolicyToolsClient:
         )
         if order.budget is not None:
             spec.budget.CopyFrom(money_to_proto(order.budget))
-        request = calls_pb.StartDirectCallRequest(call_id=call_id, spec=spec)
+        request = calls_pb.StartDirectCallRequest(
+            call_id=call_id, spec=spec, running_limit=current_limits().running_episodes
+        )
         await answer(self._calls.StartDirectCall(request))
 
     async def result(self, call_id: str) -> ToolResult:
