@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import grpc
 
 from gateway.clients import answer
-from gateway.clients_direct_calls import DIRECT_CALL_WAIT_S
+from gateway.clients_direct_calls import ended_call
 from gateway.convert import tally_of
 from gateway.limits.service import current_limits
 from gateway.mcp_server.models import (
@@ -78,12 +78,7 @@ class PolicyToolsClient:
 
     async def result(self, call_id: str) -> ToolResult:
         """What came of it, once it has ended."""
-        request = calls_pb.GetDirectCallRequest(call_id=call_id, wait=True)
-        while True:
-            # The service waits for half a minute and then answers as things stand.
-            reply = await answer(self._calls.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
-            if reply.call.ended:
-                return _result(reply.call)
+        return _result(await ended_call(self._calls, call_id))
 
 
 def _offered(tool: toolset_pb2.ResolvedTool) -> OfferedTool:
