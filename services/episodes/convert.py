@@ -1,5 +1,7 @@
 """Episodes and their events on the wire, and back."""
 
+import uuid
+
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.log import BODY_OF
@@ -14,7 +16,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.rpc.pages import decode_page_token
+from podium_kit.rpc.pages import InvalidPageToken, decode_page_token
 from podium_kit.wire import money_to_proto, timestamp_to_proto
 
 STATE_TO_WIRE = {
@@ -66,13 +68,18 @@ def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
 
 
 def filter_from_proto(request: service_pb.ListEpisodesRequest) -> EpisodeFilter:
-    """What to list. Raises InvalidArgument for an unset state."""
+    """What to list. Raises InvalidArgument for an unset state, InvalidPageToken."""
     if unknown := [number for number in request.states if number not in STATE_FROM_WIRE]:
         raise InvalidArgument(f"states holds {unknown[0]}, which is no state")
+    before = decode_page_token(request.page_token).get("before")
+    try:
+        before_id = "" if before is None else str(uuid.UUID(before))
+    except ValueError as error:
+        raise InvalidPageToken from error
     return EpisodeFilter(
         states=[STATE_FROM_WIRE[number] for number in request.states],
         labels=dict(request.labels),
-        before_id=decode_page_token(request.page_token).get("before", ""),
+        before_id=before_id,
     )
 
 

@@ -232,12 +232,19 @@ class EpisodesClient:
         """Every event after the sequence until the episode ends, each once, over any
         number of broken or renewed calls. Raises after a minute without an answer."""
         seen_at = time.monotonic()
+        whole = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
         while True:
+            asked_after = after_sequence
             try:
                 async for event in self._watch_once(episode_id, after_sequence):
                     after_sequence, seen_at = event.sequence, time.monotonic()
                     yield event
                     if event.HasField("finished"):
+                        return
+                if after_sequence == asked_after:
+                    # Nothing comes after the end, which whoever resumes may have seen.
+                    episode = (await self._stub.GetEpisode(whole)).episode
+                    if episode.state == episode_pb2.EPISODE_STATE_FINISHED:
                         return
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -1,9 +1,13 @@
 """Calls of models without an episode, in the service that makes them."""
 
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
 import grpc
 
 from gateway.attachments.naming import file_named
-from gateway.clients import answer
+from gateway.clients import WATCH_PATIENCE_S, WATCH_PAUSE_S, answer
 from gateway.convert import (
     attachment_data,
     direct_order_to_proto,
@@ -12,9 +16,14 @@ from gateway.convert import (
     file_quota,
     vectors_from_proto,
 )
+from gateway.errors import CallLost
 from gateway.limits.service import current_limits
 from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Vectors
 from podium.episodes.v1 import direct_call_service_pb2, direct_call_service_pb2_grpc
+from podium_kit.rpc.errors import Unavailable
+
+if TYPE_CHECKING:
+    from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
 
 DIRECT_CALL_WAIT_S = 60.0
 
@@ -48,16 +57,28 @@ class DirectCallsClient:
 
     async def vectors(self, call_id: str) -> Vectors:
         """What texts were turned into, once they are."""
-        return vectors_from_proto(await self._ended(call_id))
+        return vectors_from_proto(await ended_call(self._stub, call_id))
 
     async def outcome(self, call_id: str) -> Outcome:
         """How it ended, once it has."""
-        return direct_outcome_from_proto(await self._ended(call_id))
+        return direct_outcome_from_proto(await ended_call(self._stub, call_id))
 
-    async def _ended(self, call_id: str) -> direct_call_service_pb2.DirectCall:
-        request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
-        while True:
+
+async def ended_call(
+    stub: "DirectCallServiceAsyncStub", call_id: str
+) -> direct_call_service_pb2.DirectCall:
+    """The call, once it has ended. Raises CallLost after a minute without an answer."""
+    request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
+    seen_at = time.monotonic()
+    while True:
+        try:
             # The service waits for half a minute and then answers as things stand.
-            reply = await answer(self._stub.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
-            if reply.call.ended:
-                return reply.call
+            reply = await answer(stub.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
+        except Unavailable as error:
+            if time.monotonic() - seen_at >= WATCH_PATIENCE_S:
+                raise CallLost(call_id) from error
+            await asyncio.sleep(WATCH_PAUSE_S)
+            continue
+        if reply.call.ended:
+            return reply.call
+        seen_at = time.monotonic()

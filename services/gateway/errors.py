@@ -288,6 +288,19 @@ class WatchLost(Unavailable):
         )
 
 
+class CallLost(Unavailable):
+    """What reports on a call without an episode was away for longer than a restart takes."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(
+            f"direct call {call_id} goes on, but what came of it cannot be read now; "
+            f"ask for it at /v1/direct-calls/{call_id}",
+            call_id=call_id,
+            # The same request again would be a second call.
+            retryable="false",
+        )
+
+
 class EpisodeCancelled(FailedPrecondition):
     """Someone cancelled the episode, so there is no answer."""
 

@@ -20,6 +20,11 @@ def checked_attachments(listed: Sequence[attachment_pb2.Attachment]) -> list[Att
     found = list(map(attachment_from_proto, listed))
     if len({one.placeholder for one in found}) < len(found):
         raise InvalidAttachments("two attachments have one placeholder; number them")
+    stated = {(one.digest, one.size_bytes, one.media_type) for one in found}
+    if len(stated) > len({digest for digest, _, _ in stated}):
+        raise InvalidAttachments(
+            "two attachments have one digest, but two sizes or media types; state the same"
+        )
     if sum(one.size_bytes for one in found) > TOTAL_BYTES_MAX:
         raise InvalidAttachments(f"the attachments are over {TOTAL_BYTES_MAX >> 20} MiB together")
     return found

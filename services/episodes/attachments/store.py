@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.attachments.errors import InvalidAttachments
 from episodes.attachments.quota import AS_ALL_OTHERS, FileQuota, OwnQuota
-from podium_kit.attachments import AttachedFile, Attachment
+from podium_kit.attachments import AttachedFile, Attachment, media_type_of
 from podium_kit.postgres.engine import autocommit
 
 INSERT = text(
@@ -18,13 +18,15 @@ INSERT = text(
     ON CONFLICT DO NOTHING
     """
 )
-# Of another episode or call of the tenant.
+# Of another episode or call of the tenant. The size and the type, which its first bytes say, are
+# checked: what a file may take is reckoned from what is stated of it.
 COPY = text(
     """
     INSERT INTO attachments (tenant, owner_id, digest, data)
     SELECT tenant, CAST(:owner AS uuid), digest, data FROM attachments
-    WHERE tenant = :tenant AND digest = :digest LIMIT 1
+    WHERE tenant = :tenant AND digest = :digest AND octet_length(data) = :size_bytes LIMIT 1
     ON CONFLICT DO NOTHING
+    RETURNING substring(data FOR 12)
     """
 )
 USE = text("SELECT files, bytes FROM attachment_use WHERE tenant = :tenant")
@@ -75,9 +77,12 @@ async def keep(
         data = files.contents.get(attachment.digest)
         if data is not None:
             await connection.execute(INSERT, {**values, "data": data})
-        elif not (await connection.execute(COPY, values)).rowcount:
+            continue
+        copied = await connection.execute(COPY, {**values, "size_bytes": attachment.size_bytes})
+        if media_type_of(bytes(copied.scalar() or b"")) != attachment.media_type:
             raise InvalidAttachments(
-                f"{attachment.placeholder}: its bytes are not here, or not any more; send them"
+                f"{attachment.placeholder}: its bytes are not here, not any more, or not of the"
+                " size and type that it states; send them"
             )
     if files.attachments:
         # The row is ours until the end of the transaction.

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.store_news import NewsStore
 from episodes.store import EpisodeStore
+from podium_kit.rpc.bounds import OutOfBounds
 
+# As the database counts steps.
+SEQUENCE_MAX = 2**31 - 1
 FALLBACK_INTERVAL_S = 10.0
 
 
@@ -51,8 +54,13 @@ class Watcher:
     ) -> AsyncIterator[EpisodeProgress]:
         """Events after a sequence, in order and without gaps, until the end.
 
-        Raises EpisodeNotFound.
+        Raises EpisodeNotFound, and OutOfBounds for a sequence that no event can have.
         """
+        if after > SEQUENCE_MAX:
+            raise OutOfBounds(
+                "after_sequence",
+                f"is {after}; give the sequence of an event, at most {SEQUENCE_MAX}",
+            )
         news = asyncio.Event()
         self._waiting[episode_id].add(news)
         try:

@@ -55,7 +55,7 @@ class DirectRun:
             await self._calls.start(self.episode_id, order, tool, alias)
 
     async def events(self) -> AsyncIterator[Progress | Outcome]:
-        """The outcome alone. Raises CallTooLate, and the error of a call that failed."""
+        """The outcome alone. Raises CallTooLate, CallLost, and the error of a call that failed."""
         yield await self.outcome()
 
     async def outcome(self) -> Outcome:

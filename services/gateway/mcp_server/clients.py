@@ -6,8 +6,9 @@ from typing import Any, Protocol
 import grpc
 
 from gateway.clients import answer
-from gateway.clients_direct_calls import DIRECT_CALL_WAIT_S
+from gateway.clients_direct_calls import ended_call
 from gateway.convert import tally_of
+from gateway.limits.service import current_limits
 from gateway.mcp_server.models import (
     OfferedTool,
     OutputFile,
@@ -70,17 +71,14 @@ class PolicyToolsClient:
         )
         if order.budget is not None:
             spec.budget.CopyFrom(money_to_proto(order.budget))
-        request = calls_pb.StartDirectCallRequest(call_id=call_id, spec=spec)
+        request = calls_pb.StartDirectCallRequest(
+            call_id=call_id, spec=spec, running_limit=current_limits().running_episodes
+        )
         await answer(self._calls.StartDirectCall(request))
 
     async def result(self, call_id: str) -> ToolResult:
         """What came of it, once it has ended."""
-        request = calls_pb.GetDirectCallRequest(call_id=call_id, wait=True)
-        while True:
-            # The service waits for half a minute and then answers as things stand.
-            reply = await answer(self._calls.GetDirectCall(request, timeout=DIRECT_CALL_WAIT_S))
-            if reply.call.ended:
-                return _result(reply.call)
+        return _result(await ended_call(self._calls, call_id))
 
 
 def _offered(tool: toolset_pb2.ResolvedTool) -> OfferedTool:

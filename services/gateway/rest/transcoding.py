@@ -35,8 +35,8 @@ from podium_kit.rpc.texts import require_no_nul
 Endpoint = Callable[[Request], Awaitable[Response]]
 WITH_BODY = {"POST", "PUT", "PATCH"}
 JSON_LINES = "application/x-ndjson"
-# As many digits as an event's number of 64 bits may have.
-SEQUENCE = re.compile(r"[0-9]{1,18}")
+# As many digits as all numbers of 32 bits have, which events are counted with.
+SEQUENCE = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,19 @@ async def test_a_file_that_is_kept_need_not_be_sent_again(platform: EpisodesPlat
     assert "its bytes are not here" in (secret.value.details() or "")
 
 
+@pytest.mark.parametrize("changes", [{"size_bytes": 1}, {"media_type": "image/gif"}])
+async def test_a_file_that_is_kept_cannot_be_misstated(
+    platform: EpisodesPlatform, changes: dict[str, Any]
+) -> None:
+    platform.neighbours.registry.toolset = readers()
+    async with platform.client() as client:
+        await finished(client, (await client.StartEpisode(starting(RED))).episode.id)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await client.StartEpisode(starting(described(**changes), data=[]))
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "not of the size and type that it states" in (raised.value.details() or "")
+
+
 async def test_what_nobody_reads_starts_nothing(platform: EpisodesPlatform) -> None:
     toolset = readers()
     toolset.tools[0].model_takes.pop("scholar")

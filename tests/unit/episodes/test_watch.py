@@ -1,0 +1,12 @@
+"""Where a watch may begin."""
+
+import pytest
+
+from episodes.steps.watch import SEQUENCE_MAX, Watcher
+from podium_kit.rpc.bounds import OutOfBounds
+
+
+async def test_a_sequence_that_no_event_can_have_is_rejected() -> None:
+    watcher = Watcher(None, None)  # type: ignore[arg-type]
+    with pytest.raises(OutOfBounds, match="after_sequence is 2147483648; give the sequence"):
+        await anext(watcher.follow("acme", "0190", SEQUENCE_MAX + 1))

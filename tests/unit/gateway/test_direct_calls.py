@@ -1,0 +1,58 @@
+"""The wait for a direct call, when the service that makes it is away."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from gateway.clients_direct_calls import DirectCallsClient
+from gateway.errors import CallLost
+from gateway.mcp_server.clients import PolicyToolsClient
+from podium.episodes.v1 import direct_call_service_pb2 as pb
+from podium.episodes.v1 import direct_call_service_pb2_grpc as rpc
+
+CALL_ID = "01900000-0000-7000-8000-000000000001"
+
+
+class Restarting(rpc.DirectCallServiceServicer):
+    """Is away for the first answers; then the call has ended."""
+
+    def __init__(self) -> None:
+        self.away = 2
+
+    async def GetDirectCall(self, request: pb.GetDirectCallRequest, context: Any) -> Any:
+        if self.away:
+            self.away -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this replica is going away")
+        call = pb.DirectCall(id=request.call_id, ended=True, content="42")
+        return pb.GetDirectCallResponse(call=call)
+
+
+@pytest_asyncio.fixture
+async def channel() -> AsyncIterator[grpc.aio.Channel]:
+    server = grpc.aio.server()
+    rpc.add_DirectCallServiceServicer_to_server(Restarting(), server)  # type: ignore[abstract]
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as opened:
+        yield opened
+    await server.stop(None)
+
+
+async def test_a_restart_is_waited_for(channel: grpc.aio.Channel) -> None:
+    assert (await DirectCallsClient(channel).outcome(CALL_ID)).answer == "42"
+
+
+async def test_a_restart_is_waited_for_by_mcp_clients_too(channel: grpc.aio.Channel) -> None:
+    assert (await PolicyToolsClient(channel, channel).result(CALL_ID)).content == "42"
+
+
+async def test_a_call_that_is_lost_is_not_to_be_made_again(
+    channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.clients_direct_calls.WATCH_PATIENCE_S", 0.0)
+    with pytest.raises(CallLost, match=f"/v1/direct-calls/{CALL_ID}") as lost:
+        await DirectCallsClient(channel).outcome(CALL_ID)
+    assert lost.value.metadata == {"call_id": CALL_ID, "retryable": "false"}
