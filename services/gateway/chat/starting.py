@@ -1,6 +1,8 @@
 """The episode of a request: a new one, or the one that waits for the results in it."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -87,3 +89,12 @@ class EpisodeStarter:
         """The client went away."""
         if self.cancel_on_disconnect:
             await asyncio.gather(*(run.leave() for run in runs))
+
+    @asynccontextmanager
+    async def waited_for(self, *runs: Run) -> AsyncIterator[None]:
+        """Leaves them when the block is cancelled, as by the end of a drain."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            await asyncio.shield(self.left(*runs))
+            raise

@@ -46,7 +46,8 @@ class ResponsesApi:
         if body.stream:
             events = kept_alive(streamed(run, shape), self.starter.keepalive_s)
             return sse_response(events, headers, BackgroundTask(self.starter.left, run))
-        outcome = await while_connected(request, run.outcome())
+        async with self.starter.waited_for(run):
+            outcome = await while_connected(request, run.outcome())
         if outcome is None:
             await self.starter.left(run)
             return Response(status_code=CLIENT_CLOSED_REQUEST)
