@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 CLEANING_INTERVAL_S = 3_600.0
+# Less than the 5 s between the end of a drain and the kill that the chart asks for.
+LEAVING_S = 3.0
 EPISODES = "podium.episodes.v1"
 
 
@@ -236,6 +239,12 @@ class DrainingServer(uvicorn.Server):
         # A signal handler may run between any two steps of the loop.
         self._loop.call_soon_threadsafe(self._draining.set)
         self._loop.call_soon_threadsafe(self._loop.call_later, self._wait_s, self._stop)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Lets requests that the drain cuts off leave their episodes, while services are there."""
+        await super().shutdown(sockets)
+        if self.server_state.tasks and not self.force_exit:
+            await asyncio.wait(self.server_state.tasks, timeout=LEAVING_S)
 
     def _stop(self) -> None:
         self.should_exit = True

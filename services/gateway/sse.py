@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 # A comment, which every client of server-sent events skips.
 PING = b": ping\n\n"
@@ -17,15 +18,28 @@ def data(value: object) -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
 
+class _EventStream(StreamingResponse):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:
+            # Starlette runs it only after an end, or after a client that went away.
+            if self.background is not None:
+                await asyncio.shield(self.background())
+            raise
+
+
 def sse_response(
     events: AsyncIterator[bytes],
     headers: dict[str, str] | None = None,
     on_end: BackgroundTask | None = None,
 ) -> StreamingResponse:
-    """`on_end` runs after the last event, and as soon as the client goes away."""
+    """`on_end` runs after the last event, and as soon as the client goes away or the request is
+    cancelled, as by the end of a drain.
+    """
     # Proxies that buffer would turn a live stream into one late answer.
     unbuffered = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
-    return StreamingResponse(
+    return _EventStream(
         events, headers=unbuffered, media_type="text/event-stream", background=on_end
     )
 

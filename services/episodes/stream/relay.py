@@ -16,6 +16,8 @@ _dead_letters = telemetry.get_meter(__name__).create_counter(
 
 POLL_INTERVAL_S = 0.25
 BATCH = 200
+# A trajectory may have megabytes.
+BATCH_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Relay:
@@ -27,16 +29,16 @@ class Relay:
         self._topic = topic
 
     async def relay(self) -> bool:
-        """Publishes one batch, whether it was a full one: then there may be more.
+        """Publishes one batch; whether more is owed.
 
         One relay at a time keeps groups in order.
         """
-        owed = await self._outbox.owed(BATCH)
+        owed, more = await self._outbox.owed(BATCH, BATCH_BYTES_MAX)
         sendable = [entry for entry in owed if await self._is_valid(entry)]
         if sendable:
             outcomes = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
             await self._note(list(zip(sendable, outcomes, strict=True)))
-        return len(owed) == BATCH
+        return more
 
     async def _note(self, outcomes: Sequence[tuple[OwedRecord, Place | Rejection]]) -> None:
         await self._outbox.mark_published(

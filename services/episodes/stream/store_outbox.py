@@ -78,12 +78,19 @@ MEMBERS = text(
     ORDER BY e.sample_index
     """
 )
+# A batch ends before it gets larger, but holds one record at least.
 OWED = text(
     """
-    SELECT o.id, o.record_id, o.kind, o.tenant, o.group_id, o.headers, g.body
-    FROM outbox o JOIN segments g USING (digest)
-    WHERE o.publish_time IS NULL AND o.dead_letter_reason IS NULL
-    ORDER BY o.id LIMIT :limit
+    SELECT * FROM (
+        SELECT found.*, count(*) OVER () AS candidates, row_number() OVER oldest_first AS place,
+               sum(octet_length(body)) OVER oldest_first AS batch_bytes
+        FROM (
+            SELECT o.id, o.record_id, o.kind, o.tenant, o.group_id, o.headers, g.body
+            FROM outbox o JOIN segments g USING (digest)
+            WHERE o.publish_time IS NULL AND o.dead_letter_reason IS NULL
+            ORDER BY o.id LIMIT :limit
+        ) found WINDOW oldest_first AS (ORDER BY id)
+    ) batch WHERE place = 1 OR batch_bytes <= :batch_bytes ORDER BY place
     """
 )
 OLDEST_OWED = text(
@@ -225,19 +232,24 @@ class OutboxStore:
         async with autocommit(self._engine) as connection:
             await owe_record(connection, record, None)
 
-    async def owed(self, limit: int) -> list[OwedRecord]:
-        """The oldest records that are not on the stream."""
+    async def owed(self, limit: int, batch_bytes: int) -> tuple[list[OwedRecord], bool]:
+        """The oldest records that are not on the stream, and whether there are more.
+
+        Bodies have `batch_bytes` together at most, unless the first alone has more.
+        """
+        values = {"limit": limit + 1, "batch_bytes": batch_bytes}
         async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(OWED, {"limit": limit})).all()
-        return [
+            rows = (await connection.execute(OWED, values)).all()
+        batch = [
             OwedRecord(
                 row.id,
                 OutboxRecord(
                     row.record_id, row.kind, row.tenant, row.group_id, row.body, dict(row.headers)
                 ),
             )
-            for row in rows
+            for row in rows[:limit]
         ]
+        return batch, bool(rows) and rows[0].candidates > len(batch)
 
     async def oldest_owed_s(self) -> float:
         """Age of the oldest record that is not on the stream; 0: all are."""

@@ -69,7 +69,7 @@ class DirectRun:
             raise call_error(self._choice.tool, self.episode_id, ended.failure)
         return ended
 
-    async def leave(self) -> None:
+    async def leave(self, reason: str) -> None:
         """Nothing to do."""
 
 

@@ -73,14 +73,14 @@ class EpisodeRun:
             self._ended = isinstance(event, Outcome)
             yield event
 
-    async def leave(self) -> None:
-        """The client is gone. Nobody can come back for an episode the gateway named,
-        so it is cancelled; one the caller named goes on."""
+    async def leave(self, reason: str) -> None:
+        """Cancels the episode if the gateway named it: no client can come back for it. One that
+        the caller named goes on."""
         if self._ended or self._episode.chosen_by_caller:
             return
         self._ended = True
-        log.info("client went away, cancelling episode %s", self.episode_id)
+        log.info("cancelling episode %s: %s", self.episode_id, reason)
         try:
-            await self._episodes.cancel(self.episode_id, "the client disconnected")
+            await self._episodes.cancel(self.episode_id, reason)
         except DomainError as error:
             log.warning("episode %s was not cancelled: %s", self.episode_id, error.reason)

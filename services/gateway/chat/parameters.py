@@ -35,7 +35,8 @@ CHAT = ApiParameters(
         honoured(
             "n",
             words="1 to 8 episodes of one request, which share `podium.budget_usd` equally; choices"
-            " without an answer are left out, unless none has one",
+            " without an answer are left out, unless none has one; when one cannot start, those"
+            " before it are cancelled, but with an `Idempotency-Key` the same request finds them",
         ),
         honoured("metadata", words="labels of the episode"),
         honoured("podium", words="what OpenAI's parameters cannot say"),

@@ -28,7 +28,8 @@ def chat_router(episodes: EpisodeStarter) -> APIRouter:
         if body.stream:
             events = kept_alive(chat.stream(), episodes.keepalive_s)
             return sse_response(events, headers, BackgroundTask(episodes.left, *runs))
-        answer = await while_connected(request, chat.complete())
+        async with episodes.waited_for(*runs):
+            answer = await while_connected(request, chat.complete())
         if answer is None:
             await episodes.left(*runs)
             return Response(status_code=CLIENT_CLOSED_REQUEST)

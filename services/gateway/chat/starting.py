@@ -1,6 +1,8 @@
 """The episode of a request: a new one, or the one that waits for the results in it."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,13 +66,16 @@ class EpisodeStarter:
         return self.part_of(episode)
 
     async def _started(self, runs: list[Run], order: EpisodeOrder) -> list[Run]:
-        """All of them, or none: what is rejected takes back those before it."""
+        """All of them, or none: what is rejected takes back those before it.
+
+        Those of a caller's key go on: the same request, sent again, finds them.
+        """
         for index, run in enumerate(runs):
             try:
                 await run.start(order.choice(index, len(runs)))
             except DomainError as error:
                 if not isinstance(error, FATE_UNKNOWN):
-                    await self.left(*runs[:index])
+                    await _leave(runs[:index], "another choice of its request was rejected")
                 raise
         return runs
 
@@ -86,4 +91,17 @@ class EpisodeStarter:
     async def left(self, *runs: Run) -> None:
         """The client went away."""
         if self.cancel_on_disconnect:
-            await asyncio.gather(*(run.leave() for run in runs))
+            await _leave(runs, "the client disconnected")
+
+    @asynccontextmanager
+    async def waited_for(self, *runs: Run) -> AsyncIterator[None]:
+        """Leaves them when the block is cancelled, as by the end of a drain."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            await asyncio.shield(self.left(*runs))
+            raise
+
+
+async def _leave(runs: Sequence[Run], reason: str) -> None:
+    await asyncio.gather(*(run.leave(reason) for run in runs))

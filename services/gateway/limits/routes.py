@@ -1,6 +1,5 @@
 """/v1/limits shows a tenant its limits; a platform admin changes those of any tenant."""
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -28,10 +27,6 @@ class ChangeLimitsRequest(RequestModel):
     running_episodes: int | None = Field(None, ge=1, le=1_000_000)
     files: int | None = Field(None, ge=0, le=10**9)
     file_bytes: int | None = Field(None, ge=0, le=10**15)
-
-    def applied(self, limits: TenantLimits) -> TenantLimits:
-        """The limits with the changes."""
-        return replace(limits, **self.model_dump(exclude_none=True))
 
 
 class LimitsResource(BaseModel):
@@ -72,7 +67,9 @@ def limit_router(book: LimitBook) -> APIRouter:
     @router.put("/tenants/{tenant}/limits", operation_id="ChangeTenantLimits")
     async def put(tenant: Tenant, body: ChangeLimitsRequest) -> LimitsResource:
         require_scope(Scope.PLATFORM_ADMIN)
-        return LimitsResource.of(tenant, await book.change(tenant, body.applied))
+        return LimitsResource.of(
+            tenant, await book.change(tenant, body.model_dump(exclude_none=True))
+        )
 
     @router.delete("/tenants/{tenant}/limits", operation_id="ResetTenantLimits")
     async def reset(tenant: Tenant) -> LimitsResource:

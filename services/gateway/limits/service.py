@@ -1,10 +1,10 @@
 """How much a tenant may use: requests per second, open requests and running episodes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict
-from typing import Protocol
+from dataclasses import asdict, replace
+from typing import Any, Protocol
 
 from cachetools import TTLCache
 
@@ -36,7 +36,9 @@ class LimitsStore(Protocol):
     """Where the limits of tenants are kept."""
 
     async def get(self, tenant: str) -> TenantLimits | None: ...
-    async def put(self, tenant: str, limits: TenantLimits) -> None: ...
+    async def put(
+        self, tenant: str, limits: TenantLimits, changed: Collection[str]
+    ) -> TenantLimits: ...
     async def delete(self, tenant: str) -> None: ...
 
 
@@ -57,18 +59,19 @@ class LimitBook:
         self._cache[tenant] = limits = await self._store.get(tenant) or self._defaults
         return limits
 
-    async def change(
-        self, tenant: str, changed: Callable[[TenantLimits], TenantLimits] | None
-    ) -> TenantLimits:
-        """Changes the tenant's limits; None goes back to the defaults. Raises InvalidLimits."""
+    async def change(self, tenant: str, changes: Mapping[str, Any] | None) -> TenantLimits:
+        """Changes those of the tenant's limits that are given, whatever is changed at the same
+        time; None goes back to the defaults. Raises InvalidLimits.
+        """
         before = await self._store.get(tenant) or self._defaults
-        after = self._defaults if changed is None else changed(before)
+        after = self._defaults if changes is None else replace(before, **changes)
         requested = {"tenant": tenant, "limits": asdict(after)}
         async with self._log.change("ChangeLimits", tenant, requested, asdict(before)) as change:
-            if changed is None:
+            if changes is None:
                 await self._store.delete(tenant)
             else:
-                await self._store.put(tenant, after)
+                new = replace(self._defaults, **changes)
+                after = await self._store.put(tenant, new, changes.keys())
             change.after = asdict(after)
         self._cache.pop(tenant, None)
         return after

@@ -1,6 +1,6 @@
 """Limits of tenants, their buckets and their slots in PostgreSQL."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ GET = """
     SELECT requests_per_s, burst, concurrency, running_episodes, files, file_bytes
     FROM tenant_limits WHERE tenant = :tenant
 """
+# What is not changed stays as it is in the row, which another change may have written meanwhile.
 PUT = """
     INSERT INTO tenant_limits (
         tenant, requests_per_s, burst, concurrency, running_episodes, files, file_bytes
@@ -24,10 +25,8 @@ PUT = """
     VALUES (
         :tenant, :requests_per_s, :burst, :concurrency, :running_episodes, :files, :file_bytes
     )
-    ON CONFLICT (tenant) DO UPDATE SET requests_per_s = excluded.requests_per_s,
-        burst = excluded.burst, concurrency = excluded.concurrency,
-        running_episodes = excluded.running_episodes,
-        files = excluded.files, file_bytes = excluded.file_bytes
+    ON CONFLICT (tenant) DO UPDATE SET tenant = excluded.tenant{changes}
+    RETURNING requests_per_s, burst, concurrency, running_episodes, files, file_bytes
 """
 DELETE = "DELETE FROM tenant_limits WHERE tenant = :tenant"
 # The database's clock is one for all replicas.
@@ -70,8 +69,15 @@ class PostgresLimitsStore(_Statements):
         row = (await self._run(GET, {"tenant": tenant})).one_or_none()
         return TenantLimits(**row._mapping) if row else None
 
-    async def put(self, tenant: str, limits: TenantLimits) -> None:
-        await self._run(PUT, {"tenant": tenant, **vars(limits)})
+    async def put(
+        self, tenant: str, limits: TenantLimits, changed: Collection[str]
+    ) -> TenantLimits:
+        """Stores the limits, or only the `changed` fields where the tenant has limits; all that
+        it has then."""
+        changes = "".join(f", {name} = excluded.{name}" for name in changed)
+        values = {"tenant": tenant, **vars(limits)}
+        row = (await self._run(PUT.format(changes=changes), values)).one()
+        return TenantLimits(**row._mapping)
 
     async def delete(self, tenant: str) -> None:
         await self._run(DELETE, {"tenant": tenant})

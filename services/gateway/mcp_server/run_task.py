@@ -1,6 +1,5 @@
 """The tool `run_task`: an episode whose turns are progress and whose answer is the result."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -78,14 +77,11 @@ async def _outcome(
     async with starter.episode_ids.starting_with(options.idempotency_key, body) as episode:
         run = starter.part_of(episode)
         await run.start(order)
-    try:
+    async with starter.waited_for(run):
         async for event in run.events():
             if isinstance(event, Outcome):
                 return event
             await tell(event.line.strip())
-    except asyncio.CancelledError:
-        await asyncio.shield(starter.left(run))
-        raise
     raise AssertionError("a watch ends with an outcome or an error")
 
 

@@ -32,7 +32,8 @@ def messages_router(episodes: EpisodeStarter) -> APIRouter:
         if body.stream:
             events = kept_alive(streamed(run, body), episodes.keepalive_s)
             return sse_response(events, headers, BackgroundTask(episodes.left, run))
-        answer = await while_connected(request, answered(run, body))
+        async with episodes.waited_for(run):
+            answer = await while_connected(request, answered(run, body))
         if answer is None:
             await episodes.left(run)
             return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import TypeAdapter, ValidationError
+
 from gateway.errors import NothingAllowed, UnsupportedParameter
 from gateway.responses.clients import McpTools
 from gateway.responses.mcp_tools import McpTool, NamedServer
@@ -11,6 +13,7 @@ from gateway.responses.mcp_tools import McpTool, NamedServer
 # The episode's label that keeps what its request called its servers: nothing else is kept of it.
 LABEL = "mcp_servers"
 LABEL_CHARACTERS_MAX = 256
+URL_BY_LABEL = TypeAdapter(dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,15 @@ class McpServers:
 
     async def kept(self, label: str, tool_names: Sequence[str]) -> tuple[NamedServer, ...]:
         """Those that `label_of` wrote down; what was unregistered since is not among them."""
-        if not label:
+        try:
+            urls = URL_BY_LABEL.validate_json(label)
+        except ValidationError:
+            # None, or a caller's own label of that name.
             return ()
         registered = await self.tools.registered()
         wanted = [
             McpTool(type="mcp", server_label=name, server_url=url or None)
-            for name, url in json.loads(label).items()
+            for name, url in urls.items()
         ]
         named = frozenset(tool_names)
         there = [each for each in wanted if any(map(each.is_of, registered))]

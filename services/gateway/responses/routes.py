@@ -12,6 +12,7 @@ from gateway.chat.disconnects import while_connected
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import EpisodesClient
+from gateway.models import StopReason
 from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_servers import LABEL, McpServers
 from gateway.responses.mcp_tools import NamedServer
@@ -45,7 +46,8 @@ class ResponsesApi:
         if body.stream:
             events = kept_alive(streamed(run, shape), self.starter.keepalive_s)
             return sse_response(events, headers, BackgroundTask(self.starter.left, run))
-        outcome = await while_connected(request, run.outcome())
+        async with self.starter.waited_for(run):
+            outcome = await while_connected(request, run.outcome())
         if outcome is None:
             await self.starter.left(run)
             return Response(status_code=CLIENT_CLOSED_REQUEST)
@@ -61,10 +63,14 @@ class ResponsesApi:
         return Shape(found, DEFAULT_ALIAS, servers).ended(outcome)
 
     async def cancel(self, response_id: str) -> dict[str, Any]:
-        """Ends its episode; one that has ended stays as it is."""
+        """Ends its episode; one that has ended stays as it is, and is shown as `find` does."""
         found = ResponseId.read(response_id)
         await self.episodes.cancel(found.episode_id, "its response was cancelled")
-        return {**Shape(found, DEFAULT_ALIAS).running(), "status": "cancelled"}
+        outcome = await self.episodes.outcome_now(found.episode_id, found.answered_turn)
+        # One that waits for its client has no reason until its end.
+        if outcome is None or outcome.stop_reason in (None, StopReason.CANCELLED):
+            return {**Shape(found, DEFAULT_ALIAS).running(), "status": "cancelled"}
+        return await self.find(response_id)
 
     async def _follow_up(self, body: ResponseRequest) -> FollowUp:
         servers = await self._servers(body)

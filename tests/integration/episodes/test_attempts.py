@@ -174,7 +174,7 @@ async def test_an_attempt_at_the_last_of_a_group_owes_the_groups_end(
     assert (cut.stop, cut.finished) == ("answered", False)
     ended = await workers.another().take(run_from(last), again=True, drains=lambda: False)
     assert (ended.stop, ended.finished) == ("answered", True)
-    owed = await OutboxStore(engine).owed(10)
+    owed, _ = await OutboxStore(engine).owed(10, 10_000_000)
     assert [one.record.kind for one in owed] == ["trajectory", "trajectory", "group_closed"]
 
 

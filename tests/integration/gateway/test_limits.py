@@ -1,6 +1,7 @@
 """A tenant's limits hold over all replicas, and OpenAI's clients understand the rejections."""
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -14,7 +15,7 @@ from gateway.errors import TooManyRequests
 from gateway.limits.models import TenantLimits
 from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
-from gateway.limits.store import PostgresBucketStore, PostgresSlotStore
+from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 from integration.gateway.scripted_episodes import make_finish
 from podium.common.v1 import attachment_pb2
@@ -157,6 +158,17 @@ async def test_only_the_platform_changes_limits_and_they_hold_at_once(
     assert (mine["burst"], after.status_code, restored["burst"]) == (1, 429, 2_000)
     changed = [(entry["before"]["burst"], entry["after"]["burst"]) for entry in entries]
     assert changed == [(1, 2_000), (2_000, 1)]
+
+
+async def test_a_change_leaves_what_another_changed_meanwhile(database: Database) -> None:
+    engine = open_engine(await database("gateway"))
+    store = PostgresLimitsStore(engine)
+    limits = TenantLimits(requests_per_s=40.0, burst=80, concurrency=1, running_episodes=1)
+    assert await store.put("acme", replace(limits, burst=9), ["burst"]) == replace(limits, burst=9)
+    both = replace(limits, burst=9, files=7)
+    assert await store.put("acme", replace(limits, files=7), ["files"]) == both
+    assert await store.put("acme", limits, []) == await store.get("acme") == both
+    await engine.dispose()
 
 
 async def set_limits(admin: httpx.AsyncClient, path: str, body: dict[str, float]) -> None:

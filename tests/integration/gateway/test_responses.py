@@ -172,6 +172,14 @@ async def test_in_the_background_it_runs_until_it_is_asked_for_or_cancelled(
     assert len(gateway.episodes.cancel_reasons) == 1
 
 
+async def test_one_that_had_ended_is_not_cancelled(gateway: GatewayUnderTest) -> None:
+    async with gateway.openai() as client:
+        reply = await client.responses.create(model="podium", input="6*7?")
+        cancelled = await client.responses.cancel(reply.id)
+    assert (cancelled.status, cancelled.output_text) == ("completed", reply.output_text)
+    assert not gateway.episodes.cancel_reasons
+
+
 async def test_a_limit_makes_it_incomplete(gateway: GatewayUnderTest) -> None:
     gateway.episodes.script = lambda request: [make_finish("TURN_LIMIT", answer="so far")]
     async with gateway.openai() as client:

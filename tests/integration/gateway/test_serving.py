@@ -70,6 +70,28 @@ async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(
     assert not watched.ended
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_chat_that_outlives_the_drain_is_cancelled(
+    gateway: GatewayUnderTest, stream: bool
+) -> None:
+    port = free_port()
+    process = await start_command(gateway.environment(port=port, drain_grace_s=0), stderr=DEVNULL)
+    gateway.base_url = f"http://127.0.0.1:{port}"
+    gateway.episodes.script = lambda request: []
+    messages = [{"role": "user", "content": "6*7?"}]
+    body = {"model": "podium", "messages": messages, "stream": stream}
+    async with gateway.http() as http:
+        await until_ready(http)
+        chat = asyncio.create_task(http.post("/v1/chat/completions", json=body))
+        while not gateway.episodes.watching:
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        with suppress(httpx.TransportError):
+            await chat
+    assert gateway.episodes.cancel_reasons.keys() == gateway.episodes.episodes.keys()
+
+
 async def test_it_listens_on_both_families_as_the_chart_asks_for_dual_stack(
     gateway: GatewayUnderTest,
 ) -> None:

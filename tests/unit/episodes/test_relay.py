@@ -1,0 +1,41 @@
+"""What the relay makes of what is owed."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from episodes.models import OutboxRecord
+from episodes.stream.relay import BATCH, BATCH_BYTES_MAX, Relay
+from episodes.stream.store_outbox import OutboxStore, OwedRecord
+from podium_kit.stream import Place, Producer, StreamRecord
+
+
+class OneRecord(OutboxStore):
+    """Gives one record, of a batch that its size may have cut short."""
+
+    def __init__(self, more: bool) -> None:
+        self.more = more
+        self.asked: list[tuple[int, int]] = []
+        self.published: list[tuple[int, int, int]] = []
+
+    async def owed(self, limit: int, batch_bytes: int) -> tuple[list[OwedRecord], bool]:
+        self.asked.append((limit, batch_bytes))
+        return [OwedRecord(7, OutboxRecord("r", "trajectory", "acme", "g", b"", {}))], self.more
+
+    async def mark_published(self, placed: Sequence[tuple[int, int, int]]) -> None:
+        self.published += placed
+
+
+class Taking(Producer):
+    def __init__(self) -> None: ...
+
+    async def send(self, topic: str, records: Sequence[StreamRecord]) -> list[Place]:  # type: ignore[override]
+        return [Place(0, number) for number, _ in enumerate(records)]
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_a_batch_that_its_size_cut_short_is_not_the_last(more: bool) -> None:
+    outbox = OneRecord(more)
+    assert await Relay(outbox, Taking(), "trajectories").relay() is more
+    assert outbox.asked == [(BATCH, BATCH_BYTES_MAX)]
+    assert outbox.published == [(7, 0, 0)]
