@@ -11,6 +11,7 @@ from mcp.client import streamable_http
 
 from podium_kit.json_structure import CostlyJson, require_bounded_json
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
+from tool_adapters.mcp.statuses import note_reply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
 from tool_adapters.network_guard import require_public
 
@@ -65,6 +66,9 @@ class _Limited(httpx2.AsyncByteStream):
 class _LimitingTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
+        # Others are streams of announcements, which a server need not have.
+        if request.method == "POST":
+            note_reply(response)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
             # What it unpacks to may be a thousand times as large.
