@@ -17,6 +17,8 @@ from tool_adapters.network_guard import require_public
 
 # A server may hold a stream open for as long as a call takes; the service limits calls.
 READ_TIMEOUT_S = 3600.0
+# Of one session; a request that gets none in time ends it.
+CONNECTIONS_MAX = 100
 IDENTITY = "identity"
 PACKED = "the message is packed, which was not asked for"
 
@@ -83,6 +85,7 @@ class _GuardedTransport(_LimitingTransport):
     def __init__(self) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=CONNECTIONS_MAX,
             network_backend=_GuardedBackend(),
         )
 
@@ -108,7 +111,10 @@ vars(streamable_http)["jsonrpc_message_adapter"] = _BoundedMessages
 
 def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
     """A client for one server; unless it is trusted, only public addresses are reached."""
-    transport = _LimitingTransport(trust_env=False) if trusted else _GuardedTransport()
+    limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
+    transport = (
+        _LimitingTransport(trust_env=False, limits=limits) if trusted else _GuardedTransport()
+    )
     headers = {"accept-encoding": IDENTITY}
     if bearer_token:
         headers["authorization"] = f"Bearer {bearer_token}"
