@@ -139,9 +139,16 @@ class Attempts:
             return replace(outcome, message=clean(outcome.message))
         content, same = clean(outcome.content), outcome.content_json is outcome.content
         content_json = content if same else clean(outcome.content_json)
-        if content is outcome.content and content_json is outcome.content_json:
-            return outcome
-        return replace(outcome, content=content, content_json=content_json)
+        files = tuple(
+            replace(file, media_type=clean(file.media_type), data=self._clean_data(file.data))
+            for file in outcome.files
+        )
+        return replace(outcome, content=content, content_json=content_json, files=files)
+
+    def _clean_data(self, data: bytes) -> bytes:
+        # Bytes that are no UTF-8 come back as they were.
+        text = data.decode(errors="surrogateescape")
+        return self._secrets.redact(text).encode(errors="surrogateescape")
 
 
 def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | ToolFailure:

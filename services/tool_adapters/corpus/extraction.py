@@ -9,6 +9,7 @@ from bs4.element import NavigableString, Tag
 from markdown_it import MarkdownIt
 
 from tool_adapters.corpus.models import Document, MediaType, Piece
+from tool_adapters.corpus.pdf_reader import HEADING_CHARACTERS_MAX
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 HTML_BLOCKS = (
@@ -28,9 +29,12 @@ class _Headings:
 
     path: list[tuple[int, str]] = field(default_factory=list)
 
-    def enter(self, level: int, title: str) -> None:
+    def enter(self, level: int, title: str) -> bool:
+        """Whether the heading is there as a whole; a longer one is cut, and is text as well."""
+        words = " ".join(title.split())
         self.path = [(above, text) for above, text in self.path if above < level]
-        self.path.append((level, " ".join(title.split())))
+        self.path.append((level, words[:HEADING_CHARACTERS_MAX]))
+        return len(words) <= HEADING_CHARACTERS_MAX
 
     @property
     def section(self) -> str:
@@ -57,9 +61,10 @@ def _markdown(text: str) -> Iterator[Piece]:
     headings = _Headings()
     tokens = MARKDOWN.parse(text)
     for number, token in enumerate(tokens):
-        if token.type == "heading_open" and token.level == 0:
-            headings.enter(int(token.tag[1]), tokens[number + 1].content)
-        elif token.level == 0 and token.map and token.nesting >= 0 and token.type != "hr":
+        heading = token.type == "heading_open" and token.level == 0
+        if heading and headings.enter(int(token.tag[1]), tokens[number + 1].content):
+            continue
+        if token.level == 0 and token.map and token.nesting >= 0 and token.type != "hr":
             start, end = starts[token.map[0]], starts[min(token.map[1], len(starts) - 1)]
             if content := text[start:end].strip():
                 start = text.index(content, start)
@@ -122,7 +127,5 @@ def _finish(block: object, words: list[str], headings: _Headings) -> Iterator[Pi
     name = getattr(block, "name", "")
     written = "".join(words)
     text = written.strip() if name == "pre" else " ".join(written.split())
-    if text and name in HEADINGS:
-        headings.enter(int(name[1]), text)
-    elif text:
+    if text and not (name in HEADINGS and headings.enter(int(name[1]), text)):
         yield Piece(text, headings.section)

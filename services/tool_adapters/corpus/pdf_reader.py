@@ -17,6 +17,8 @@ from pypdf.errors import PyPdfError
 
 PAGES_MAX = 2000
 CHARACTERS_MAX = 1_000_000
+# Every passage repeats the headings above it.
+HEADING_CHARACTERS_MAX = 200
 MEMORY_BYTES_MAX = 1024**3
 TOO_LARGE = "takes too much memory to read; split it"
 
@@ -76,7 +78,7 @@ def _outline(reader: PdfReader) -> Iterator[tuple[int, str]]:
         if not isinstance(entry, list):
             page = reader.get_destination_page_number(entry)
             if page is not None:
-                yield page + 1, str(entry.title).replace("\0", "")
+                yield page + 1, str(entry.title).replace("\0", "")[:HEADING_CHARACTERS_MAX]
 
 
 if __name__ == "__main__":

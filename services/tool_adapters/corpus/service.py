@@ -61,6 +61,7 @@ class Corpora:
         self._store = store
         self._embeddings = embeddings
         self._writing: WeakValueDictionary[CorpusKey, asyncio.Lock] = WeakValueDictionary()
+        self._indexing: WeakValueDictionary[CorpusKey, asyncio.Lock] = WeakValueDictionary()
         self._indexes: OrderedDict[CorpusKey, tuple[int, PassageIndex]] = OrderedDict()
 
     async def put(
@@ -159,11 +160,14 @@ class Corpora:
 
     async def _index(self, key: CorpusKey) -> PassageIndex:
         """Built once per version; the least recently used ones are forgotten."""
-        version, index = self._indexes.pop(key, (-1, PassageIndex([])))
-        if version != await self._store.version(key):
-            version, passages = await self._store.passages(key)
-            index = await asyncio.to_thread(PassageIndex, passages)
-        self._indexes[key] = (version, index)
+        # Whoever searches at the same time waits, and finds it built.
+        async with self._indexing.setdefault(key, asyncio.Lock()):
+            version, index = self._indexes.get(key, (-1, PassageIndex([])))
+            if version != await self._store.version(key):
+                version, passages = await self._store.passages(key)
+                index = await asyncio.to_thread(PassageIndex, passages)
+            self._indexes[key] = (version, index)
+            self._indexes.move_to_end(key)
         while len(self._indexes) > INDEXES_KEPT:
             self._indexes.popitem(last=False)
         return index

@@ -12,7 +12,9 @@ from tool_adapters.models import HttpAuth, HttpConnection, ToolDefinition
 from tool_adapters.replies import reply_json
 from tool_adapters.secret_store import PLATFORM
 
-_TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|javascript|yaml)|")
+_TEXT = re.compile(
+    r"text/.*|application/((.*\+)?(json|xml|javascript|yaml)|x-ndjson|x-www-form-urlencoded)|"
+)
 _JSON = re.compile(r"application/(.*\+)?json")
 
 

@@ -3,6 +3,7 @@
 aiohttp, because its connector lets us check the very address it connects to.
 """
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_
 
 CONNECT_TIMEOUT_S = 10.0
 WORDS_OF_ERRORS_MAX = 500
+# Secrets are of ASCII; languages without spaces are not.
+_CUT_WORD = re.compile(r"[^\s\"'<>,\u0080-\U0010ffff]+\Z")
 FAILURE_OF_STATUS = {
     HTTPStatus.UNAUTHORIZED: (FailureKind.PERMISSION_DENIED, False),
     HTTPStatus.FORBIDDEN: (FailureKind.PERMISSION_DENIED, False),
@@ -178,7 +181,10 @@ def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:
         message = f"the tool redirects (status {reply.status}), which is not followed"
         return ToolFailure(FailureKind.TOOL_ERROR, message)
     kind, retryable = FAILURE_OF_STATUS.get(reply.status, (FailureKind.TOOL_ERROR, False))
-    said = (words or reply.text).strip()[:WORDS_OF_ERRORS_MAX]
+    said = (words or reply.text).strip()
+    if len(said) > WORDS_OF_ERRORS_MAX:
+        # Half of a secret would not be recognised as one.
+        said = _CUT_WORD.sub("", said[:WORDS_OF_ERRORS_MAX])
     message = f"the tool answered with status {reply.status}" + (f": {said}" if said else "")
     return ToolFailure(kind, message, retryable, retry_after_s(reply))
 

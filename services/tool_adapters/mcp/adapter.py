@@ -15,11 +15,16 @@ from tool_adapters.errors import McpServerUnusable
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import ServerOwner
 from tool_adapters.mcp.session import McpSession
+from tool_adapters.mcp.statuses import LastReply
 from tool_adapters.mcp.stdio import TOO_LARGE
 from tool_adapters.models import McpConnection, ToolDefinition
 
 # The SDK's codes for a process that ended, and for a session its HTTP server forgot.
 SESSION_LOST = {mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST}
+FAILURE_OF_CODE = {
+    mcp_types.INVALID_PARAMS: FailureKind.INVALID_ARGUMENTS,
+    mcp_types.METHOD_NOT_FOUND: FailureKind.NOT_FOUND,
+}
 
 
 class McpAdapter:
@@ -37,12 +42,13 @@ class McpAdapter:
             session = await self._pool.session(owner, call.episode_id, tool.connection.transport)
         except McpServerUnusable as error:
             raise CallFailed(FailureKind.NOT_FOUND, error.message, unsent=True) from error
+        last = LastReply()
         try:
             async with session.borrowed() as client:
                 call.cut.note_sent()
                 result = await client.call_tool(tool.connection.tool_name, call.arguments)
         except MCPError as error:
-            return AdapterResult(await self._failure(session, error))
+            return AdapterResult(await self._failure(session, error, last))
         except (ValidationError, RuntimeError) as error:
             return AdapterResult(_malformed(str(error)))
         except Exception as error:
@@ -61,23 +67,22 @@ class McpAdapter:
         """Closes every session."""
         await self._pool.close()
 
-    async def _failure(self, session: McpSession, error: MCPError) -> ToolFailure:
+    async def _failure(self, session: McpSession, error: MCPError, last: LastReply) -> ToolFailure:
         if TOO_LARGE in error.message:
             await self._pool.drop(session)
             message = "the MCP server's answer is larger than any message may be, or of more values"
             message += "; ask for less"
             return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
+        if rejected := last.failure(error):
+            return rejected
         if error.code in SESSION_LOST:
             await self._pool.drop(session)
             message = "the MCP server ended the session; what it remembered of this episode is lost"
             return ToolFailure(FailureKind.UNAVAILABLE, message, retryable=True)
         if error.code == mcp_types.PARSE_ERROR:
             return _malformed(error.message)
-        if error.code == mcp_types.INVALID_PARAMS:
-            return ToolFailure(FailureKind.INVALID_ARGUMENTS, error.message)
-        if error.code == mcp_types.METHOD_NOT_FOUND:
-            return ToolFailure(FailureKind.NOT_FOUND, error.message)
-        return ToolFailure(FailureKind.TOOL_ERROR, error.message)
+        kind = FAILURE_OF_CODE.get(error.code, FailureKind.TOOL_ERROR)
+        return ToolFailure(kind, error.message)
 
 
 def _outcome(result: mcp_types.CallToolResult) -> Output | ToolFailure:

@@ -11,11 +11,14 @@ from mcp.client import streamable_http
 
 from podium_kit.json_structure import CostlyJson, require_bounded_json
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
+from tool_adapters.mcp.statuses import note_reply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
 from tool_adapters.network_guard import require_public
 
 # A server may hold a stream open for as long as a call takes; the service limits calls.
 READ_TIMEOUT_S = 3600.0
+# Of one session; a request that gets none in time ends it.
+CONNECTIONS_MAX = 100
 IDENTITY = "identity"
 PACKED = "the message is packed, which was not asked for"
 
@@ -65,6 +68,9 @@ class _Limited(httpx2.AsyncByteStream):
 class _LimitingTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
+        # Others are streams of announcements, which a server need not have.
+        if request.method == "POST":
+            note_reply(response)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
             # What it unpacks to may be a thousand times as large.
@@ -79,6 +85,7 @@ class _GuardedTransport(_LimitingTransport):
     def __init__(self) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=CONNECTIONS_MAX,
             network_backend=_GuardedBackend(),
         )
 
@@ -104,7 +111,10 @@ vars(streamable_http)["jsonrpc_message_adapter"] = _BoundedMessages
 
 def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
     """A client for one server; unless it is trusted, only public addresses are reached."""
-    transport = _LimitingTransport(trust_env=False) if trusted else _GuardedTransport()
+    limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
+    transport = (
+        _LimitingTransport(trust_env=False, limits=limits) if trusted else _GuardedTransport()
+    )
     headers = {"accept-encoding": IDENTITY}
     if bearer_token:
         headers["authorization"] = f"Bearer {bearer_token}"

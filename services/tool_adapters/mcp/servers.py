@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import SEEK_END
 from tempfile import TemporaryFile
@@ -11,6 +11,7 @@ from typing import IO
 from mcp import Client
 from mcp.client.session import MessageHandlerFnT
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -18,6 +19,7 @@ from tool_adapters.http.client import host_of
 from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.guard import mcp_http_client
 from tool_adapters.mcp.program import start_program
+from tool_adapters.mcp.statuses import LastReply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, stdio_streams
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
@@ -86,6 +88,7 @@ class McpServers:
         if server.secret:
             token = await self._secrets.value(owner.secrets, server.secret, host)
         trusted = owner.shared or self._guard.trusts(owner.tenant, None, host)
+        last = LastReply()
         try:
             async with mcp_http_client(token, trusted=trusted) as http_client:
                 transport = streamable_http_client(
@@ -94,7 +97,7 @@ class McpServers:
                 async with Client(transport, cache=None, message_handler=hear) as client:
                     yield client
         except Exception as error:
-            raise _not_reached(host, _first_cause(error)) from error
+            raise _not_reached(host, _first_cause(error), last) from error
 
     @asynccontextmanager
     async def _process(
@@ -129,8 +132,11 @@ def _not_started(server: McpStdio, errors: IO[bytes], cause: BaseException) -> C
     return CallFailed(FailureKind.UNAVAILABLE, f"the MCP server {server.server} failed: {said}")
 
 
-def _not_reached(host: str, cause: BaseException) -> CallFailed:
+def _not_reached(host: str, cause: BaseException, last: LastReply) -> CallFailed:
     if isinstance(cause, ForbiddenAddress):
         return CallFailed(FailureKind.PERMISSION_DENIED, f"{host}: {cause.strerror}")
+    if isinstance(cause, MCPError) and (rejected := last.failure(cause)):
+        message = f"the MCP server at {host} does not open a session: {rejected.message}"
+        return CallFailed.of(replace(rejected, message=message))
     message = f"the MCP server at {host} cannot be reached: {cause}"
     return CallFailed(FailureKind.UNAVAILABLE, message, retryable=True)

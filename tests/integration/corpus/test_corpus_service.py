@@ -246,6 +246,8 @@ async def test_corpora_are_listed_page_by_page(client: Client) -> None:
         ([make_document(id="")], "id is empty"),
         ([make_document(media_type="image/png")], "text/markdown"),
         ([make_document(content="a\0b")], "NUL"),
+        ([make_document(title="x" * 501)], "give at most 500"),
+        ([make_document(uri="x" * 2001)], "give at most 2000"),
         ([make_document(), make_document()], "appears 2 times"),
     ],
 )

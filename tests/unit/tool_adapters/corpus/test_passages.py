@@ -5,9 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from corpus_documents import make_document, make_pdf
+from podium.adapters.v1 import corpus_service_pb2 as pb
+from podium_kit.rpc.bounds import OutOfBounds, require_bounds
 from tool_adapters.corpus.errors import InvalidDocument
 from tool_adapters.corpus.models import CONTENT_CHARACTERS_MAX, MediaType, Piece
 from tool_adapters.corpus.passages import PASSAGE_CHARACTERS_MAX, pieces_of
+from tool_adapters.corpus.pdf_reader import HEADING_CHARACTERS_MAX
 
 MARKDOWN = """# Handbook
 
@@ -104,6 +107,32 @@ async def test_html_is_read_once_however_deep_wide_or_broken_it_is(part: str) ->
     assert pieces[0].content.startswith("first")
 
 
+@pytest.mark.parametrize(
+    ("content", "media_type"),
+    [
+        ("<h1>{}</h1><p>one</p><h2>Next</h2><p>two</p>", MediaType.HTML),
+        ("# {}\n\none\n\n## Next\n\ntwo\n", MediaType.MARKDOWN),
+    ],
+)
+async def test_a_long_heading_is_cut_above_its_passages_and_is_text(
+    content: str, media_type: MediaType
+) -> None:
+    heading = "heading " * 30 + "end"
+    pieces = await pieces_of(make_document(content.format(heading), media_type))
+    cut = heading[:HEADING_CHARACTERS_MAX]
+    assert [piece.section for piece in pieces] == [cut, f"{cut} > Next"]
+    assert heading in pieces[0].content
+    assert pieces[0].content.endswith("\n\none")
+
+
+@pytest.mark.parametrize(
+    "document", [pb.Document(id="a", title="x" * 501), pb.Document(id="a", uri="x" * 2001)]
+)
+def test_what_every_passage_repeats_has_a_bound(document: pb.Document) -> None:
+    with pytest.raises(OutOfBounds, match="give at most"):
+        require_bounds(document)
+
+
 async def test_long_paragraphs_are_cut_between_words() -> None:
     text = "word " * 1000 + "x" * 3000
     pieces = await pieces_of(make_document(text))
@@ -122,6 +151,12 @@ async def test_pages_and_chapters_of_a_pdf_are_kept() -> None:
         Piece("Pay day.", "Money", 2),
         Piece("Trains.", "Money", 3),
     ]
+
+
+async def test_a_long_chapter_of_a_pdf_is_cut() -> None:
+    data = make_pdf("Leave.", chapters=(("x" * 500, 0),))
+    (piece,) = await pieces_of(make_document("", MediaType.PDF, data=data))
+    assert piece.section == "x" * HEADING_CHARACTERS_MAX
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__
 from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'podium/adapters/v1/corpus_service.proto\x12\x12podium.adapters.v1\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\"\xf6\x01\n\x08\x44ocument\x12\x15\n\x02id\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12\r\n\x05title\x18\x02 \x01(\t\x12\x19\n\x07\x63ontent\x18\x03 \x01(\tB\x08\xfa\xbb\x18\x04 \xc0\x84=\x12\x82\x01\n\nmedia_type\x18\x04 \x01(\tBn\xfa\xbb\x18j2*text/(plain|markdown|html)|application/pdf:<one of text/plain, text/markdown, text/html, application/pdf\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12\x17\n\x04\x64\x61ta\x18\x06 \x01(\x0c\x42\t\xfa\xbb\x18\x05(\x80\x80\x80\x05\"\xc6\x01\n\x13PutDocumentsRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12\x38\n\tdocuments\x18\x02 \x03(\x0b\x32\x1c.podium.adapters.v1.DocumentB\x07\xfa\xbb\x18\x03@\xe8\x07\x12\x0e\n\x06shared\x18\x03 \x01(\x08\"D\n\x14PutDocumentsResponse\x12\x15\n\rchanged_count\x18\x01 \x01(\x05\x12\x15\n\rpassage_count\x18\x02 \x01(\x05\"\x8c\x01\n\x16\x44\x65leteDocumentsRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12\x0b\n\x03ids\x18\x02 \x03(\t\"0\n\x17\x44\x65leteDocumentsResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\"\xb3\x01\n\x14ListDocumentsRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x03 \x01(\t\"d\n\x0f\x44ocumentSummary\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x12\n\nmedia_type\x18\x04 \x01(\t\x12\x15\n\rpassage_count\x18\x05 \x01(\x05\"h\n\x15ListDocumentsResponse\x12\x36\n\tdocuments\x18\x01 \x03(\x0b\x32#.podium.adapters.v1.DocumentSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"|\n\x13\x44\x65leteCorpusRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\"-\n\x14\x44\x65leteCorpusResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\"J\n\x12ListCorporaRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"U\n\x06\x43orpus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x64ocument_count\x18\x02 \x01(\x05\x12\x15\n\rpassage_count\x18\x03 \x01(\x05\x12\x0e\n\x06shared\x18\x04 \x01(\x08\"[\n\x13ListCorporaResponse\x12+\n\x07\x63orpora\x18\x01 \x03(\x0b\x32\x1a.podium.adapters.v1.Corpus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xb7\x01\n\rSearchRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12\x18\n\x05query\x18\x02 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xd0\x0f\x12%\n\x05top_k\x18\x03 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00I@\"\x91\x01\n\x03Hit\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x0f\n\x07passage\x18\x04 \x01(\t\x12\r\n\x05score\x18\x05 \x01(\x01\x12\x0f\n\x07section\x18\x06 \x01(\t\x12\x0c\n\x04page\x18\x07 \x01(\x05\x12\r\n\x05start\x18\x08 \x01(\x05\x12\x0b\n\x03\x65nd\x18\t \x01(\x05\"7\n\x0eSearchResponse\x12%\n\x04hits\x18\x01 \x03(\x0b\x32\x17.podium.adapters.v1.Hit2\xa6\x05\n\rCorpusService\x12r\n\x0cPutDocuments\x12\'.podium.adapters.v1.PutDocumentsRequest\x1a(.podium.adapters.v1.PutDocumentsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12{\n\x0f\x44\x65leteDocuments\x12*.podium.adapters.v1.DeleteDocumentsRequest\x1a+.podium.adapters.v1.DeleteDocumentsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12m\n\rListDocuments\x12(.podium.adapters.v1.ListDocumentsRequest\x1a).podium.adapters.v1.ListDocumentsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12r\n\x0c\x44\x65leteCorpus\x12\'.podium.adapters.v1.DeleteCorpusRequest\x1a(.podium.adapters.v1.DeleteCorpusResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12g\n\x0bListCorpora\x12&.podium.adapters.v1.ListCorporaRequest\x1a\'.podium.adapters.v1.ListCorporaResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12X\n\x06Search\x12!.podium.adapters.v1.SearchRequest\x1a\".podium.adapters.v1.SearchResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'podium/adapters/v1/corpus_service.proto\x12\x12podium.adapters.v1\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\"\x88\x02\n\x08\x44ocument\x12\x15\n\x02id\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12\x16\n\x05title\x18\x02 \x01(\tB\x07\xfa\xbb\x18\x03 \xf4\x03\x12\x19\n\x07\x63ontent\x18\x03 \x01(\tB\x08\xfa\xbb\x18\x04 \xc0\x84=\x12\x82\x01\n\nmedia_type\x18\x04 \x01(\tBn\xfa\xbb\x18j2*text/(plain|markdown|html)|application/pdf:<one of text/plain, text/markdown, text/html, application/pdf\x12\x14\n\x03uri\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xd0\x0f\x12\x17\n\x04\x64\x61ta\x18\x06 \x01(\x0c\x42\t\xfa\xbb\x18\x05(\x80\x80\x80\x05\"\xc6\x01\n\x13PutDocumentsRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12\x38\n\tdocuments\x18\x02 \x03(\x0b\x32\x1c.podium.adapters.v1.DocumentB\x07\xfa\xbb\x18\x03@\xe8\x07\x12\x0e\n\x06shared\x18\x03 \x01(\x08\"D\n\x14PutDocumentsResponse\x12\x15\n\rchanged_count\x18\x01 \x01(\x05\x12\x15\n\rpassage_count\x18\x02 \x01(\x05\"\x8c\x01\n\x16\x44\x65leteDocumentsRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12\x0b\n\x03ids\x18\x02 \x03(\t\"0\n\x17\x44\x65leteDocumentsResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\"\xb3\x01\n\x14ListDocumentsRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x03 \x01(\t\"d\n\x0f\x44ocumentSummary\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x12\n\nmedia_type\x18\x04 \x01(\t\x12\x15\n\rpassage_count\x18\x05 \x01(\x05\"h\n\x15ListDocumentsResponse\x12\x36\n\tdocuments\x18\x01 \x03(\x0b\x32#.podium.adapters.v1.DocumentSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"|\n\x13\x44\x65leteCorpusRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\"-\n\x14\x44\x65leteCorpusResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\"J\n\x12ListCorporaRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"U\n\x06\x43orpus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x64ocument_count\x18\x02 \x01(\x05\x12\x15\n\rpassage_count\x18\x03 \x01(\x05\x12\x0e\n\x06shared\x18\x04 \x01(\x08\"[\n\x13ListCorporaResponse\x12+\n\x07\x63orpora\x18\x01 \x03(\x0b\x32\x1a.podium.adapters.v1.Corpus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xb7\x01\n\rSearchRequest\x12\x65\n\x06\x63orpus\x18\x01 \x01(\tBU\xfa\xbb\x18Q\x08\x01\x32\x18[a-z0-9][a-z0-9_-]{0,63}:31 to 64 of a-z 0-9 _ and -, a letter or digit first\x12\x18\n\x05query\x18\x02 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xd0\x0f\x12%\n\x05top_k\x18\x03 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00I@\"\x91\x01\n\x03Hit\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x0f\n\x07passage\x18\x04 \x01(\t\x12\r\n\x05score\x18\x05 \x01(\x01\x12\x0f\n\x07section\x18\x06 \x01(\t\x12\x0c\n\x04page\x18\x07 \x01(\x05\x12\r\n\x05start\x18\x08 \x01(\x05\x12\x0b\n\x03\x65nd\x18\t \x01(\x05\"7\n\x0eSearchResponse\x12%\n\x04hits\x18\x01 \x03(\x0b\x32\x17.podium.adapters.v1.Hit2\xa6\x05\n\rCorpusService\x12r\n\x0cPutDocuments\x12\'.podium.adapters.v1.PutDocumentsRequest\x1a(.podium.adapters.v1.PutDocumentsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12{\n\x0f\x44\x65leteDocuments\x12*.podium.adapters.v1.DeleteDocumentsRequest\x1a+.podium.adapters.v1.DeleteDocumentsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12m\n\rListDocuments\x12(.podium.adapters.v1.ListDocumentsRequest\x1a).podium.adapters.v1.ListDocumentsResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12r\n\x0c\x44\x65leteCorpus\x12\'.podium.adapters.v1.DeleteCorpusRequest\x1a(.podium.adapters.v1.DeleteCorpusResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12g\n\x0bListCorpora\x12&.podium.adapters.v1.ListCorporaRequest\x1a\'.podium.adapters.v1.ListCorporaResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12X\n\x06Search\x12!.podium.adapters.v1.SearchRequest\x1a\".podium.adapters.v1.SearchResponse\"\x07\xaa\xbb\x18\x03\x61nyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,10 +35,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DOCUMENT'].fields_by_name['id']._loaded_options = None
   _globals['_DOCUMENT'].fields_by_name['id']._serialized_options = b'\372\273\030\005\010\001 \310\001'
+  _globals['_DOCUMENT'].fields_by_name['title']._loaded_options = None
+  _globals['_DOCUMENT'].fields_by_name['title']._serialized_options = b'\372\273\030\003 \364\003'
   _globals['_DOCUMENT'].fields_by_name['content']._loaded_options = None
   _globals['_DOCUMENT'].fields_by_name['content']._serialized_options = b'\372\273\030\004 \300\204='
   _globals['_DOCUMENT'].fields_by_name['media_type']._loaded_options = None
   _globals['_DOCUMENT'].fields_by_name['media_type']._serialized_options = b'\372\273\030j2*text/(plain|markdown|html)|application/pdf:<one of text/plain, text/markdown, text/html, application/pdf'
+  _globals['_DOCUMENT'].fields_by_name['uri']._loaded_options = None
+  _globals['_DOCUMENT'].fields_by_name['uri']._serialized_options = b'\372\273\030\003 \320\017'
   _globals['_DOCUMENT'].fields_by_name['data']._loaded_options = None
   _globals['_DOCUMENT'].fields_by_name['data']._serialized_options = b'\372\273\030\005(\200\200\200\005'
   _globals['_PUTDOCUMENTSREQUEST'].fields_by_name['corpus']._loaded_options = None
@@ -74,37 +78,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORPUSSERVICE'].methods_by_name['Search']._loaded_options = None
   _globals['_CORPUSSERVICE'].methods_by_name['Search']._serialized_options = b'\252\273\030\003any'
   _globals['_DOCUMENT']._serialized_start=126
-  _globals['_DOCUMENT']._serialized_end=372
-  _globals['_PUTDOCUMENTSREQUEST']._serialized_start=375
-  _globals['_PUTDOCUMENTSREQUEST']._serialized_end=573
-  _globals['_PUTDOCUMENTSRESPONSE']._serialized_start=575
-  _globals['_PUTDOCUMENTSRESPONSE']._serialized_end=643
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=646
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=786
-  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_start=788
-  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_end=836
-  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=839
-  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=1018
-  _globals['_DOCUMENTSUMMARY']._serialized_start=1020
-  _globals['_DOCUMENTSUMMARY']._serialized_end=1120
-  _globals['_LISTDOCUMENTSRESPONSE']._serialized_start=1122
-  _globals['_LISTDOCUMENTSRESPONSE']._serialized_end=1226
-  _globals['_DELETECORPUSREQUEST']._serialized_start=1228
-  _globals['_DELETECORPUSREQUEST']._serialized_end=1352
-  _globals['_DELETECORPUSRESPONSE']._serialized_start=1354
-  _globals['_DELETECORPUSRESPONSE']._serialized_end=1399
-  _globals['_LISTCORPORAREQUEST']._serialized_start=1401
-  _globals['_LISTCORPORAREQUEST']._serialized_end=1475
-  _globals['_CORPUS']._serialized_start=1477
-  _globals['_CORPUS']._serialized_end=1562
-  _globals['_LISTCORPORARESPONSE']._serialized_start=1564
-  _globals['_LISTCORPORARESPONSE']._serialized_end=1655
-  _globals['_SEARCHREQUEST']._serialized_start=1658
-  _globals['_SEARCHREQUEST']._serialized_end=1841
-  _globals['_HIT']._serialized_start=1844
-  _globals['_HIT']._serialized_end=1989
-  _globals['_SEARCHRESPONSE']._serialized_start=1991
-  _globals['_SEARCHRESPONSE']._serialized_end=2046
-  _globals['_CORPUSSERVICE']._serialized_start=2049
-  _globals['_CORPUSSERVICE']._serialized_end=2727
+  _globals['_DOCUMENT']._serialized_end=390
+  _globals['_PUTDOCUMENTSREQUEST']._serialized_start=393
+  _globals['_PUTDOCUMENTSREQUEST']._serialized_end=591
+  _globals['_PUTDOCUMENTSRESPONSE']._serialized_start=593
+  _globals['_PUTDOCUMENTSRESPONSE']._serialized_end=661
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=664
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=804
+  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_start=806
+  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_end=854
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=857
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=1036
+  _globals['_DOCUMENTSUMMARY']._serialized_start=1038
+  _globals['_DOCUMENTSUMMARY']._serialized_end=1138
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_start=1140
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_end=1244
+  _globals['_DELETECORPUSREQUEST']._serialized_start=1246
+  _globals['_DELETECORPUSREQUEST']._serialized_end=1370
+  _globals['_DELETECORPUSRESPONSE']._serialized_start=1372
+  _globals['_DELETECORPUSRESPONSE']._serialized_end=1417
+  _globals['_LISTCORPORAREQUEST']._serialized_start=1419
+  _globals['_LISTCORPORAREQUEST']._serialized_end=1493
+  _globals['_CORPUS']._serialized_start=1495
+  _globals['_CORPUS']._serialized_end=1580
+  _globals['_LISTCORPORARESPONSE']._serialized_start=1582
+  _globals['_LISTCORPORARESPONSE']._serialized_end=1673
+  _globals['_SEARCHREQUEST']._serialized_start=1676
+  _globals['_SEARCHREQUEST']._serialized_end=1859
+  _globals['_HIT']._serialized_start=1862
+  _globals['_HIT']._serialized_end=2007
+  _globals['_SEARCHRESPONSE']._serialized_start=2009
+  _globals['_SEARCHRESPONSE']._serialized_end=2064
+  _globals['_CORPUSSERVICE']._serialized_start=2067
+  _globals['_CORPUSSERVICE']._serialized_end=2745
 # @@protoc_insertion_point(module_scope)
