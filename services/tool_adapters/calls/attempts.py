@@ -146,9 +146,8 @@ class Attempts:
         return replace(outcome, content=content, content_json=content_json, files=files)
 
     def _clean_data(self, data: bytes) -> bytes:
-        # Bytes that are no UTF-8 come back as they were.
-        text = data.decode(errors="surrogateescape")
-        return self._secrets.redact(text).encode(errors="surrogateescape")
+        # A character for each byte, whatever they are; secrets travel in headers, so in ASCII.
+        return self._secrets.redact(data.decode("latin-1")).encode("latin-1")
 
 
 def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | ToolFailure:
