@@ -19,7 +19,10 @@ class JsonValues(SafeConstructor, Resolver):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            return super().construct_object(node, deep)
+            made = super().construct_object(node, deep)
+            if isinstance(made, int):
+                str(made)  # raises for one in hexadecimal that is too long to be written
+            return made
         except (ValueError, LookupError) as error:
             # Such as 0x_, or an integer of 5,000 digits.
             value = str(node.value)[:SHOWN_CHARACTERS_MAX]

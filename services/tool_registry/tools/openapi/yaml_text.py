@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from podium_kit.json_yaml import JsonValues
 from tool_registry.tools.openapi.errors import InvalidOpenApi
 
 # A node takes 300 bytes while it is composed.
@@ -15,14 +16,8 @@ YAML_NODES_MAX = 1_000_000
 MERGE = "tag:yaml.org,2002:merge"
 
 
-class _JsonLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A date stays the text it is."""
-
-
-_JsonLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+class _JsonLoader(JsonValues, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """In C where that is installed: documents are large."""
 
 
 def loaded_yaml(text: str) -> Any:
