@@ -24,6 +24,7 @@ Since = Annotated[
 PromptMode = Annotated[str, typer.Option(help="stateless, chat or template.")]
 
 LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+LONGEST_S = 36_500 * 86_400.0
 UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -32,7 +33,10 @@ def parse_seconds(text: str) -> float:
     match = LENGTH.fullmatch(text.strip().lower())
     if not match or match[2] not in UNIT_SECONDS:
         raise UsageError(f"{text!r} is not a length of time", "write it like 90s, 5m or 1h")
-    return float(match[1]) * UNIT_SECONDS[match[2]]
+    seconds = float(match[1]) * UNIT_SECONDS[match[2]]
+    if seconds > LONGEST_S:
+        raise UsageError(f"{text!r} is too long", "give at most 36500d, which are 100 years")
+    return seconds
 
 
 def parse_time(text: str) -> str:

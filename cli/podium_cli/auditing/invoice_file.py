@@ -12,6 +12,7 @@ from typing import Any
 
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
+from podium_cli.documents.csv_rows import require_no_surplus
 from podium_cli.documents.documents import InvalidDocument
 from podium_kit.client.errors import UnreadableFile
 from podium_kit.money import InvalidMoney, Money
@@ -66,8 +67,9 @@ def _json_rows(path: Path, text: str) -> list[Mapping[str, Any]]:
 
 
 def _line(path: Path, number: int, row: Mapping[str, Any], provider: str) -> audit_pb2.InvoiceLine:
-    values = {name: _value(row, names) for name, names in COLUMNS.items()}
     place = f"line {number}"
+    require_no_surplus(path, place, row)
+    values = {name: _value(row, names) for name, names in COLUMNS.items()}
     sku = values["sku"]
     if sku and not sku.startswith(f"{provider}/"):
         sku = f"{provider}/{sku}"

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from podium_cli.formats import one_line
 from podium_kit.characters import whole_characters
 from podium_kit.client.errors import UsageError
+from podium_kit.json_yaml import JsonValues
 from podium_kit.wire import enum_word
 
 M = TypeVar("M", bound=Message)
@@ -119,7 +120,8 @@ def _text(path: Path) -> str:
 
 def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]:
     try:
-        documents = [_whole(document) for document in yaml.safe_load_all(text)]
+        loaded = yaml.load_all(text, _JsonLoader)
+        documents = [_whole(document) for document in loaded]
     except yaml.YAMLError as error:
         raise InvalidDocument(path, f"is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
@@ -132,6 +134,10 @@ def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]
                     path, f"{one_line(repr(values), 60)} is not a mapping of fields"
                 )
             yield values
+
+
+class _JsonLoader(JsonValues, yaml.SafeLoader):
+    """In Python: the one in C overflows the stack of a text that is nested deeply."""
 
 
 def _whole(node: Any) -> Any:

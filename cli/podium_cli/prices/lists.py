@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from podium.ledger.v1 import price_book_service_pb2 as pb
+from podium_cli.documents.csv_rows import require_no_surplus
 from podium_cli.documents.documents import InvalidDocument, message_of, read_messages
 from podium_cli.prices.cells import REQUIRED, check_cells
 
@@ -59,6 +60,7 @@ def _read_csv(path: Path) -> list[pb.PriceSpec]:
         raise InvalidDocument(path, f"cannot be read: {error.strerror}") from error
     prices: dict[tuple[str, ...], dict[str, Any]] = {}
     for line, row in rows:
+        require_no_surplus(path, f"line {line}", row)
         check_cells(path, line, row)
         key = tuple(row.get(name) or "" for name in PRICE_COLUMNS)
         price = prices.setdefault(key, _price(row))

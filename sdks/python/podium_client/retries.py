@@ -50,7 +50,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         pass
     try:
         at = parsedate_to_datetime(given)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max(0.0, (at - datetime.now(UTC)).total_seconds())

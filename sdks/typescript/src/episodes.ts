@@ -118,12 +118,17 @@ export class Episodes {
     return required(reply.episode);
   }
 
-  /** The episode once it has answered; runs the functions that it calls meanwhile. */
+  /**
+   * The episode once it has answered; runs the functions that it calls meanwhile. Calls of turns
+   * before its newest were answered, and are not run again. Those of the newest may be, where a
+   * program ended before the episode went on.
+   */
   async wait(episodeId: string, options: WaitOptions = {}): Promise<Episode> {
     const { functions = [], onEvent, signal } = options;
+    const before = functions.length ? await this.get(episodeId) : undefined;
     for await (const event of this.watch(episodeId, { ...(signal && { signal }) })) {
       onEvent?.(event);
-      if (event.client_calls_requested && functions.length) {
+      if (event.client_calls_requested && before && mayWait(before, event)) {
         const calls = event.client_calls_requested.calls;
         const results = await Promise.all(calls.map((call) => called(functions, call)));
         await this.answer(episodeId, event.turn, results);
@@ -232,6 +237,11 @@ export class Episodes {
     const reply = await this.transport.call<{ episode?: Episode }>(method, address, { body });
     return required(reply.episode);
   }
+}
+
+/** Whether the calls of an event were not yet answered when the episode was as `before`. */
+function mayWait(before: Episode, event: EpisodeEvent): boolean {
+  return before.state !== "EPISODE_STATE_FINISHED" && event.turn >= before.turn_count;
 }
 
 function specOf(task: string, options: EpisodeOptions): Input<EpisodeSpec> {

@@ -60,7 +60,7 @@ def retry_after_s(response: httpx.Response) -> float | None:
         pass
     try:
         moment = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, (moment.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds())
 

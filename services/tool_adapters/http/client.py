@@ -26,6 +26,8 @@ CONNECT_TIMEOUT_S = 10.0
 WORDS_OF_ERRORS_MAX = 500
 # Secrets are of ASCII; languages without spaces are not.
 _CUT_WORD = re.compile(r"[^\s\"'<>,\u0080-\U0010ffff]+\Z")
+# Longer than any call may take; a number like 1e999 fits no message.
+RETRY_AFTER_MAX_S = 86_400.0
 FAILURE_OF_STATUS = {
     HTTPStatus.UNAUTHORIZED: (FailureKind.PERMISSION_DENIED, False),
     HTTPStatus.FORBIDDEN: (FailureKind.PERMISSION_DENIED, False),
@@ -193,8 +195,8 @@ def retry_after_s(reply: HttpReply) -> float | None:
     """Seconds the server asks to wait (RFC 9110, section 10.2.3); None when it does not say."""
     value = reply.headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.0, float(value))
-    with suppress(ValueError, TypeError):
+        return min(max(0.0, float(value)), RETRY_AFTER_MAX_S)
+    with suppress(ValueError, TypeError, OverflowError):
         moment = parsedate_to_datetime(value)
         return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     return None

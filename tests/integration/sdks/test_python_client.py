@@ -200,6 +200,7 @@ def test_waits_grow_up_to_a_limit_and_heed_what_is_asked() -> None:
     assert policy.wait_s(0, retry_after_s=7) == 7
     assert retry_after_s({"retry-after": "1.5"}) == 1.5
     assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert retry_after_s({"retry-after": "Mon, 01 Jan 99999999999999 00:00:00 GMT"}) is None
     assert retry_after_s({"retry-after": "soon"}) is retry_after_s({}) is None
 
 

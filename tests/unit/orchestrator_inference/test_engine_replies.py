@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.errors import retry_after_s
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
 from orchestrator_inference.models import (
     Completion,
@@ -91,3 +93,8 @@ def test_whatever_a_field_holds_can_be_sent_on_or_is_no_completion(
         completion_logprobs=found.logprobs,
         model_version=found.model_version,
     ).SerializeToString()
+
+
+def test_a_wait_until_a_date_that_no_calendar_has_is_ignored() -> None:
+    said = {"retry-after": "Mon, 01 Jan 99999999999999 00:00:00 GMT"}
+    assert retry_after_s(httpx.Response(429, headers=said)) is None

@@ -28,6 +28,13 @@ def test_a_tool_may_be_written_with_short_names_and_a_schema_in_yaml() -> None:
     assert json.loads(tool.parameters_json_schema)["properties"] == {"city": {"type": "string"}}
 
 
+def test_a_date_stays_the_text_it_is() -> None:
+    text = "{name: d, description: 2025-02-30, parameters: {default: 2025-01-01}}"
+    tool = read_message(Path("d.yaml"), text, tool_pb2.ToolSpec)
+    assert tool.description == "2025-02-30"
+    assert json.loads(tool.parameters_json_schema) == {"default": "2025-01-01"}
+
+
 def test_money_may_be_written_as_text() -> None:
     policy = read_message(
         Path("p.yaml"), "{name: frugal, price_ceiling: 0.05 EUR}", policy_pb2.PolicySpec
@@ -59,6 +66,9 @@ def test_a_file_may_hold_several_documents_or_a_list(tmp_path: Path) -> None:
         ("just words", "mapping"),
         ("{name: x, kindd: function}", "kindd"),
         ("{name: x, kind: teapot}", "teapot"),
+        ("name: x\ndescription: 0x_", "'0x_' cannot be read as int; quote it"),
+        ("name: x\ntimeout: !!bool maybe", "'maybe' cannot be read as bool"),
+        ("parameters: {default: !!binary aGk=}", "tag:yaml.org,2002:binary"),
     ],
 )
 def test_what_cannot_be_read_is_rejected_by_file_and_cause(

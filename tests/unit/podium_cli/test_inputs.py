@@ -1,6 +1,6 @@
 import pytest
 
-from podium_cli.inputs import parse_labels, parse_money, parse_seconds
+from podium_cli.inputs import parse_labels, parse_money, parse_seconds, parse_start
 from podium_kit.client.errors import UsageError
 
 
@@ -16,6 +16,14 @@ def test_other_lengths_of_time_are_rejected_with_an_example(text: str) -> None:
     with pytest.raises(UsageError) as rejected:
         parse_seconds(text)
     assert "90s" in rejected.value.fix
+
+
+@pytest.mark.parametrize("text", ["9999999d", f"{'9' * 400}d"])
+def test_a_length_of_time_that_no_calendar_holds_is_rejected(text: str) -> None:
+    for parse in (parse_seconds, parse_start):
+        with pytest.raises(UsageError, match="too long") as rejected:
+            parse(text)
+        assert "36500d" in rejected.value.fix
 
 
 @pytest.mark.parametrize(

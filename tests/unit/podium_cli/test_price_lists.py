@@ -79,6 +79,7 @@ def test_validity_and_owner_are_parsed(tmp_path: Path) -> None:
         (HEADER, "m,call,1,,,,someday,01:00,02:00,", "line 2: weekdays is 'someday'"),
         (HEADER, "m,call,1,,,,monday,1:00,02:00,", "line 2: start is '1:00'"),
         ("sku,dimension,unit_price,valid_from", "m,call,1,2026", "valid_from is '2026'"),
+        ("sku,dimension,unit_price", "m,call,0,002", "line 2 has more cells than there are"),
     ],
 )
 def test_a_list_that_cannot_be_read_names_what_is_wrong(

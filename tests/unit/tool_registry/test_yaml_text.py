@@ -8,11 +8,13 @@ from tool_registry.tools.openapi.errors import InvalidOpenApi
 from tool_registry.tools.openapi.yaml_text import loaded_yaml
 
 NODES_MAX = 1_000
+DEPTH_MAX = 100
 
 
 @pytest.fixture(autouse=True)
 def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_text, "YAML_NODES_MAX", NODES_MAX)
+    monkeypatch.setattr(yaml_text, "YAML_DEPTH_MAX", DEPTH_MAX)
 
 
 def doubling(levels: int, each: str) -> str:
@@ -31,10 +33,11 @@ def doubling(levels: int, each: str) -> str:
         ("a: &a {k: v}\nb: {!!merge any: *a}", "line 2: merge keys"),
         (doubling(3, "TEN"), f"more than {NODES_MAX} values, those of an alias counted"),
         ("[" + "a," * NODES_MAX + "]", f"more than {NODES_MAX} values"),
+        ("a: " + "[" * DEPTH_MAX + "]" * DEPTH_MAX, f"line 1: .* more than {DEPTH_MAX} deep"),
         ("a: &a\n  b: [*a]", r"line 2: the alias \*a names what it is part of"),
         ("a: *b", r"line 1: the alias \*b names what it is part of, or nothing"),
     ],
-    ids=["merges", "tagged merges", "aliases", "values", "itself", "nothing"],
+    ids=["merges", "tagged merges", "aliases", "values", "depth", "itself", "nothing"],
 )
 def test_what_expands_without_end_is_rejected_with_its_line(text: str, why: str) -> None:
     with pytest.raises(InvalidOpenApi, match=why):

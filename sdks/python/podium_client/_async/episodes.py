@@ -99,13 +99,17 @@ class AsyncEpisodes:
     ) -> Episode:
         """The episode once it has answered; runs the functions that it calls meanwhile.
 
+        Calls of turns before its newest were answered, and are not run again. Those of the newest
+        may be, where a program ended before the episode went on.
+
         Raises EpisodeUnanswered, ApiError, ConnectionFailed.
         """
         own = Functions(tuple(functions))
+        before = await self.get(episode_id) if functions else None
         async for event in self.watch(episode_id):
             if on_event is not None:
                 on_event(event)
-            if event.client_calls_requested is not None and functions:
+            if event.client_calls_requested is not None and before and _may_wait(before, event):
                 calls = event.client_calls_requested.calls
                 results = [await own.acall(call) for call in calls]
                 await self.answer(episode_id, event.turn, results)
@@ -223,3 +227,8 @@ class AsyncEpisodes:
         )
         reply = await self._transport.call("POST", address, ApproveToolCallResponse, body=body)
         return required(reply.episode)
+
+
+def _may_wait(before: Episode, event: EpisodeEvent) -> bool:
+    """Whether the calls of an event were not yet answered when the episode was as `before`."""
+    return before.state != "EPISODE_STATE_FINISHED" and event.turn >= before.turn_count

@@ -125,7 +125,7 @@ def read_document(text: str, url: str = "") -> Document:
         raise InvalidOpenApi(f"{size_bytes} bytes; at most {DOCUMENT_BYTES_MAX}")
     try:
         root = _plain(_loaded(text), iter(range(NODES_MAX)))
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         problem = " ".join(str(error).split())[:PROBLEM_CHARACTERS_MAX]
         raise InvalidOpenApi(f"not YAML or JSON: {problem}") from error
     if not isinstance(root, dict):

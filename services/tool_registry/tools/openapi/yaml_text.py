@@ -8,21 +8,18 @@ from typing import Any
 
 import yaml
 
+from podium_kit.json_yaml import JsonValues
 from tool_registry.tools.openapi.errors import InvalidOpenApi
 
 # A node takes 300 bytes while it is composed.
 YAML_NODES_MAX = 1_000_000
+# The loader in C takes its stack for each level, and ends the process where that is used up.
+YAML_DEPTH_MAX = 1_000
 MERGE = "tag:yaml.org,2002:merge"
 
 
-class _JsonLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A date stays the text it is."""
-
-
-_JsonLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+class _JsonLoader(JsonValues, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """In C where that is installed: documents are large."""
 
 
 def loaded_yaml(text: str) -> Any:
@@ -45,6 +42,7 @@ def _require_bounded(text: str) -> None:
             anchor = event.anchor or ""
             if isinstance(event, yaml.CollectionStartEvent):
                 open_nodes.append((anchor, nodes))
+                _require_shallow(event, len(open_nodes))
             elif isinstance(event, yaml.ScalarEvent):
                 _require_no_merge(event)
                 size_of[anchor] = 1
@@ -54,6 +52,13 @@ def _require_bounded(text: str) -> None:
                 f"the YAML holds more than {YAML_NODES_MAX} values, those of an alias counted each"
                 " time; leave operations out, or send it as JSON"
             )
+
+
+def _require_shallow(event: yaml.CollectionStartEvent, depth: int) -> None:
+    if depth > YAML_DEPTH_MAX:
+        raise InvalidOpenApi(
+            f"line {_line(event)}: values are nested more than {YAML_DEPTH_MAX} deep; flatten them"
+        )
 
 
 def _size_of_alias(alias: yaml.AliasEvent, size_of: dict[str, int]) -> int:

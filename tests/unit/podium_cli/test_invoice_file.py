@@ -1,0 +1,24 @@
+"""A provider's invoice as a spreadsheet writes it."""
+
+from pathlib import Path
+
+import pytest
+
+from podium_cli.auditing.invoice_file import read_invoice
+from podium_cli.documents.documents import InvalidDocument
+
+
+@pytest.mark.parametrize("amount", ["0.002", '"0.002"'])
+def test_amounts_are_read_as_written(tmp_path: Path, amount: str) -> None:
+    path = tmp_path / "invoice.csv"
+    path.write_text(f"id,time,amount\nr1,2026-10-31T09:30:00Z,{amount}\n")
+    _, (line,) = read_invoice(path, "openai")
+    assert line.amount.amount == "0.002"
+
+
+def test_an_amount_with_a_comma_is_rejected_and_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "invoice.csv"
+    path.write_text("id,time,amount\nr1,2026-10-31T09:30:00Z,0,002\n")
+    with pytest.raises(InvalidDocument, match="line 1 has more cells") as rejected:
+        read_invoice(path, "openai")
+    assert "with a point" in rejected.value.fix
