@@ -21,7 +21,7 @@ from podium.registry.v1 import tool_pb2
 CHECK = "/grpc.health.v1.Health/Check"
 
 
-class Kitchen(HealthServicer):
+class Kitchen(HealthServicer):  # type: ignore[misc]
     """Says of the oven how it is once that is known, and is away for the cellar."""
 
     def __init__(self) -> None:
