@@ -26,6 +26,12 @@ PROJECT = Path(__file__).parents[4]
 PUBLISH = {"store": "versions", "run": "demo", "every": 2}
 
 
+def test_the_bundled_policy_s_file_is_read() -> None:
+    config = read_config(PROJECT / "bundled" / "policy" / "grpo.yaml")
+    assert config.lora is not None
+    assert config.publish is not None
+
+
 def write_config(folder: Path, **changes: Any) -> Path:
     config = {
         "model": "policy",
