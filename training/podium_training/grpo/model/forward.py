@@ -16,8 +16,6 @@ from podium_training.grpo.model.trie import PackedRows
 
 # Positions whose logits exist at once: 128 of 49,152 in float32 are 25 MB.
 CHUNK = 128
-# Of so many chunks logits are kept for the way back; of all others they are computed again.
-KEPT_CHUNKS = 2
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,8 @@ class _Asked:
 class _Head(torch.autograd.Function):
     """The output layer and what it says of some tokens, a chunk of places at a time.
 
-    Logits are not kept for the way back but computed again (arXiv 1604.06174), but for those of
-    the last chunks: a group that shares its prompt has few, and they are gone before the gradients
-    of other layers come. Nor are there gradients of the layer for each chunk, to be added up.
+    Logits are not kept for the way back but computed again (arXiv 1604.06174), which costs less
+    than their memory; nor are there gradients of the layer for each chunk, to be added up.
     """
 
     @staticmethod
@@ -96,11 +93,8 @@ class _Head(torch.autograd.Function):
         found = hidden.new_empty(len(place), dtype=torch.float32)
         norms = hidden.new_empty(len(hidden), 1, dtype=torch.float32)
         layer = weight.to(ctx.precision)
-        ctx.logits = {}
         for rows in ctx.chunks:
             logits = _logits(hidden[rows], layer, bias, asked.sampled, rows)
-            if ctx.needs_input_grad[0] and rows in ctx.chunks[-KEPT_CHUNKS:]:
-                ctx.logits[rows.start] = logits
             norms[rows] = logits.exp().sum(dim=-1, keepdim=True).log_()
             here = _within(place, rows)
             found[here] = logits[place[here] - rows.start, target[here]]
@@ -114,13 +108,10 @@ class _Head(torch.autograd.Function):
         place, target, sampled = ctx.asked.place, ctx.asked.target, ctx.asked.sampled
         layer = weight.to(ctx.precision)
         learns = ctx.needs_input_grad[1]
-        to_hidden, to_layer = torch.empty_like(hidden), None
+        to_hidden, to_layer = torch.empty_like(hidden), torch.zeros_like(layer) if learns else None
         to_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None
         for rows in ctx.chunks:
-            logits = ctx.logits.pop(rows.start, None)
-            if logits is None:
-                logits = _logits(hidden[rows], layer, bias, sampled, rows)
-            shares = logits.sub_(norms[rows]).exp_()
+            shares = _logits(hidden[rows], layer, bias, sampled, rows).sub_(norms[rows]).exp_()
             here = _within(place, rows)
             at, here_to = place[here] - rows.start, gradient[here]
             whole = torch.zeros_like(norms[rows, 0]).index_add_(0, at, here_to)
@@ -134,13 +125,8 @@ class _Head(torch.autograd.Function):
                 to_bias.add_(to_logits.sum(dim=0))
             to_product = to_logits.to(ctx.precision)
             to_hidden[rows] = (to_product @ layer).to(hidden.dtype)
-            if learns:
-                inputs = hidden[rows].to(ctx.precision)
-                to_layer = (
-                    to_product.T @ inputs
-                    if to_layer is None
-                    else to_layer.addmm_(to_product.T, inputs)
-                )
+            if to_layer is not None:
+                to_layer.addmm_(to_product.T, hidden[rows].to(ctx.precision))
         to_weight = None if to_layer is None else to_layer.to(weight.dtype)
         return to_hidden, to_weight, to_bias, None
 
