@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import grpc
 
@@ -21,9 +20,6 @@ from gateway.limits.service import current_limits
 from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Vectors
 from podium.episodes.v1 import direct_call_service_pb2, direct_call_service_pb2_grpc
 from podium_kit.rpc.errors import Unavailable
-
-if TYPE_CHECKING:
-    from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
 
 DIRECT_CALL_WAIT_S = 60.0
 
@@ -65,7 +61,7 @@ class DirectCallsClient:
 
 
 async def ended_call(
-    stub: "DirectCallServiceAsyncStub", call_id: str
+    stub: "direct_call_service_pb2_grpc.DirectCallServiceAsyncStub", call_id: str
 ) -> direct_call_service_pb2.DirectCall:
     """The call, once it has ended. Raises CallLost after a minute without an answer."""
     request = direct_call_service_pb2.GetDirectCallRequest(call_id=call_id, wait=True)
