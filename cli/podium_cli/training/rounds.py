@@ -5,7 +5,7 @@ import os
 import random
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -114,7 +114,8 @@ class Rounds:
             dealt = deal(tasks, self.number, self.pace.groups)
             groups = planned(run_id, dealt, self.pace.size, self.offer)
             limits = replace(self.limits, model=await self._model())
-            rolled = await self._roll(groups, run_id, limits)
+            # What is played once the trainer has ended is paid for and learnt by no one.
+            rolled = await self._roll(groups, run_id, limits, lambda: trainer.running)
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
             self.unread.append(await asyncio.to_thread(self._ends))
             await self._let_catch_up(trainer)
@@ -128,10 +129,14 @@ class Rounds:
         return Alias.CANDIDATE if await self.candidate() else start_version(self.config)
 
     async def _roll(
-        self, groups: Sequence[Group], run_id: str, limits: RolloutLimits
+        self,
+        groups: Sequence[Group],
+        run_id: str,
+        limits: RolloutLimits,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> list[Rolled]:
         roller = Roller(self.gateway, limits, run_id)
-        return await roller.roll(groups, self.pace.at_once, lambda _: None)
+        return await roller.roll(groups, self.pace.at_once, lambda _: None, wanted)
 
     def _ends(self) -> Mapping[int, int]:
         # Its client is slow to import, and needed only once episodes were played.

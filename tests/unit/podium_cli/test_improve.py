@@ -1,7 +1,7 @@
 """`podium train improve`: what it rejects before it starts, and which tasks a round has."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -209,14 +209,19 @@ class Played(Rounds):
     uses_each: int
     rounds = 30
     temperature = 0.0
+    wanted: Callable[[], bool]
 
     async def _model(self) -> str:
         return ""
 
     async def _roll(
-        self, groups: Sequence[Group], run_id: str, limits: RolloutLimits
+        self,
+        groups: Sequence[Group],
+        run_id: str,
+        limits: RolloutLimits,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> list[Rolled]:
-        self.temperature = limits.temperature
+        self.wanted, self.temperature = wanted, limits.temperature
         used = self.number // self.uses_each
         reasons = "2 unpriced (give every tool a price)"
         progress = Progress(0, 3, used, 9, {0: self.number}, 2, reasons)
@@ -250,6 +255,7 @@ async def test_rounds_end_when_the_trainer_can_use_none(tmp_path: Path) -> None:
 async def test_rounds_go_on_while_the_trainer_uses_some(tmp_path: Path) -> None:
     rounds = await played(tmp_path, UNUSED_GROUPS_MAX // GROUPS)
     assert rounds.number == Played.rounds
+    assert not rounds.wanted(), "the trainer has ended: no further episode is paid for"
 
 
 async def test_rounds_are_played_at_the_temperature_asked_for_and_measured_greedily(

@@ -58,16 +58,27 @@ class Roller:
     limits: RolloutLimits
     run_id: str
 
-    async def roll(self, groups: Sequence[Group], at_once: int, progress: Progress) -> list[Rolled]:
-        """One result per episode, group by group. Raises Rejected, Unreachable."""
+    async def roll(
+        self,
+        groups: Sequence[Group],
+        at_once: int,
+        progress: Progress,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> list[Rolled]:
+        """One result per episode, group by group. Raises Rejected, Unreachable.
 
-        async def one(group: Group, rollout: Rollout) -> Rolled:
+        Once they are no longer wanted none is started; those in flight end.
+        """
+
+        async def one(group: Group, rollout: Rollout) -> Rolled | None:
+            if not wanted():
+                return None
             rolled = await self._roll(group, rollout)
             progress(rolled)
             return rolled
 
         jobs = [partial(one, group, rollout) for group in groups for rollout in group.rollouts]
-        return await in_parallel(jobs, at_once)
+        return [each for each in await in_parallel(jobs, at_once) if each is not None]
 
     async def _roll(self, group: Group, rollout: Rollout) -> Rolled:
         request = episode_service_pb2.StartEpisodeRequest(
