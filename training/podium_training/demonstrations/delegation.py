@@ -8,6 +8,7 @@ and the slowest. What the options cost is read off the prompt, as the model that
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 from podium_training.experts.pool import Expert, Pool
 
@@ -60,6 +61,13 @@ def best(options: Sequence[Option], weights: Weights) -> Option:
     """The first of those with the highest expected reward."""
     expected = expected_rewards(options, weights)
     return options[expected.index(max(expected))]
+
+
+def by_chance(options: Sequence[Option], random: Random) -> Option:
+    """Own calls as often as all experts together, whatever the weights."""
+    own = [option for option in options if not option.alias]
+    asked = [option for option in options if option.alias]
+    return random.choice(random.choice([each for each in (own, asked) if each]))
 
 
 def is_clear(options: Sequence[Option], weights: Weights, margin: float) -> bool:

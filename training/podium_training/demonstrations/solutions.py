@@ -11,8 +11,10 @@ from random import Random
 from typing import Any
 
 from podium_training.demonstrations.delegation import (
+    Option,
     asked_ways,
     best,
+    by_chance,
     is_clear,
     own_way,
     weights_in,
@@ -45,12 +47,15 @@ class Solutions:
         experts: Pool | None = None,
         margin: float = 0.0,
         mistakes: float = 0.0,
+        decided: bool = True,
     ) -> None:
         """Margin: the share by which whom to ask has to earn more than all others.
 
-        Mistakes: the share of calls that are garbled before they are made right.
+        Mistakes: the share of calls that are garbled before they are made right. Undecided: whom to
+        ask is left to chance, and the weights change nothing.
         """
         self._experts, self._margin, self._mistakes = experts, margin, mistakes
+        self._decided = decided
         self._tasks = {task.question: task for task in tasks if task.solution is not None}
         if not self._tasks:
             raise NoDemonstration("none of the tasks has a solution to show")
@@ -107,10 +112,13 @@ class Solutions:
         if not ways:
             raise NoDemonstration(f"the prompt quotes no price of a model of {pool.tool}")
         weights = weights_in(prompt)
+        if not self._decided:
+            # The same in every turn.
+            random = Random(f"{task.question} {weights}")  # noqa: S311 chance, not a secret
+            return _asking(pool.tool, by_chance(ways, random))
         if self._margin and not is_clear(ways, weights, self._margin):
             raise NoClearChoice("two ways are expected to earn nearly the same")
-        chosen = best(ways, weights)
-        return Call(pool.tool, {"model": chosen.alias}) if chosen.alias else None
+        return _asking(pool.tool, best(ways, weights))
 
     def _mistake(self, call: Call, tools: Tools, task: Task) -> Call | None:
         """What is called before the call, if anything is: the same in every turn."""
@@ -125,6 +133,10 @@ class Solutions:
         if task is None:
             raise NoDemonstration(f"no task asks {found[1] if found else prompt[-80:]!r}")
         return task
+
+
+def _asking(tool: str, chosen: Option) -> Call | None:
+    return Call(tool, {"model": chosen.alias}) if chosen.alias else None
 
 
 def _tools(schema: Mapping[str, Any]) -> Tools:

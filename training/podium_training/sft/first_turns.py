@@ -49,7 +49,8 @@ class FirstTurns:
         Raises NothingToLearn.
         """
         wanted = self.wanted
-        demonstrator = Demonstrator(Solutions(self.tasks, self.pool, MARGIN), tokenizer)
+        solutions = Solutions(self.tasks, self.pool, MARGIN, decided=wanted.decided)
+        demonstrator = Demonstrator(solutions, tokenizer)
         offers = Offers(episodes, wanted.tool)
         shapes = [Shape(), Shape(liked=wanted.specialists)]
         drawn = [first_turns(self.tasks, offers, shape, demonstrator, random) for shape in shapes]

@@ -1,6 +1,7 @@
 """A demonstration hands tasks to experts where that promises a higher reward."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -110,6 +111,21 @@ def test_what_is_nearly_as_good_is_not_shown_where_choices_are_to_be_clear(
     else:
         with pytest.raises(NoDemonstration, match="nearly the same"):
             clear.action(listed, prompt, schema)
+
+
+def test_without_a_preference_chance_says_whom_to_ask_the_same_in_every_turn() -> None:
+    undecided = Solutions([make_task(number) for number in range(400)], POOL, decided=False)
+    system, schema = LISTED.format(DEAR, DEAR, "", ""), make_schema("calculator", "ask")
+
+    def chosen(number: int, weights: str, before: str = "") -> str:
+        prompt = f"Problem: {make_task(number).question}\n\n{before}\n{weights}\nChoose."
+        return asked(json.loads(undecided.action(system, prompt, schema)))
+
+    for weights in (ACCURACY, COST):
+        counts = Counter(chosen(number, weights) for number in range(400))
+        assert 160 < counts["calculator"] < 240
+        assert min(counts["large"], counts["small"]) > 60
+    assert all(chosen(number, COST) == chosen(number, COST, "Earlier.") for number in range(9))
 
 
 def test_what_its_own_tools_solve_a_task_does_itself_where_money_counts() -> None:
