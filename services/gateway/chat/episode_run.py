@@ -36,7 +36,7 @@ class EpisodeRun:
         self._episodes = episodes
         self._episode = episode
         self._wait_s = wait_s
-        self._ended = False
+        self._is_over = False
         self.answered_turn = answered_turn
 
     @property
@@ -63,22 +63,24 @@ class EpisodeRun:
         """What happens; the outcome comes last. Raises AnswerTooLate, WatchLost."""
         deadline = time.monotonic() + self._wait_s
         source = self._episodes.events(self.episode_id, self.answered_turn)
-        while not self._ended:
+        while not self._is_over:
             try:
                 event = await asyncio.wait_for(anext(source), deadline - time.monotonic())
             except TimeoutError as error:
+                self._is_over = True
                 raise AnswerTooLate(self.episode_id, self._wait_s) from error
             except Unavailable as error:
+                self._is_over = True
                 raise WatchLost(self.episode_id) from error
-            self._ended = isinstance(event, Outcome)
+            self._is_over = isinstance(event, Outcome)
             yield event
 
     async def leave(self, reason: str) -> None:
         """Cancels the episode if the gateway named it: no client can come back for it. One that
-        the caller named goes on."""
-        if self._ended or self._episode.chosen_by_caller:
+        the caller named goes on, and so does one whose id an error has given."""
+        if self._is_over or self._episode.chosen_by_caller:
             return
-        self._ended = True
+        self._is_over = True
         log.info("cancelling episode %s: %s", self.episode_id, reason)
         try:
             await self._episodes.cancel(self.episode_id, reason)

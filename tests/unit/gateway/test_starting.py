@@ -6,7 +6,10 @@ import pytest
 from starlette.requests import Request
 
 from callers import make_identity
+from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.request import ChatRequest
+from gateway.episode_ids import EpisodeId
+from gateway.errors import AnswerTooLate
 from gateway.models import EpisodeOrder
 from podium_kit.rpc.errors import ResourceExhausted
 from podium_kit.rpc.identity import acting_as
@@ -47,4 +50,13 @@ async def test_but_not_those_that_the_same_request_finds_again() -> None:
     episodes = RoomForTwo()
     await rejected(episodes, True, key="three")
     assert len(episodes.started) == 2
+    assert not episodes.cancelled
+
+
+async def test_an_episode_that_an_error_says_goes_on_is_not_cancelled() -> None:
+    episodes = WaitingEpisodes()
+    run = EpisodeRun(episodes, EpisodeId("episode", chosen_by_caller=False), wait_s=0)
+    with pytest.raises(AnswerTooLate, match="episode goes on"):
+        await run.outcome()
+    await run.leave("the client disconnected")
     assert not episodes.cancelled
