@@ -95,8 +95,9 @@ async def _renamed(gateway: Gateway, known: str, new: NewName) -> tool_pb2.ToolS
 async def _episodes(
     gateway: Gateway, course: Course, arm: Arm, policy: str, journal: Journal
 ) -> None:
-    # Greedy, as `podium run` asks a model.
-    limits = RolloutLimits("", course.turn_limit, course.time_limit_s, temperature=0.0)
+    limits = RolloutLimits(
+        "", course.turn_limit, course.time_limit_s, temperature=course.study.temperature
+    )
     offer = Offer(
         {k: v for k, v in (await known_tools(gateway)).items() if k not in course.study.tools},
         course.tools,

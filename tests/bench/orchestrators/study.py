@@ -43,6 +43,8 @@ class Study(BaseModel):
     policies: tuple[dict[str, Any], ...] = ()
     pool: Pool = Field(default_factory=lambda: read_pool(bundled_folder() / "experts.yaml"))
     price_spread: float = 3.0
+    temperature: float = 0.0
+    """At which models are sampled; 0 takes what is likeliest, as `podium run` does."""
     tools: Mapping[str, NewName] = {}
     """By the name that training knew."""
 

@@ -111,6 +111,7 @@ def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
         & {each.alias for each in usual.pool.experts},
         "costly-specialists": thinking(study) > thinking(usual),
         "unseen-tools": bool(study.tools),
+        "learnt-preferences": study.temperature > usual.temperature,
         USUAL: bool(study.policies),
     }
     assert changed[name]
