@@ -13,7 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from podium_kit.policy_versions.errors import ArtifactRejected, InvalidVersionName
+from podium_kit.policy_versions.errors import (
+    ArtifactRejected,
+    InvalidVersionName,
+    Unreadable,
+)
 from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
 from podium_kit.policy_versions.names import VersionName
 
@@ -84,9 +88,17 @@ class VersionStore:
         return found
 
     def verified(self, name: str) -> Manifest:
-        """A version whose every file is what was written. Raises ArtifactRejected."""
+        """A version whose every file is what was written. Raises ArtifactRejected, Unreadable."""
         manifest = self.manifest(name)
         _require_format(manifest)
+        try:
+            self._verify_files(name, manifest)
+        except OSError as error:
+            why = f"{error.filename} cannot be read: {error.strerror}"
+            raise Unreadable(name, f"{why}; let this process's user read it") from error
+        return manifest
+
+    def _verify_files(self, name: str, manifest: Manifest) -> None:
         folder = self.path(name)
         there = {entry.name for entry in folder.iterdir()} - {MANIFEST}
         if odd := sorted(there ^ manifest.files.keys()):
@@ -95,7 +107,6 @@ class VersionStore:
         for file, digest in manifest.files.items():
             if (folder / file).is_symlink() or _digest(folder / file) != digest:
                 raise ArtifactRejected(name, f"{file} is not what was written")
-        return manifest
 
     def written_ns(self, name: str) -> int:
         """When its manifest was written, in nanoseconds since 1970; 0 without one."""

@@ -17,6 +17,7 @@ from podium_kit.policy_versions import (
     InvalidVersionName,
     Manifest,
     NoEarlierVersion,
+    Unreadable,
     VersionName,
     VersionStore,
     canary_fault,
@@ -122,6 +123,19 @@ def test_a_damaged_version_is_rejected_with_the_reason(
     damage(tmp_path / NAME)
     with pytest.raises(ArtifactRejected, match=why):
         store.verified(NAME)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    store = VersionStore(tmp_path)
+    written = store.write(make_manifest(), fill)
+    config = tmp_path / NAME / "config.json"
+    config.unlink()
+    config.mkdir()
+    with pytest.raises(Unreadable, match=r"config\.json cannot be read: Is a directory"):
+        store.verified(NAME)
+    config.rmdir()
+    config.write_text("{}")
+    assert store.verified(NAME) == written
 
 
 def test_a_copy_under_another_name_is_rejected(tmp_path: Path) -> None:
