@@ -55,7 +55,9 @@ class VersionStore:
         """
         final = self.path(manifest.name)
         self.root.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{manifest.name}-", dir=self.root))
+        prefix = f"{PARTIAL}{manifest.name}-"
+        self._clear(prefix)
+        partial = Path(tempfile.mkdtemp(prefix=prefix, dir=self.root))
         try:
             fill(partial)
             complete = manifest.model_copy(update={"files": _digests(partial)})
@@ -121,6 +123,15 @@ class VersionStore:
         retired.mkdir(exist_ok=True)
         (retired / name).touch()
         shutil.rmtree(self.path(name))
+
+    def _clear(self, prefix: str) -> None:
+        """Deletes what killed writers left: a run that is killed while it publishes tries again,
+        and each time leaves whole weights.
+        """
+        for left in self._entries():
+            # Another run's name may begin with this one; it goes on with a hyphen.
+            if left.name.startswith(prefix) and "-" not in left.name.removeprefix(prefix):
+                shutil.rmtree(left, ignore_errors=True)
 
     def _move(self, partial: Path, final: Path) -> None:
         if self.is_retired(final.name):

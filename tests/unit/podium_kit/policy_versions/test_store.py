@@ -74,12 +74,14 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_a_killed_writer_left_is_no_version_and_blocks_nobody(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
-    killed = tmp_path / f".partial-{NAME}-abc"
-    killed.mkdir()
-    fill(killed)
+    killed, other = (tmp_path / f".partial-{name}-abc" for name in (NAME, f"{NAME}-more-v2"))
+    for partial in (killed, other):
+        partial.mkdir()
+        fill(partial)
     assert store.names() == []
     store.write(make_manifest(), fill)
     assert store.names() == [VersionName("demo", 1)]
+    assert other.exists() and not killed.exists()
 
 
 def test_a_name_is_never_reused(tmp_path: Path) -> None:
