@@ -3,8 +3,9 @@
 import re
 
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|context (length|window|size)|too many tokens"
-    r"|prompt is too long",
+    r"context_length_exceeded|maximum (context|model) length|context (length|window|size)"
+    r"|too many tokens|maximum number of tokens allowed|prompt is too long"
+    r"|`inputs` tokens \+ `max_new_tokens` must be",
     re.IGNORECASE,
 )
 

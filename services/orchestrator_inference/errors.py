@@ -124,7 +124,7 @@ class EngineRateLimited(ResourceExhausted):
 
 
 class EngineUnwell(Unavailable):
-    """The engine answered with a fault of its own (HTTP 5xx)."""
+    """The engine answered with a fault of its own, or one that passes (HTTP 5xx, 408, 409, 425)."""
 
     def __init__(self, host: str, status: int, retry_after_s: float | None) -> None:
         super().__init__(

@@ -29,7 +29,13 @@ from orchestrator_inference.models import (
     PromptMode,
     Situation,
 )
-from orchestrator_inference.prompt.budgets import Room, SectionBudgets, estimated_tokens, room_for
+from orchestrator_inference.prompt.budgets import (
+    PROMPT_TOKENS_MIN,
+    Room,
+    SectionBudgets,
+    estimated_tokens,
+    room_for,
+)
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.template import build_template
@@ -183,18 +189,33 @@ class Orchestrator:
         constraint: Constraint | None,
     ) -> tuple[Completion, LeftOut]:
         call, left_out, room = await self._fitted(situation, model, toolset, constraint)
+        by_count = True
         async with self._slots:
-            try:
-                return await self._engine.complete(call), left_out
-            except ContextTooLong:
-                counted = await self._counted(call, room)
-                if counted is None or counted.prompt_tokens >= room.prompt_tokens:
-                    counted = room.shrunk()
-                room = counted
-                shorter, left_out = self._call(situation, model, toolset, constraint, room)
-                if (shorter.messages, shorter.functions) == (call.messages, call.functions):
-                    raise
-                return await self._engine.complete(shorter), left_out
+            while True:
+                try:
+                    return await self._engine.complete(call), left_out
+                except ContextTooLong:
+                    # Once by the engine's count. What is kept may have more tokens a byte than
+                    # what is left out, so after that by halves.
+                    counted = await self._counted(call, room) if by_count else None
+                    by_count = False
+                    if counted is None or counted.prompt_tokens >= room.prompt_tokens:
+                        counted = room.shrunk()
+                    shorter = self._shorter(situation, call, toolset, counted)
+                    if shorter is None:
+                        raise
+                    call, left_out, room = shorter
+
+    def _shorter(
+        self, situation: Situation, call: ModelCall, toolset: Toolset, room: Room
+    ) -> tuple[ModelCall, LeftOut, Room] | None:
+        """The call with less in it, in this room or a half, a quarter, ... of it; None: in none."""
+        while room.prompt_tokens >= PROMPT_TOKENS_MIN:
+            shorter, left_out = self._call(situation, call.model, toolset, call.constraint, room)
+            if (shorter.messages, shorter.functions) != (call.messages, call.functions):
+                return shorter, left_out, room
+            room = room.shrunk()
+        return None
 
     async def _fitted(
         self,

@@ -7,6 +7,7 @@ from podium_kit.policy_versions.errors import (
     InvalidVersionName,
     NoEarlierVersion,
     NotReady,
+    Unreadable,
 )
 from podium_kit.policy_versions.manifest import Format, Manifest
 from podium_kit.policy_versions.names import VersionName
@@ -23,6 +24,7 @@ __all__ = [
     "Manifest",
     "NoEarlierVersion",
     "NotReady",
+    "Unreadable",
     "VersionName",
     "VersionStore",
     "canary_fault",

@@ -22,6 +22,10 @@ class ArtifactRejected(FailedPrecondition):
         self.why = why
 
 
+class Unreadable(ArtifactRejected):
+    """A file of a version cannot be read, which may pass."""
+
+
 class NotReady(FailedPrecondition):
     """A version that the serving side has not admitted, or that no gate has let through."""
 

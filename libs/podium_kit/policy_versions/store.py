@@ -13,7 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from podium_kit.policy_versions.errors import ArtifactRejected, InvalidVersionName
+from podium_kit.policy_versions.errors import (
+    ArtifactRejected,
+    InvalidVersionName,
+    Unreadable,
+)
 from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
 from podium_kit.policy_versions.names import VersionName
 
@@ -51,7 +55,9 @@ class VersionStore:
         """
         final = self.path(manifest.name)
         self.root.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{manifest.name}-", dir=self.root))
+        prefix = f"{PARTIAL}{manifest.name}-"
+        self._clear(prefix)
+        partial = Path(tempfile.mkdtemp(prefix=prefix, dir=self.root))
         try:
             fill(partial)
             complete = manifest.model_copy(update={"files": _digests(partial)})
@@ -84,9 +90,17 @@ class VersionStore:
         return found
 
     def verified(self, name: str) -> Manifest:
-        """A version whose every file is what was written. Raises ArtifactRejected."""
+        """A version whose every file is what was written. Raises ArtifactRejected, Unreadable."""
         manifest = self.manifest(name)
         _require_format(manifest)
+        try:
+            self._verify_files(name, manifest)
+        except OSError as error:
+            why = f"{error.filename} cannot be read: {error.strerror}"
+            raise Unreadable(name, f"{why}; let this process's user read it") from error
+        return manifest
+
+    def _verify_files(self, name: str, manifest: Manifest) -> None:
         folder = self.path(name)
         there = {entry.name for entry in folder.iterdir()} - {MANIFEST}
         if odd := sorted(there ^ manifest.files.keys()):
@@ -95,7 +109,6 @@ class VersionStore:
         for file, digest in manifest.files.items():
             if (folder / file).is_symlink() or _digest(folder / file) != digest:
                 raise ArtifactRejected(name, f"{file} is not what was written")
-        return manifest
 
     def written_ns(self, name: str) -> int:
         """When its manifest was written, in nanoseconds since 1970; 0 without one."""
@@ -110,6 +123,15 @@ class VersionStore:
         retired.mkdir(exist_ok=True)
         (retired / name).touch()
         shutil.rmtree(self.path(name))
+
+    def _clear(self, prefix: str) -> None:
+        """Deletes what killed writers left: a run that is killed while it publishes tries again,
+        and each time leaves whole weights.
+        """
+        for left in self._entries():
+            # Another run's name may begin with this one; it goes on with a hyphen.
+            if left.name.startswith(prefix) and "-" not in left.name.removeprefix(prefix):
+                shutil.rmtree(left, ignore_errors=True)
 
     def _move(self, partial: Path, final: Path) -> None:
         if self.is_retired(final.name):

@@ -6,11 +6,14 @@ is made by hand, with the same files, and what it says is the message.
 
 import socket
 import ssl
+from urllib.parse import urlsplit
 
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.stream.settings import KafkaSettings
 
 TIMEOUT_S = 2.0
+# As the client has it where none is given.
+PORT = 9092
 
 
 class BrokerUnavailable(Unavailable):
@@ -25,9 +28,9 @@ def tls_rejection(kafka: KafkaSettings) -> str:
     """Why TLS with the first bootstrap server fails; empty when it does not, or has no part."""
     if kafka.security_protocol == "PLAINTEXT":
         return ""
-    host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
+    server = urlsplit(f"//{kafka.bootstrap.split(',')[0].strip()}")
     try:
-        accepted = _handshake(_context(kafka), host, int(port))
+        accepted = _handshake(_context(kafka), server.hostname or "", server.port or PORT)
     except ssl.SSLCertVerificationError as error:
         cause = error.verify_message.rstrip(".")
         return f"their certificate is not accepted: {cause}. Fix authority or host."

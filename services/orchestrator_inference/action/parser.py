@@ -26,8 +26,8 @@ CALL_SHAPE = '{"tool": name, "arguments": {...}} to call a tool'
 TEXT_SHAPE, JSON_SHAPE = '{"answer": text}', '{"answer": {...}}'
 FINISH_LENGTH = "length"
 SCHEMAS_KEPT = 256
-# What engines without a grammar wrap an action in; hermes is ToolOrchestra's own format.
-_WRAPPING = re.compile(r"<think>.*?</think>|</?tool_call>|```(?:json)?", re.DOTALL)
+# What models without a grammar think before the action. Fences and tags around it hold no brace.
+_THOUGHTS = re.compile(r"\A(?:[^{]*?<think>.*?</think>)+", re.DOTALL)
 
 
 class MalformedAction(ValueError):
@@ -63,8 +63,9 @@ def _shapes(rules: TurnRules) -> str:
 
 def read_object(completion: Completion) -> dict[str, Any]:
     """The JSON object of a completion. Raises MalformedAction."""
-    text = completion.text if completion.constrained else _WRAPPING.sub("", completion.text)
-    start = text.find("{")
+    text = completion.text
+    thoughts = None if completion.constrained else _THOUGHTS.match(text)
+    start = text.find("{", thoughts.end() if thoughts else 0)
     if start < 0:
         _fail_cut(completion)
         raise MalformedAction("the reply holds no JSON object")

@@ -21,6 +21,8 @@ from podium_kit.rpc.errors import DomainError
 WHY_CHARS_MAX = 300
 # An episode ends long before; a number that is no number of seconds counts as this too.
 RETRY_AFTER_MAX_S = 86_400.0
+# A server or a proxy took too long, had a lock held, or was asked too early: it passes.
+PASSING = frozenset({408, 409, 425})
 
 
 def fault_of(response: httpx.Response) -> Mapping[str, Any]:
@@ -42,7 +44,7 @@ def rejection(host: str, model: str, response: httpx.Response, secret: str | Non
         return EngineCredentialsRejected(host)
     if status == 429:
         return EngineRateLimited(host, retry_after_s(response))
-    if status >= 500:
+    if status >= 500 or status in PASSING:
         return EngineUnwell(host, status, retry_after_s(response))
     if status in (400, 413, 422) and says_too_long(f"{fault.get('code') or ''} {why}"):
         return ContextTooLong(why)

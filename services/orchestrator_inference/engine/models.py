@@ -89,9 +89,15 @@ class ModelCatalogue:
         return f"vllm/{version}" if version else "vllm", True, digest
 
     async def _from_root(self, path: str, field: str) -> str:
-        """A field of one of vLLM's own endpoints; "" where it is switched off."""
+        """A field of one of vLLM's own endpoints; "" where it is switched off, or another page is
+        there: what passes the API on may have a root of its own.
+        """
         response = await self._client.get(self._client.base_url.join(path))
-        return str(response.json().get(field) or "") if response.is_success else ""
+        try:
+            found = response.json()[field] if response.is_success else ""
+        except (ValueError, LookupError, TypeError):
+            return ""
+        return found if isinstance(found, str) else ""
 
 
 def cards_of(response: httpx.Response, host: str) -> list[Card]:
@@ -102,11 +108,16 @@ def cards_of(response: httpx.Response, host: str) -> list[Card]:
         raise EngineProtocolError(host, "/models is not a list of models") from error
 
 
+def _tokens(said: Any) -> int:
+    """0, which is unknown, for what is no number of tokens."""
+    return said if isinstance(said, int) and said > 0 else 0
+
+
 def _model(card: Card, default: str, engine: str, is_vllm: bool, digest: str) -> EngineModel:
     parent = card.get("parent") or ""
     return EngineModel(
         name=card["id"],
-        context_tokens=card.get("max_model_len") or card.get("context_length") or 0,
+        context_tokens=_tokens(card.get("max_model_len")) or _tokens(card.get("context_length")),
         engine=engine,
         is_vllm=is_vllm,
         prompt_digest=digest,

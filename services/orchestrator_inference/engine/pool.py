@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from orchestrator_inference.engine.engine import Engine, ModelCall
-from orchestrator_inference.errors import EngineUnreachable, ModelNotFound
+from orchestrator_inference.errors import ModelNotFound
 from orchestrator_inference.models import Completion, EngineModel
+from podium_kit.rpc.errors import Unavailable
 
 
 class EnginePool:
@@ -19,17 +20,25 @@ class EnginePool:
 
     async def model(self, name: str) -> EngineModel:
         """The model of that name, the default for an empty one. Raises ModelNotFound."""
+        # Where it was found beside the main engine, that one may be busy or away.
+        if name in self._found and (model := await self._of_others(name)):
+            return model
         try:
             return await self._main.model(name)
         except ModelNotFound:
-            for engine in self._in_turn():
-                try:
-                    model = await engine.model(name)
-                except (ModelNotFound, EngineUnreachable):
-                    continue
-                self._found[model.name] = engine
+            if model := await self._of_others(name):
                 return model
             raise
+
+    async def _of_others(self, name: str) -> EngineModel | None:
+        for engine in self._in_turn():
+            try:
+                model = await engine.model(name)
+            except (ModelNotFound, Unavailable):
+                continue
+            self._found[model.name] = engine
+            return model
+        return None
 
     def _in_turn(self) -> list[Engine]:
         """The others, another one first at every call: replicas of one version share its calls."""
@@ -44,7 +53,7 @@ class EnginePool:
         for engine in self._others():
             try:
                 found = {model.name: model for model in await engine.models()} | found
-            except EngineUnreachable:
+            except Unavailable:
                 continue
         return tuple(found[name] for name in sorted(found))
 

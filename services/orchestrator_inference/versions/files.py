@@ -3,7 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 
-from podium_kit.policy_versions import ArtifactRejected, Canary, Manifest, VersionStore
+from podium_kit.policy_versions import (
+    ArtifactRejected,
+    Canary,
+    Manifest,
+    Unreadable,
+    VersionStore,
+)
 
 # Name, size, times and inode of every file: cheap to compare, changed by whatever writes.
 Signature = tuple[tuple[str, int, int, int, int], ...]
@@ -47,6 +53,9 @@ class VerifiedFiles:
     def _look(self, name: str, signature: Signature) -> _Seen:
         try:
             manifest = self._store.verified(name)
+        except Unreadable:
+            # Looked at again, though nothing about the files may change.
+            raise
         except ArtifactRejected as rejection:
             return _Seen(signature, None, rejection.why)
         return _Seen(signature, manifest)

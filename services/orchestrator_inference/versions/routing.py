@@ -35,6 +35,9 @@ class VersionRouting:
             yield name
         finally:
             self.in_use[name] -= 1
+            # Callers name what they like: what none uses any more is not kept.
+            if not self.in_use[name]:
+                del self.in_use[name]
 
     @property
     def admitted(self) -> frozenset[str]:

@@ -50,7 +50,7 @@ def the_version(podium: CommandLine) -> dict[str, Any]:
 
 
 def evaluation(podium: CommandLine, folder: Path, model: str) -> Path:
-    """Four judged episodes of a model."""
+    """Four judged episodes of a model, all of one task."""
     tasks, out = folder / "tasks.jsonl", folder / f"{model}.jsonl"
     tasks.write_text(TASK.to_json())
     options = ("--size", "4", "--tools", "2", "--model", model, "--evaluation", str(out))
@@ -66,7 +66,7 @@ def test_a_version_reaches_users_when_an_administrator_promotes_it(
     assert "no gate has decided" in rejected.stderr
     new, old = (evaluation(podium, tmp_path, model) for model in ("candidate", BASE))
     files = ("--candidate", str(new), "--promoted", str(old))
-    decision = podium.json("train", "gate", VERSION, *files, "--pairs-min", "4")
+    decision = podium.json("train", "gate", VERSION, *files, "--pairs-min", "1")
     assert decision["bounds"]["score"]["lower"] == 1
     assert podium("run", TASK.question).stdout.strip() == "41"
     promoted = podium.json("train", "promote", VERSION)

@@ -80,6 +80,15 @@ def test_an_engine_without_a_grammar_may_wrap_its_action(text: str) -> None:
     assert [call.arguments_json for call in action.calls] == ['{"expression":"1+1"}']
 
 
+@pytest.mark.parametrize("constrained", [True, False])
+def test_what_an_answer_quotes_is_no_wrapping(constrained: bool) -> None:
+    quoted = "```json\n{}\n``` <think>or</think> <tool_call>this</tool_call>"
+    text = json.dumps({"answer": quoted})
+    assert parse(text, constrained=constrained).final_answer == quoted
+    behind = f"<think>a</think> and <think>{{b}}</think>```json\n{text}\n```"
+    assert parse(behind, constrained=False).final_answer == quoted
+
+
 def test_calls_an_engine_parsed_itself_keep_their_ids() -> None:
     native = (NativeCall("call_7", "calculator", '{"expression": "1+1"}'),)
     action = parse("thinking", native_calls=native)

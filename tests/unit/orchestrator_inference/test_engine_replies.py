@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator_inference.engine.engine import ModelCall
-from orchestrator_inference.engine.errors import retry_after_s
+from orchestrator_inference.engine.errors import rejection, retry_after_s
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
+from orchestrator_inference.errors import EngineRejected, EngineUnwell
 from orchestrator_inference.models import (
     Completion,
     Constraint,
@@ -18,6 +19,7 @@ from orchestrator_inference.models import (
     Sampling,
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.rpc.errors import DomainError
 
 CALL = ModelCall(
     "e/1/model/0", EngineModel("m"), (Message("user", "?"),), Sampling(), Constraint({}, "{}", "")
@@ -98,3 +100,14 @@ def test_whatever_a_field_holds_can_be_sent_on_or_is_no_completion(
 def test_a_wait_until_a_date_that_no_calendar_has_is_ignored() -> None:
     said = {"retry-after": "Mon, 01 Jan 99999999999999 00:00:00 GMT"}
     assert retry_after_s(httpx.Response(429, headers=said)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, EngineRejected), (408, EngineUnwell), (409, EngineUnwell), (503, EngineUnwell)],
+)
+def test_what_passes_by_itself_is_a_reason_to_ask_again(
+    status: int, kind: type[DomainError]
+) -> None:
+    said = httpx.Response(status, json={"error": {"message": "the operation timed out"}})
+    assert isinstance(rejection("engine", "m", said, None), kind)

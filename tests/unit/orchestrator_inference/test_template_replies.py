@@ -53,6 +53,11 @@ def test_a_call_in_tags_behind_a_thought_or_words(text: str, thought: str) -> No
     assert action.thought == thought
 
 
+def test_code_in_an_argument_stays_as_it_was_written() -> None:
+    call = '<tool_call>{"name": "search", "arguments": {"code": "```json\\n{}\\n```"}}</tool_call>'
+    assert made(parsed(call)) == [("search", '{"code":"```json\\n{}\\n```"}')]
+
+
 def test_a_reply_without_a_call_is_the_answer() -> None:
     action = parsed("<think>6*7 is 42.</think>\n\nIt is **42**.")
     assert (action.final_answer, action.thought) == ("It is **42**.", "6*7 is 42.")

@@ -22,8 +22,8 @@ def paired_interval(
 ) -> Interval:
     """Percentile bootstrap of the mean (Efron 1979) over pairs; the same seed, the same numbers.
 
-    Pairs are tasks: resampling them keeps what a task does to both policies. Raises
-    ValueError without pairs.
+    A pair is a task, however often it was played: resampling them keeps what a task does to both
+    policies. Raises ValueError without pairs.
     """
     if not differences:
         raise ValueError("no pairs to compare")

@@ -91,8 +91,9 @@ def _verdict(
     look: int,
 ) -> tuple[Verdict, list[str]]:
     last = look == rules.looks
-    if len(pairs) < rules.pairs_min:
-        words = f"{len(pairs)} pairs, at least {rules.pairs_min}"
+    tasks = len({one.task_id for one, _ in pairs})
+    if tasks < rules.pairs_min:
+        words = f"pairs of {tasks} tasks, of at least {rules.pairs_min}"
         return (Verdict.KEEP if last else Verdict.CONTINUE), [words]
     score, objective = bounds[Objective.SCORE], bounds.get(rules.objective)
     if objective is None:

@@ -1,21 +1,24 @@
-"""What is compared pair by pair: how much better the candidate was, larger being better."""
+"""What is compared task by task: how much better the candidate was, larger being better."""
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from podium_training.gate.evaluation import Evaluated, Pair
 from podium_training.gate.rules import Objective
 
 
 def gains(pairs: Sequence[Pair], objective: Objective) -> list[float] | None:
-    """One number per pair; None when any is unknown."""
+    """One number per task, the mean of its seeds: those are alike, so they are no more evidence
+    than the tasks are. None when any is unknown.
+    """
     measure = MEASURES[objective]
-    found = []
+    found: dict[str, list[float]] = {}
     for candidate, promoted in pairs:
         ours, theirs = measure(candidate), measure(promoted)
         if ours is None or theirs is None:
             return None
-        found.append(ours - theirs)
-    return found
+        found.setdefault(candidate.task_id, []).append(ours - theirs)
+    return [fmean(of_task) for of_task in found.values()]
 
 
 def _score(episode: Evaluated) -> float:

@@ -25,7 +25,7 @@ class GateRules(BaseModel):
     objective: Objective = Field(Objective.SCORE, description="what it must be better at")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="of every bound, in the whole")
     looks: int = Field(1, ge=1, description="how often a growing evaluation is looked at, at most")
-    pairs_min: int = Field(30, ge=1, description="pairs before anything is decided")
+    pairs_min: int = Field(30, ge=1, description="tasks with pairs before a decision")
     unjudged_max: float = Field(0.05, ge=0, le=1, description="share nobody could judge")
     cost_max: Decimal | None = Field(None, ge=0, description="mean cost of a task")
     latency_p95_max_s: float | None = Field(None, gt=0, description="seconds")

@@ -7,6 +7,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from podium_kit.policy_versions import Canary, CanaryPrompt
+from podium_training.grpo.faults import Fault
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import pack
@@ -39,15 +40,28 @@ NEXT = ("calculator", "search", "sql_query", "dictionary", "python", "yes", "try
 SAME = 1e-3
 
 
+class NotFinite(Fault):
+    """The policy says nothing: its weights went beyond what numbers hold."""
+
+
 def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Canary:
-    """Log-probabilities of the next tokens, in float32, over the whole vocabulary."""
+    """Log-probabilities of the next tokens, in float32, over the whole vocabulary.
+
+    Raises NotFinite.
+    """
     next_ids = tuple(dict.fromkeys(_ids(tokenizer, word)[0] for word in NEXT))
     prompts = [
         (*tokenizer(question)["input_ids"], *_ids(tokenizer, start))
         for question, start in QUESTIONS
     ]
     rows = [Row(prompt, (token,), (0.0,)) for prompt in prompts for token in next_ids]
-    logprobs = iter(_logprobs(model, rows))
+    found = _logprobs(model, rows)
+    if not all(map(math.isfinite, found)):
+        raise NotFinite(
+            "the policy's log-probabilities are not finite, so its weights are of no use: train"
+            " from an earlier version or checkpoint, with a lower learning_rate"
+        )
+    logprobs = iter(found)
     return Canary(
         prompts=tuple(
             CanaryPrompt(

@@ -42,7 +42,9 @@ class StreamConfig(KafkaSettings):
     """Where trajectories come from; see `KafkaSettings` for TLS and passwords."""
 
     topic: str = Field("trajectories.v1", description="the topic")
-    patience_s: float = Field(600.0, gt=0, description="ends when nothing has come for so long")
+    patience_s: float = Field(
+        600.0, gt=0, allow_inf_nan=False, description="ends when nothing has come for so long"
+    )
 
 
 class GroupConfig(Section):

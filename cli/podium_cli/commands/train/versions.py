@@ -79,7 +79,7 @@ async def gate(
     delta: Annotated[float, typer.Option(min=0, help="Score it may at most lose.")] = 0.02,
     look: Annotated[int, typer.Option(min=1, help="Number of this look.")] = 1,
     looks: Annotated[int, typer.Option(min=1, help="Looks in all.")] = 1,
-    pairs_min: Annotated[int, typer.Option(min=1, help="Pairs before anything is decided.")] = 30,
+    pairs_min: Annotated[int, typer.Option(min=1, help="Tasks with pairs before a decision.")] = 30,
     cost_max: Annotated[str, typer.Option(help="Largest mean cost of a task.")] = "",
     latency_max: Annotated[
         float | None, typer.Option(help="Largest latency p95 in seconds.")

@@ -17,6 +17,7 @@ from podium_kit.policy_versions import (
     InvalidVersionName,
     Manifest,
     NoEarlierVersion,
+    Unreadable,
     VersionName,
     VersionStore,
     canary_fault,
@@ -73,12 +74,14 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_a_killed_writer_left_is_no_version_and_blocks_nobody(tmp_path: Path) -> None:
     store = VersionStore(tmp_path)
-    killed = tmp_path / f".partial-{NAME}-abc"
-    killed.mkdir()
-    fill(killed)
+    killed, other = (tmp_path / f".partial-{name}-abc" for name in (NAME, f"{NAME}-more-v2"))
+    for partial in (killed, other):
+        partial.mkdir()
+        fill(partial)
     assert store.names() == []
     store.write(make_manifest(), fill)
     assert store.names() == [VersionName("demo", 1)]
+    assert other.exists() and not killed.exists()
 
 
 def test_a_name_is_never_reused(tmp_path: Path) -> None:
@@ -122,6 +125,19 @@ def test_a_damaged_version_is_rejected_with_the_reason(
     damage(tmp_path / NAME)
     with pytest.raises(ArtifactRejected, match=why):
         store.verified(NAME)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    store = VersionStore(tmp_path)
+    written = store.write(make_manifest(), fill)
+    config = tmp_path / NAME / "config.json"
+    config.unlink()
+    config.mkdir()
+    with pytest.raises(Unreadable, match=r"config\.json cannot be read: Is a directory"):
+        store.verified(NAME)
+    config.rmdir()
+    config.write_text("{}")
+    assert store.verified(NAME) == written
 
 
 def test_a_copy_under_another_name_is_rejected(tmp_path: Path) -> None:

@@ -156,6 +156,27 @@ def test_a_policy_that_is_no_better_is_seldom_promoted_however_often_one_looks()
     assert wrong <= 8
 
 
+def test_more_seeds_of_a_task_are_no_more_tasks() -> None:
+    def played(tasks: int, seeds: int) -> list[Pair]:
+        """Three of five tasks get better, the others worse, whatever the seed."""
+        return [
+            (
+                evaluated(task, OURS, float(task % 5 < 3), seed=seed),
+                evaluated(task, THEIRS, float(task % 5 >= 3), seed=seed),
+            )
+            for task in range(tasks)
+            for seed in range(seeds)
+        ]
+
+    once = decide(OURS, THEIRS, played(30, 1), GateRules())
+    often = decide(OURS, THEIRS, played(30, 8), GateRules())
+    assert often.pairs == 8 * once.pairs
+    assert (often.verdict, often.bounds) == (once.verdict, once.bounds)
+    assert often.verdict is Verdict.KEEP
+    few = decide(OURS, THEIRS, played(10, 8), GateRules())
+    assert few.reasons == ("pairs of 10 tasks, of at least 30",)
+
+
 def test_episodes_are_paired_by_task_and_seed_and_none_may_be_missing() -> None:
     ours = [evaluated(1, OURS, 1.0), evaluated(2, OURS, 0.0)]
     theirs = [evaluated(2, THEIRS, 1.0), evaluated(1, THEIRS, 0.0)]

@@ -1,5 +1,6 @@
 """A run's configuration: every fault is named before anything is loaded."""
 
+import math
 from pathlib import Path
 from typing import Any, get_args
 
@@ -110,6 +111,7 @@ def test_every_option_of_the_loss_reaches_it(tmp_path: Path) -> None:
             },
             "groups.ignored has no effect",
         ),
+        ({"stream": {"bootstrap": "b:1", "patience_s": math.inf}}, r"stream\.patience_s"),
         ({"device": "gpu"}, "device"),
         ({"precision": "float16"}, "precision"),
         ({"publish": PUBLISH | {"run": "Facts_GRPO"}}, r"publish\.run"),

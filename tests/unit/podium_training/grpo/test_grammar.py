@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 
+from podium_training.grpo.model import grammar
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.grammar import (
     Constraint,
@@ -68,6 +69,16 @@ def test_without_white_space_an_object_is_compact_as_vllm_samples_it(replay: Gra
 def test_a_completion_its_grammar_forbids_is_rejected(replay: GrammarReplay) -> None:
     with pytest.raises(ConstraintError, match="token 1"):
         replay.legal(Constraint(SCHEMA, any_whitespace=False), ids_of('"zzz"'))
+
+
+def test_grammars_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every group may have tools of its own, so a run meets thousands."""
+    monkeypatch.setattr(grammar, "CACHE_BYTES_MAX", 100_000)
+    replay = GrammarReplay(TOKENIZER, VOCABULARY)
+    for number in range(100):
+        schema = json.dumps({"enum": ["add", "ask", f"a{number:050}"]})
+        replay.check(Constraint(schema, any_whitespace=False), ids_of('"add"'))
+    assert 0 < replay._compiler.get_cache_size_bytes() <= 100_000
 
 
 @pytest.mark.parametrize("any_whitespace", [False, True])

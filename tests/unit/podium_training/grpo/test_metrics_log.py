@@ -43,6 +43,17 @@ def test_a_step_is_a_line_and_a_scalar_for_each_figure(tmp_path: Path) -> None:
     )
 
 
+def test_a_line_that_a_kill_tore_does_not_spoil_the_next(tmp_path: Path) -> None:
+    MetricsLog(tmp_path).write(1, {"loss": 1.0})
+    path = tmp_path / "metrics.jsonl"
+    whole = path.read_text()
+    for torn in (whole + whole[:9], whole[:9]):
+        path.write_text(torn)
+        MetricsLog(tmp_path).write(2, {"loss": 2.0})
+        steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
+        assert steps == ([1, 2] if torn.startswith(whole) else [2])
+
+
 def test_a_run_that_goes_on_hides_the_steps_it_takes_again(tmp_path: Path) -> None:
     killed = MetricsLog(tmp_path)
     for step in (1, 2, 3):

@@ -1,5 +1,6 @@
 """An adapter can go on from another; one that does not fit is rejected by name."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,15 @@ def test_an_adapter_that_does_not_fit_or_is_not_there_is_rejected(
     for lora in (LoraConfig(rank=4, start=adapter), LoraConfig(rank=2, start=tmp_path)):
         with pytest.raises(InvalidConfig, match=r"lora\.start"):
             load_policy(base, lora)
+
+
+def test_an_adapter_goes_on_with_the_alpha_it_was_trained_with(
+    base: Path, adapter: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidConfig, match=r"lora\.alpha: .* with alpha 4 .*; set `alpha: 4`"):
+        load_policy(base, LoraConfig(rank=2, alpha=8, start=adapter))
+    shutil.copy(adapter / "adapter_model.safetensors", tmp_path)
+    for text in ("{", "{}", "[]"):
+        (tmp_path / "adapter_config.json").write_text(text)
+        with pytest.raises(InvalidConfig, match=r"no adapter_config\.json that states lora_alpha"):
+            load_policy(base, LoraConfig(rank=2, alpha=4, start=tmp_path))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from podium_training.grpo.canary import NotFinite
 from podium_training.grpo.config import LoraConfig
 from podium_training.grpo.model.policy import load_policy
 from policy_version_builders import make_adapted, make_publisher
@@ -50,3 +51,14 @@ def test_another_runs_version_stays_and_the_log_says_so(
     assert not caplog.text
     assert publisher.publish(make_adapted(seed=2), 1, {0: 8}) == first
     assert "give this one another name in publish.run" in caplog.text
+
+
+def test_a_policy_that_came_to_nothing_is_not_published(tmp_path: Path) -> None:
+    policy = make_adapted(seed=1)
+    for name, weights in policy.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.constant_(weights, torch.nan)
+    publisher = make_publisher(tmp_path / "store")
+    with pytest.raises(NotFinite, match="a lower learning_rate"):
+        publisher.publish(policy, 1, {0: 8})
+    assert publisher.store.names() == []

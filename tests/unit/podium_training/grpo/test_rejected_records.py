@@ -2,6 +2,7 @@
 
 import base64
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,17 @@ def test_a_line_that_a_kill_tore_is_written_again(tmp_path: Path) -> None:
     (tmp_path / REJECTED).write_text(whole + whole[:20])
     RejectedRecords(tmp_path, "topic").keep(LogRecord(0, 2, b"b"), Reason.MALFORMED, "")
     assert [line["offset"] for line in lines(tmp_path)] == [1, 2]
+
+
+def test_a_run_goes_on_however_much_was_rejected(tmp_path: Path) -> None:
+    aside = RejectedRecords(tmp_path, "topic")
+    large = value_of(task_id="t" * 1_000_000)
+    for offset in range(20):
+        aside.keep(LogRecord(0, offset, large), Reason.UNPRICED, "")
+    tracemalloc.start()
+    again = RejectedRecords(tmp_path, "topic")
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 10_000_000
+    again.keep(LogRecord(0, 19, large), Reason.UNPRICED, "")
+    assert len(lines(tmp_path)) == 20

@@ -6,6 +6,7 @@ before the last place that was kept, and is not kept twice.
 
 import base64
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -64,10 +65,16 @@ def _allows_training(value: bytes) -> bool:
 
 def _last_offsets(path: Path) -> dict[int, int]:
     """By partition. What a kill left of the last line is cut off, and its record kept again."""
+    found: dict[int, int] = {}
     if not path.exists():
-        return {}
-    whole, end, torn = path.read_bytes().rpartition(b"\n")
-    if torn:
-        path.write_bytes(whole + end)
-    lines = [json.loads(line) for line in whole.splitlines()]
-    return {line["partition"]: line["offset"] for line in lines}
+        return found
+    size_bytes = 0
+    # Line by line: the file holds whole records, and may be larger than the memory.
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                kept = json.loads(line)
+                found[kept["partition"]] = kept["offset"]
+                size_bytes += len(line)
+    os.truncate(path, size_bytes)
+    return found

@@ -1,6 +1,7 @@
 """A run's metrics: JSON lines for `podium train watch|report`, TensorBoard's events, gauges."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ class MetricsLog:
 
     def __init__(self, output: Path) -> None:
         self._output = output
+        _cut_torn_line(output / METRICS)
         self._events: EventsWriter | None = None
         self._gauges = RunGauges()
 
@@ -46,6 +48,12 @@ class MetricsLog:
             began = SessionLog(status=SessionLog.START)
             self._events.write_event(Event(wall_time=time.time(), step=step, session_log=began))
         return self._events
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Removes what a kill, or a full disk, left of the last line: the next would continue it."""
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def _tag(name: str) -> str:

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 import xgrammar
@@ -22,6 +21,8 @@ WHITESPACE = (False, True)
 # vLLM's `disable_any_whitespace`; xgrammar alone would ask for a blank after each.
 COMPACT = (",", ":")
 BITS = 32
+# Of compiled grammars, of 9 MB each for eight tools and 49,152 tokens; xgrammar alone keeps all.
+CACHE_BYTES_MAX = 1 << 30
 # A bit for each token of the vocabulary, in words of 32.
 LegalBits = Int32[Tensor, "tokens words"]
 
@@ -60,8 +61,7 @@ class GrammarReplay:
         """`vocabulary` is the width of the model's output, which may exceed the tokenizer's."""
         info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocabulary)
         self._vocabulary = vocabulary
-        self._compiler = xgrammar.GrammarCompiler(info)
-        self._compiled = lru_cache(maxsize=256)(self._compile)
+        self._compiler = xgrammar.GrammarCompiler(info, cache_limit_bytes=CACHE_BYTES_MAX)
 
     def legal(self, constraint: Constraint, completion_ids: Sequence[int]) -> LegalBits:
         """A bit for every token the grammar allowed.
@@ -83,7 +83,7 @@ class GrammarReplay:
 
     def matcher(self, constraint: Constraint) -> xgrammar.GrammarMatcher:
         """The grammar at its beginning, to be followed token by token."""
-        return xgrammar.GrammarMatcher(self._compiled(constraint))
+        return xgrammar.GrammarMatcher(self._compile(constraint))
 
     def _compile(self, constraint: Constraint) -> xgrammar.CompiledGrammar:
         try:

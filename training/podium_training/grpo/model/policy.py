@@ -1,6 +1,7 @@
 """The policy that is trained: a whole model, or an adapter on one whose weights stay."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
     adapted: PreTrainedModel = get_peft_model(model, options).eval()
     if lora.start is not None:
         _take_over(adapted, lora.start)
+        _check_alpha(lora.alpha, lora.start)
     # Otherwise published adapters name the folder's place on this machine.
     adapted.peft_config["default"].base_model_name_or_path = folder.name
     return adapted
@@ -54,6 +56,22 @@ def _take_over(adapted: PreTrainedModel, folder: Path) -> None:
     if missing or result.unexpected_keys:
         raise InvalidConfig(
             f"lora.start: {folder} is of other layers: {[*missing, *result.unexpected_keys][0]}"
+        )
+
+
+def _check_alpha(alpha: int, folder: Path) -> None:
+    """That the adapter's matrices count as in its own training. Raises InvalidConfig."""
+    try:
+        text = (folder / "adapter_config.json").read_text(encoding="utf-8")
+        trained_with = json.loads(text)["lora_alpha"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InvalidConfig(
+            f"lora.start: {folder} has no adapter_config.json that states lora_alpha: {error!r}"
+        ) from error
+    if alpha != trained_with:
+        raise InvalidConfig(
+            f"lora.alpha: {folder} was trained with alpha {trained_with} and would say something"
+            f" else with {alpha}; set `alpha: {trained_with}`"
         )
 
 
