@@ -1,7 +1,7 @@
 """Whatever corrects a cost, and in whichever order: each call is charged once."""
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -9,8 +9,8 @@ import pytest
 from cost_ledger.chain import GENESIS
 from cost_ledger.decisions.batches import Operation, Outcome, decide
 from cost_ledger.decisions.books import Books, Head, Rows
-from cost_ledger.decisions.corrections import Adjust, Settle
-from cost_ledger.decisions.operations import Capture, Reserve
+from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
+from cost_ledger.decisions.operations import Capture, Expire, Reserve
 from cost_ledger.errors import NotSettleable
 from cost_ledger.models import Entry, Subject, UnknownPricePolicy
 from cost_ledger.prices.components import PriceComponent
@@ -99,3 +99,14 @@ def test_an_adjusted_estimate_is_settled_only_after_it_is_adjusted_back(
     ledger.apply(adjustment("back", str(-Decimal(change))))
     ledger.apply(Settle(TENANT, "k", TRUTH))
     assert ledger.owed == {"USD": Decimal(2)}
+
+
+def test_a_provisional_cost_of_unknown_price_is_taken_back_once(ledger: Ledger) -> None:
+    ledger.apply(RESERVE)
+    ledger.books.now += timedelta(hours=1)
+    ledger.apply(Expire(TENANT, "k"))
+    assert ledger.owed == {"XXX": Decimal(1)}
+    ledger.apply(Reverse(TENANT, "undo", 2, "it was never sent"))
+    ledger.publish(A_DOLLAR_A_CALL)
+    ledger.apply(Capture(TENANT, "k", TRUTH))
+    assert ledger.owed == {"XXX": Decimal(0), "USD": Decimal(2)}
