@@ -225,7 +225,7 @@ class BudgetConflict(AlreadyExists):
 
 
 class BudgetEnded(FailedPrecondition):
-    """A budget that decides no call any more cannot change."""
+    """A budget that decides no call any more cannot change, nor be created again."""
 
     def __init__(self, budget_id: str, how: str) -> None:
         super().__init__(f"budget {budget_id} is {how}; create another one", budget_id=budget_id)
