@@ -10,6 +10,7 @@ pairing inside the group keeps them apart.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from decimal import Decimal
 from itertools import chain
 
@@ -161,7 +162,7 @@ def _request_id(entry: Entry) -> str:
 
 
 def _day(entry: Entry) -> str:
-    return entry.occur_time.date().isoformat()
+    return entry.occur_time.astimezone(UTC).date().isoformat()
 
 
 def _line_amount(line: InvoiceLine) -> tuple[str, Decimal, float, int]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal
 
 from hypothesis import given
@@ -120,3 +120,13 @@ def test_the_written_decimals_decide_how_far_a_line_may_be_rounded() -> None:
     ):
         matches = reconcile(INVOICE, [line_of(entry, 1, Decimal(written))], [entry])
         assert [match.state for match in matches] == [state]
+
+
+def test_a_call_is_of_its_utc_day_in_whatever_zone_the_database_writes_the_time() -> None:
+    entry = make_entry(1, "", Decimal(1))
+    east = timezone(timedelta(hours=9))
+    for hour in (1, 23):
+        utc = START.replace(hour=hour)
+        zoned = replace(entry, occur_time=utc.astimezone(east))
+        (match,) = reconcile(INVOICE, [replace(line_of(entry, 1), occur_time=utc)], [zoned])
+        assert match.state is MatchState.MATCHED
