@@ -130,3 +130,31 @@ def test_a_call_is_of_its_utc_day_in_whatever_zone_the_database_writes_the_time(
         zoned = replace(entry, occur_time=utc.astimezone(east))
         (match,) = reconcile(INVOICE, [replace(line_of(entry, 1), occur_time=utc)], [zoned])
         assert match.state is MatchState.MATCHED
+
+
+class CountedId(str):
+    """A request id that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedId.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_lonely_line_is_not_compared_with_every_pair() -> None:
+    calls = 200
+    entries = [make_entry(number, "", Decimal(number)) for number in range(1, calls + 1)]
+    found = [line_of(entry, entry.sequence) for entry in entries]
+    lonely = [
+        replace(line, position=line.position + calls, amount=Money(Decimal(10_000), "USD"))
+        for line in found
+    ]
+    lines = [
+        replace(line, provider_request_id=CountedId(line.position)) for line in (*found, *lonely)
+    ]
+    CountedId.compared = 0
+    states = Counter(match.state for match in reconcile(INVOICE, lines, entries))
+    assert states == {MatchState.MATCHED: calls, MatchState.MISSING_IN_LEDGER: calls}
+    assert CountedId.compared < 10 * calls
