@@ -158,3 +158,12 @@ def test_a_lonely_line_is_not_compared_with_every_pair() -> None:
     states = Counter(match.state for match in reconcile(INVOICE, lines, entries))
     assert states == {MatchState.MATCHED: calls, MatchState.MISSING_IN_LEDGER: calls}
     assert CountedId.compared < 10 * calls
+
+
+def test_a_cost_is_compared_as_it_was_adjusted() -> None:
+    entry = make_entry(1, "r", Decimal("0.45"))
+    line = line_of(entry, 1, Decimal("0.50"))
+    for change, state in (("0", MatchState.DIFFERENT), ("0.05", MatchState.MATCHED)):
+        (match,) = reconcile(INVOICE, [line], [entry.adjusted_by(Decimal(change))])
+        assert match.state is state
+    assert match.difference == Money(Decimal(0), "USD")
