@@ -1,14 +1,18 @@
-"""Pages of charges: whoever goes on where a page ends gets every charge once."""
+"""Charges: every one is in an export, and once."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from cost_ledger.charges.models import Charge
 from cost_ledger.charges.service import Charges
 from cost_ledger.charges.store import ChargeStore
+from cost_ledger.charges.tables import CHARGES
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
 from cost_ledger.months import Month
 from cost_ledger.prices.models import HistoryKey, PriceHistory
 from cost_ledger.prices.service import PriceBook
+from podium_kit.metering import Usage, UsageSource
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -50,3 +54,14 @@ async def test_what_is_posted_while_a_page_is_read_is_not_on_the_next_one_too() 
     rest = await charges.page("acme", None, after, 500)
     sequences += [charge.entry.sequence for charge in rest.charges]
     assert sequences == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_call_of_which_nothing_is_known_has_a_row_without_an_amount() -> None:
+    unknown = Postings(unit="XXX", suspense=Decimal(1), payable=Decimal(-1))
+    cut_off = replace(
+        make_entry(3), postings=unknown, usage=Usage.of(UsageSource.ESTIMATED), hash=bytes(32)
+    )
+    (row,) = CHARGES.texts_of(Charge(cut_off, None, ()))
+    values = dict(zip([column.name for column in CHARGES.columns], row, strict=True))
+    assert (values["sequence"], values["key"]) == ("3", "key-3")
+    assert (values["quantity"], values["amount"], values["currency"]) == ("", "", "")
