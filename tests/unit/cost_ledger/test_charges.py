@@ -4,12 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from cost_ledger.charges.models import Charge
+from cost_ledger.charges.focus import rows_of as focus_rows_of
+from cost_ledger.charges.models import Charge, ChargeLine
 from cost_ledger.charges.service import Charges
 from cost_ledger.charges.store import ChargeStore
 from cost_ledger.charges.tables import CHARGES
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
 from cost_ledger.months import Month
+from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import HistoryKey, PriceHistory
 from cost_ledger.prices.service import PriceBook
 from podium_kit.metering import Usage, UsageSource
@@ -65,3 +67,12 @@ def test_a_call_of_which_nothing_is_known_has_a_row_without_an_amount() -> None:
     values = dict(zip([column.name for column in CHARGES.columns], row, strict=True))
     assert (values["sequence"], values["key"]) == ("3", "key-3")
     assert (values["quantity"], values["amount"], values["currency"]) == ("", "", "")
+
+
+def test_a_call_that_used_a_lot_of_what_is_priced_by_the_unit_is_in_a_focus_export() -> None:
+    used = Usage.of(UsageSource.PROVIDER, input_fresh=10**12)
+    (quantity,) = used.quantities
+    component = PriceComponent(quantity.dimension, Decimal("0.000001"), Decimal(1))
+    line = ChargeLine(quantity, component, 1)
+    (row,) = focus_rows_of(Charge(replace(make_entry(1), usage=used), None, (line,)))
+    assert row["PricingQuantity"] == 10**12
