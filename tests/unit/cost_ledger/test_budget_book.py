@@ -11,7 +11,7 @@ from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, Budget
 from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
-from cost_ledger.errors import BudgetEnded
+from cost_ledger.errors import BudgetEnded, InvalidBudget
 from podium_kit.money import Money
 
 CAP = Budget(
@@ -57,3 +57,9 @@ async def test_a_budget_that_is_over_is_not_created_again() -> None:
     await store.add(over)
     with pytest.raises(BudgetEnded, match="cap is over since"):
         await BudgetBook(store, cast(AlertStore, None)).create(over)
+
+
+@pytest.mark.parametrize("name", ["localtime", "Mars/Olympus", ""])
+def test_a_time_zone_that_is_not_the_same_everywhere_is_rejected(name: str) -> None:
+    with pytest.raises(InvalidBudget, match="no IANA zone"):
+        replace(CAP, time_zone=name)
