@@ -3,15 +3,19 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 
+from cost_ledger.budgets.convert import budget_from_proto, change_from_proto
 from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, BudgetWindow
 from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
-from cost_ledger.errors import BudgetEnded, InvalidBudget
+from cost_ledger.errors import BudgetEnded, InvalidBudget, InvalidOperation
+from podium.common.v1 import money_pb2
+from podium.ledger.v1 import budget_service_pb2 as pb
 from podium_kit.money import Money
 
 CAP = Budget(
@@ -63,3 +67,19 @@ async def test_a_budget_that_is_over_is_not_created_again() -> None:
 def test_a_time_zone_that_is_not_the_same_everywhere_is_rejected(name: str) -> None:
     with pytest.raises(InvalidBudget, match="no IANA zone"):
         replace(CAP, time_zone=name)
+
+
+def test_a_budget_has_no_more_soft_limits_and_no_longer_scope_than_the_ledger_can_bear() -> None:
+    limits = [money_pb2.Money(currency_code="USD", amount="1")] * 51
+    mask = FieldMask(paths=["soft_limits"])
+    with pytest.raises(InvalidBudget, match="51 soft limits; give at most 50"):
+        change_from_proto(pb.UpdateBudgetRequest(soft_limits=limits, update_mask=mask), "acme")
+    kind: dict[str, Any] = {
+        "scope": pb.BUDGET_SCOPE_USER,
+        "window": pb.BUDGET_WINDOW_DAY,
+        "hard_limit": limits[0],
+    }
+    with pytest.raises(InvalidBudget, match="51 soft limits; give at most 50"):
+        budget_from_proto(pb.Budget(id="cap", soft_limits=limits, **kind), "acme")
+    with pytest.raises(InvalidOperation, match="scope_id has more than 500 characters"):
+        budget_from_proto(pb.Budget(id="cap", scope_id="u" * 501, **kind), "acme")
