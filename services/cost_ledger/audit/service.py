@@ -78,7 +78,7 @@ class Audit:
         self, tenant: str, specs: Sequence[PriceSpec], window: Window
     ) -> tuple[list[SimulatedCost], int]:
         """What a page of calls would have cost, and its last sequence; 0 on the last page."""
-        prices = OtherPrices(specs, datetime.now(UTC))
+        prices = OtherPrices(specs, tenant, datetime.now(UTC))
         entries = await self._journal.costs(
             tenant, window.start, window.end, window.after, window.limit
         )
