@@ -83,7 +83,7 @@ class Audit:
             tenant, window.start, window.end, window.after, window.limit
         )
         last = entries[-1].sequence if len(entries) == window.limit else 0
-        return prices.simulate(entries), last
+        return await asyncio.to_thread(prices.simulate, entries), last
 
     async def _find(self, tenant: str, sequence_or_key: str) -> Found:
         found = await self._journal.find(tenant, sequence_or_key)

@@ -1,5 +1,6 @@
 """Invoices, their lines and what the last comparison said of them."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -104,11 +105,15 @@ class InvoiceStore:
         months beside it."""
         month = invoice.month
         async with tenant_transaction(self._engine, tenant) as connection:
-            rows = await connection.execute(LINES, {"tenant": tenant, "id": invoice.id})
+            named = {"tenant": tenant, "id": invoice.id}
+            lines = (await connection.execute(LINES, named)).all()
             span = {"start": month.moved(-1).start, "end": month.next().end}
             values = {"tenant": tenant, "sku_prefix": f"{invoice.provider}/", **span}
-            entries = await connection.execute(STANDING, values)
-            return [_line(row) for row in rows], [_entry(row) for row in entries]
+            entries = (await connection.execute(STANDING, values)).all()
+        # In a thread: three months of calls take seconds, in which others post.
+        return await asyncio.to_thread(
+            lambda: ([_line(row) for row in lines], [_entry(row) for row in entries])
+        )
 
     async def keep(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
         """Stores a comparison in place of the one before."""
