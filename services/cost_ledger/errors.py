@@ -149,8 +149,9 @@ class PeriodClosed(FailedPrecondition):
 
     def __init__(self, closed_before: str) -> None:
         super().__init__(
-            f"the books before {closed_before} are closed; leave occur_time unset to post "
-            "it in the open period",
+            f"the books before {closed_before} are closed, and a retry of what was posted in them "
+            "is not known any more; what was not posted yet goes to the open period without "
+            "occur_time",
             closed_before=closed_before,
         )
 

@@ -9,9 +9,9 @@ import pytest
 from cost_ledger.chain import GENESIS
 from cost_ledger.decisions.batches import Operation, Outcome, decide
 from cost_ledger.decisions.books import Books, Head, Rows
-from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
-from cost_ledger.decisions.operations import Capture, Expire, Reserve
-from cost_ledger.errors import NotSettleable
+from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
+from cost_ledger.decisions.operations import Capture, Expire, Record, Reserve
+from cost_ledger.errors import NotSettleable, PeriodClosed
 from cost_ledger.models import Entry, Subject, UnknownPricePolicy
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
@@ -110,3 +110,16 @@ def test_a_provisional_cost_of_unknown_price_is_taken_back_once(ledger: Ledger) 
     ledger.publish(A_DOLLAR_A_CALL)
     ledger.apply(Capture(TENANT, "k", TRUTH))
     assert ledger.owed == {"XXX": Decimal(0), "USD": Decimal(2)}
+
+
+def test_whoever_retries_into_a_closed_period_is_not_led_to_post_the_cost_twice(
+    ledger: Ledger,
+) -> None:
+    posted = Record(TENANT, "r", Subject(), SKU, TRUTH, occur_time=NOW - timedelta(days=30))
+    ledger.apply(posted)
+    ledger.apply(ClosePeriod(TENANT, "close", NOW - timedelta(days=1)))
+    # The key is forgotten, since its retry is rejected by its time.
+    del ledger.books.written.answers[TENANT, "record", "r"]
+    with pytest.raises(PeriodClosed, match="what was not posted yet goes to the open period"):
+        ledger.apply(posted)
+    assert ledger.owed == {"XXX": Decimal(1)}
