@@ -149,8 +149,9 @@ class PeriodClosed(FailedPrecondition):
 
     def __init__(self, closed_before: str) -> None:
         super().__init__(
-            f"the books before {closed_before} are closed; leave occur_time unset to post "
-            "it in the open period",
+            f"the books before {closed_before} are closed, and a retry of what was posted in them "
+            "is not known any more; what was not posted yet goes to the open period without "
+            "occur_time",
             closed_before=closed_before,
         )
 
@@ -225,7 +226,7 @@ class BudgetConflict(AlreadyExists):
 
 
 class BudgetEnded(FailedPrecondition):
-    """A budget that decides no call any more cannot change."""
+    """A budget that decides no call any more cannot change, nor be created again."""
 
     def __init__(self, budget_id: str, how: str) -> None:
         super().__init__(f"budget {budget_id} is {how}; create another one", budget_id=budget_id)

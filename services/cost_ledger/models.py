@@ -1,7 +1,7 @@
 """The ledger's nouns: subjects, holds, rejections and journal entries."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -230,6 +230,12 @@ class Entry:
     def cost(self) -> Money | None:
         """What the entry adds to what calls have cost; None when the price is unknown."""
         return _money(-self.postings.payable, self.postings.unit)
+
+    def adjusted_by(self, change: Decimal) -> "Entry":
+        """The entry of a cost with what later entries adjusted it by, in its unit."""
+        posted = self.postings
+        changed = replace(posted, spend=posted.spend + change, payable=posted.payable - change)
+        return replace(self, postings=changed)
 
 
 def _money(amount: Decimal, unit: str) -> Money | None:

@@ -27,11 +27,14 @@ class ExportPages:
         }
 
     async def fetch(self, gateway: Gateway) -> AsyncIterator[pb.ExportChargesResponse]:
-        """Fetches what is missing; every response as it arrives. Raises Rejected, Unreachable."""
+        """Fetches what is missing; every response as it arrives. Raises Rejected, Unreachable.
+
+        Pages that an earlier run fetched and did not write may be old: what came since is missing.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         files = self._files()
         number, last = len(files), _read(files[-1]) if files else None
-        while last is None or last.sequence < last.head_sequence:
+        while True:
             after = last.sequence if last else None
             replies = gateway.stream(
                 "/v1/audit/export", pb.ExportChargesResponse, **self._query, after_sequence=after
@@ -40,6 +43,8 @@ class ExportPages:
                 self._keep(number, last)
                 number += 1
                 yield last
+            if last and last.sequence >= last.head_sequence:
+                return
 
     def read(self) -> Iterator[pb.ExportChargesResponse]:
         """Every response, in order."""

@@ -46,12 +46,16 @@ def read_invoice(path: Path, provider: str) -> tuple[str, list[audit_pb2.Invoice
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
-    reader = csv.DictReader(StringIO(text, newline=""))
-    found = reader.fieldnames or []
-    for name in REQUIRED:
-        if found and not set(COLUMNS[name]) & set(found):
-            raise InvalidDocument(path, f"has no column {name}, only {', '.join(found)}", FIX)
-    yield from reader
+    # Else a quote that is never closed would hide every line after it.
+    reader = csv.DictReader(StringIO(text, newline=""), strict=True)
+    try:
+        found = reader.fieldnames or []
+        for name in REQUIRED:
+            if found and not set(COLUMNS[name]) & set(found):
+                raise InvalidDocument(path, f"has no column {name}, only {', '.join(found)}", FIX)
+        yield from reader
+    except csv.Error as error:
+        raise InvalidDocument(path, f"line {reader.reader.line_num}: {error}", FIX) from error
 
 
 def _json_rows(path: Path, text: str) -> list[Mapping[str, Any]]:

@@ -1,13 +1,13 @@
 """What providers report about tokens, as disjoint quantities.
 
-OpenAI and vLLM count cached tokens inside the prompt and reasoning inside the completion;
-Anthropic counts cache reads and writes beside its input. A part that is larger than its
-whole is cut to it, so the quantities always add up to what the provider counted. A report
-that counts nothing at all is no report: None, and the caller estimates; an explicit zero is
-a count. A total that no model can reach, or that is negative, makes a usage without
-quantities that says why: priced by such figures, the bill would be wrong. Sources: the API
-references of OpenAI (chat completions and responses, "usage"), Anthropic (messages,
-"usage"; prompt caching) and vLLM (OpenAI-compatible server).
+OpenAI and vLLM count cached tokens inside the prompt and reasoning inside the completion; xAI and
+Gemini count reasoning beside the completion, and bill it; Anthropic counts cache reads and writes
+beside its input. A part that is larger than its whole is cut to it, so the quantities always add
+up to what the provider counted. A report that counts nothing at all is no report: None, and the
+caller estimates; an explicit zero is a count. A total that no model can reach, or that is
+negative, makes a usage without quantities that says why: priced by such figures, the bill would
+be wrong. Sources: the API references of OpenAI (chat completions and responses, "usage"),
+Anthropic (messages, "usage"; prompt caching) and vLLM (OpenAI-compatible server).
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,10 @@ DEPTH_MAX = 8
 
 
 def openai_usage(report: Report, request_id: object = "") -> Usage | None:
-    """Chat completions: quantities whose sum is prompt_tokens + completion_tokens."""
+    """Chat completions: quantities whose sum is prompt_tokens + completion_tokens.
+
+    Or total_tokens, where that is more: it has the reasoning that is counted beside the completion.
+    """
     if reason := _unusable(report, "prompt_tokens", "completion_tokens"):
         return _unusable_usage(request_id, reason)
     if not _counts_any(report, "prompt_tokens", "completion_tokens"):
@@ -36,6 +39,8 @@ def openai_usage(report: Report, request_id: object = "") -> Usage | None:
     inside_prompt = _details(report, "prompt_tokens_details")
     inside_completion = _details(report, "completion_tokens_details")
     prompt, completion = _count(report, "prompt_tokens"), _count(report, "completion_tokens")
+    if all(_is_count(report.get(name)) for name in ("prompt_tokens", "completion_tokens")):
+        completion = max(completion, _count(report, "total_tokens") - prompt)
     cached, audio_in, fresh = _split(
         prompt, _count(inside_prompt, "cached_tokens"), _count(inside_prompt, "audio_tokens")
     )

@@ -1,5 +1,6 @@
 """What an auditor asks of one tenant's ledger, beyond verifying it."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,7 +61,9 @@ class Audit:
     async def reconcile(self, tenant: str, invoice_id: str) -> tuple[Invoice, list[Match]]:
         """Compares a stored invoice with the ledger. Raises InvoiceNotFound."""
         invoice = await self._invoice(tenant, invoice_id)
-        matches = reconcile(invoice, *await self._invoices.sides(tenant, invoice))
+        sides = await self._invoices.sides(tenant, invoice)
+        # In a thread: a large invoice takes seconds, in which others post.
+        matches = await asyncio.to_thread(reconcile, invoice, *sides)
         await self._invoices.keep(tenant, invoice_id, matches)
         return invoice, matches
 
@@ -75,12 +78,12 @@ class Audit:
         self, tenant: str, specs: Sequence[PriceSpec], window: Window
     ) -> tuple[list[SimulatedCost], int]:
         """What a page of calls would have cost, and its last sequence; 0 on the last page."""
-        prices = OtherPrices(specs, datetime.now(UTC))
+        prices = OtherPrices(specs, tenant, datetime.now(UTC))
         entries = await self._journal.costs(
             tenant, window.start, window.end, window.after, window.limit
         )
         last = entries[-1].sequence if len(entries) == window.limit else 0
-        return prices.simulate(entries), last
+        return await asyncio.to_thread(prices.simulate, entries), last
 
     async def _find(self, tenant: str, sequence_or_key: str) -> Found:
         found = await self._journal.find(tenant, sequence_or_key)

@@ -131,7 +131,7 @@ class AuditServicer(rpc.AuditServiceServicer):
         self, request: pb.SimulatePricesRequest, context: Context
     ) -> pb.SimulatePricesResponse:
         tenant = tenant_named(request.tenant)
-        specs = [spec_from_proto(spec, current_identity()) for spec in request.specs]
+        specs = [spec_from_proto(spec, tenant) for spec in request.specs]
         return simulated_to_proto(
             *await self._audit.simulate(tenant, specs, window_from_proto(request))
         )

@@ -42,12 +42,12 @@ class SimulatedCost:
 
 
 class OtherPrices:
-    """A price list that is not published."""
+    """A price list that is not published, as it prices the calls of one tenant."""
 
-    def __init__(self, specs: Sequence[PriceSpec], now: datetime) -> None:
+    def __init__(self, specs: Sequence[PriceSpec], tenant: str, now: datetime) -> None:
         if not specs:
             raise InvalidSimulation("specs is empty; give the prices to simulate")
-        self._histories = _histories(specs, now)
+        self._histories = _histories([it for it in specs if it.key.tenant in ("", tenant)], now)
 
     def simulate(self, entries: Iterable[Entry]) -> list[SimulatedCost]:
         """Costs per SKU, model and tool, in the order of those."""

@@ -5,6 +5,7 @@ one invariant a step over the whole ledger, then the signed roots, one a step. E
 answers the first wrong row of each rule it looked at.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -98,10 +99,14 @@ class Verification:
         entries = await self._journal.entries(tenant, at.sequence + 1, until)
         keys = {(tenant, entry.call.sku) for entry in entries if entry.price_version_id}
         histories = await self._prices.histories(keys)
-        found = [
-            *broken_chain(before[0] if before else None, at.sequence, entries, until),
-            *wrong_amounts(entries, histories),
-        ]
+        previous = before[0] if before else None
+        # In a thread: a step takes seconds, in which others post.
+        found = await asyncio.to_thread(
+            lambda: [
+                *broken_chain(previous, at.sequence, entries, until),
+                *wrong_amounts(entries, histories),
+            ]
+        )
         return _step(found, [CHAIN, AMOUNTS], asked, replace(at, sequence=until))
 
     async def _verify_rule(self, tenant: str, asked: Range, at: Position) -> Step:

@@ -1,8 +1,12 @@
 """podium.ledger.v1 budgets as domain values, and back."""
 
+from collections.abc import Sequence
+
 from cost_ledger.budgets.changes import BudgetChange, BudgetField
 from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidBudget
+from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium_kit.money import Money
 from podium_kit.wire import (
@@ -18,6 +22,8 @@ from podium_kit.wire import (
 SCOPE_TO_WIRE = {scope: pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope.name}") for scope in BudgetScope}
 SCOPE_FROM_WIRE = {number: scope for scope, number in SCOPE_TO_WIRE.items()}
 FIELDS = tuple(BudgetField)
+# Each is compared with every cost that the budget counts, in the transaction that posts it.
+SOFT_LIMITS_MAX = 50
 WINDOW_TO_WIRE = {
     window: pb.BudgetWindow.Value(f"BUDGET_WINDOW_{window.name}") for window in BudgetWindow
 }
@@ -25,11 +31,13 @@ WINDOW_FROM_WIRE = {number: window for window, number in WINDOW_TO_WIRE.items()}
 
 
 def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
-    """The budget. Raises InvalidBudget or InvalidMoney."""
+    """The budget. Raises InvalidBudget, InvalidMoney or InvalidOperation."""
     if message.scope not in SCOPE_FROM_WIRE:
         raise InvalidBudget("scope is unset; say whose calls the budget covers")
     if message.window not in WINDOW_FROM_WIRE:
         raise InvalidBudget("window is unset; say when the budget starts anew")
+    # What a call names is no longer than this: the budget would cover none.
+    check_text("scope_id", message.scope_id)
     return Budget(
         tenant=tenant,
         id=message.id,
@@ -39,7 +47,7 @@ def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
         rolling_length_s=duration_from_proto(message.rolling_length),
         time_zone=message.time_zone or "UTC",
         hard_limit=money_from_proto(message.hard_limit),
-        soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+        soft_limits=_soft_limits(message.soft_limits),
         start_time=optional_time(message, "start_time"),
         end_time=optional_time(message, "end_time"),
     )
@@ -72,9 +80,15 @@ def change_from_proto(message: pb.UpdateBudgetRequest, tenant: str) -> BudgetCha
         version=message.version,
         fields=frozenset(_field(path) for path in message.update_mask.paths),
         hard_limit=optional_money_from_proto(message.hard_limit),
-        soft_limits=tuple(money_from_proto(limit) for limit in message.soft_limits),
+        soft_limits=_soft_limits(message.soft_limits),
         end_time=optional_time(message, "end_time"),
     )
+
+
+def _soft_limits(messages: Sequence[money_pb2.Money]) -> tuple[Money, ...]:
+    if len(messages) > SOFT_LIMITS_MAX:
+        raise InvalidBudget(f"{len(messages)} soft limits; give at most {SOFT_LIMITS_MAX}")
+    return tuple(money_from_proto(message) for message in messages)
 
 
 def _field(path: str) -> BudgetField:

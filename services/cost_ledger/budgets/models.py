@@ -13,7 +13,8 @@ ID_CHARACTERS_MAX = 128
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 ROLLING_MIN_S = 60.0
 ROLLING_MAX_S = 31 * 86_400.0
-TIME_ZONES = frozenset(available_timezones())
+# "localtime" is whatever a machine's is; PostgreSQL's own list does not have it.
+TIME_ZONES = frozenset(available_timezones()) - {"localtime"}
 
 
 class BudgetScope(StrEnum):

@@ -19,7 +19,7 @@ class BudgetBook:
         self._alerts = alerts
 
     async def create(self, budget: Budget) -> Budget:
-        """The stored budget. Raises BudgetConflict when the id has other content."""
+        """The stored budget. Raises BudgetConflict for an id with other content, BudgetEnded."""
         if await self._store.status(budget.tenant, budget.id) is None:
             budget.check_not_past(datetime.now(UTC))
             await self._store.add(budget)
@@ -27,6 +27,8 @@ class BudgetBook:
         created = replace(await self._store.as_created(stored), create_time=None, close_time=None)
         if replace(created, version=budget.version) != budget:
             raise BudgetConflict(budget.id)
+        # Answered as if it held, whoever set the limit again would spend without one.
+        stored.check_open(datetime.now(UTC))
         return stored
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus:

@@ -13,12 +13,14 @@ from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, Budget
 from cost_ledger.store_engine import tenant_transaction
 from podium_kit.money import Money
 
+# Asks for its window at once: one whose time zone PostgreSQL does not know would fail every call.
 ADD = text("""
     INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
                         currency, hard_limit, soft_limits, start_time, end_time)
     VALUES (:tenant, :id, :scope, :scope_id, :window, :rolling_length_s, :time_zone,
             :currency, :hard_limit, CAST(:soft_limits AS numeric[]), :start_time, :end_time)
     ON CONFLICT DO NOTHING
+    RETURNING window_start(budget, ledger_clock())
 """)
 
 STATUS = """

@@ -14,12 +14,13 @@ that it passes as it is. A table of 1.2 holds what the specification names and n
 import json
 from collections.abc import Iterator
 from datetime import UTC, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 from cost_ledger.charges.models import Charge, ChargeLine
 from cost_ledger.charges.tables import Column, ColumnKind, Row, Table
 from cost_ledger.models import Entry
 from cost_ledger.months import Month
+from cost_ledger.prices.components import EXACT
 from podium_kit.metering import Dimension
 
 COSTS = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
@@ -129,7 +130,7 @@ def _part(entry: Entry, line: ChargeLine) -> Row:
     return row | {
         "ContractedUnitPrice": price,
         "ListUnitPrice": price,
-        "PricingQuantity": (quantity / per).quantize(PRICING_PLACES, ROUND_HALF_EVEN),
+        "PricingQuantity": EXACT.divide(quantity, per).quantize(PRICING_PLACES, context=EXACT),
         "PricingUnit": unit if per == 1 else f"{per.normalize():f} {unit}",
     }
 

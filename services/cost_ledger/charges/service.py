@@ -33,7 +33,10 @@ class Charges:
         """A page of costs posted in a month, with their parts."""
         head, rows = await self._store.page(tenant, month, after, limit)
         charges = await self.of(tenant, rows)
-        return ChargesPage(charges, rows[-1][0].sequence if len(rows) == limit else head, head)
+        last = rows[-1][0].sequence if rows else 0
+        # The page may hold what was posted after the head was read; the next one must not.
+        head = max(head, last)
+        return ChargesPage(charges, last if len(rows) == limit else head, head)
 
     async def pages(
         self, tenant: str, month: Month | None, after: int

@@ -1,7 +1,8 @@
 """Charges as flat rows: one per part of a cost, so that the parts sum to what was posted.
 
 A cost without parts (a price is unknown, or the worst case of a hold was posted) is one
-row per quantity without an amount, or one row with the amount.
+row per quantity without an amount, or one row with the amount. A call of which nothing is
+known, as one that was cut off, is one row without either.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class Table:
 
 
 def rows_of(charge: Charge) -> Iterator[Row]:
-    shared, cost = _shared(charge), charge.entry.cost
+    shared, cost, usage = _shared(charge), charge.entry.cost, charge.entry.usage
     if charge.lines:
         for line in charge.lines:
             part = line.component
@@ -64,10 +65,12 @@ def rows_of(charge: Charge) -> Iterator[Row]:
             }
     elif cost:
         yield shared | {"amount": cost.amount, "currency": cost.currency_code}
-    elif charge.entry.usage:
-        for quantity in charge.entry.usage.quantities:
+    elif usage and usage.quantities:
+        for quantity in usage.quantities:
             name = quantity.dimension.value.replace("_", " ")
             yield shared | {"dimension": name, "quantity": quantity.amount}
+    else:
+        yield shared
 
 
 def _shared(charge: Charge) -> Row:

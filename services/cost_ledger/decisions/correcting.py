@@ -115,8 +115,11 @@ def _not_adjustable(entry: Entry, asked: Adjust, books: Books) -> str | None:
 
 
 def _not_settleable(posted: Entry, books: Books) -> str | None:
-    if books.corrections(posted.call.tenant, posted.sequence).is_taken_back:
+    corrections = books.corrections(posted.call.tenant, posted.sequence)
+    if corrections.is_taken_back:
         return "an earlier entry already took it back"
+    if corrections.adjusted:
+        return "it was adjusted; adjust it back first"
     if posted.usage is None or posted.usage.source is not UsageSource.ESTIMATED:
         return "its usage is no estimate; adjust it"
     return None

@@ -106,6 +106,9 @@ def withdraw(hold: Hold, books: Books) -> Postings:
     if hold.state is HoldState.OPEN:
         move(books, hold.call, held=None if hold.amount is None else -hold.amount)
         return ended
-    provisional = entry_of(hold.call.tenant, hold.posted_sequence, books)
-    take_back(books, EntryKind.SETTLE, provisional, hold.call.key)
+    tenant = hold.call.tenant
+    provisional = entry_of(tenant, hold.posted_sequence, books)
+    # One of unknown price can be reversed: nothing of it is left to take back.
+    if not books.corrections(tenant, provisional.sequence).is_taken_back:
+        take_back(books, EntryKind.SETTLE, provisional, hold.call.key)
     return replace(postings.NOTHING, hold_unit=ended.hold_unit)

@@ -8,8 +8,9 @@ pairing inside the group keeps them apart.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from decimal import Decimal
 from itertools import chain
 
@@ -89,9 +90,11 @@ def _matches_of(group: _Group, month: Month) -> list[Match]:
     lines = [line for line in group.lines if line.position not in taken[0]]
     entries = [entry for entry in group.entries if entry.sequence not in taken[1]]
     matches = [Match(_state_of(line, entry, month), line, entry) for line, entry in pairs]
-    matches += [Match(_lonely_line(line, pairs), line) for line in lines]
+    billed = {line.provider_request_id for line, _ in pairs} - {""}
+    posted = {_request_id(entry) for _, entry in pairs} - {""}
+    matches += [Match(_lonely_line(line, posted), line) for line in lines]
     missing = (entry for entry in entries if Month.of(entry.occur_time) == month)
-    return matches + [Match(_lonely_entry(entry, pairs), entry=entry) for entry in missing]
+    return matches + [Match(_lonely_entry(entry, billed), entry=entry) for entry in missing]
 
 
 def _pairs(group: _Group) -> list[Pair]:
@@ -131,13 +134,13 @@ def _state_of(line: InvoiceLine, entry: Entry, month: Month) -> MatchState:
     return MatchState.LATE_DIFFERENT if late else MatchState.DIFFERENT
 
 
-def _lonely_line(line: InvoiceLine, pairs: Iterable[Pair]) -> MatchState:
-    twice = any(_one_request(line, entry) for _, entry in pairs)
+def _lonely_line(line: InvoiceLine, posted: set[str]) -> MatchState:
+    twice = line.provider_request_id in posted
     return MatchState.DOUBLED_IN_INVOICE if twice else MatchState.MISSING_IN_LEDGER
 
 
-def _lonely_entry(entry: Entry, pairs: Iterable[Pair]) -> MatchState:
-    twice = any(_one_request(line, entry) for line, _ in pairs)
+def _lonely_entry(entry: Entry, billed: set[str]) -> MatchState:
+    twice = _request_id(entry) in billed
     return MatchState.DOUBLED_IN_LEDGER if twice else MatchState.MISSING_IN_INVOICE
 
 
@@ -161,7 +164,7 @@ def _request_id(entry: Entry) -> str:
 
 
 def _day(entry: Entry) -> str:
-    return entry.occur_time.date().isoformat()
+    return entry.occur_time.astimezone(UTC).date().isoformat()
 
 
 def _line_amount(line: InvoiceLine) -> tuple[str, Decimal, float, int]:

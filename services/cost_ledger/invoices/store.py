@@ -1,5 +1,6 @@
 """Invoices, their lines and what the last comparison said of them."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,9 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.errors import InvoiceConflict
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
-from cost_ledger.journal.store_reads import read_entries
 from cost_ledger.journal.store_rows import entry_from_json
-from cost_ledger.models import Entry
+from cost_ledger.models import ZERO, Entry
 from cost_ledger.months import Month
 from cost_ledger.store_engine import tenant_transaction, to_json
 from podium_kit.money import Money
@@ -37,16 +37,19 @@ LINES = text("""
     SELECT position, provider_request_id, sku, occur_time, amount, currency FROM invoice_line
     WHERE tenant = :tenant AND invoice_id = :id ORDER BY position
 """)
-# What stands of a provider's calls: costs that nothing took back.
+# What stands of a provider's calls: costs that nothing took back, as they were adjusted.
 STANDING = text("""
-    SELECT row_to_json(e)::text FROM entry e
+    WITH later AS (
+        SELECT corrects_sequence AS sequence, bool_or(kind <> 'adjust') AS is_taken_back,
+               sum(spend) AS adjusted
+        FROM entry WHERE tenant = :tenant AND corrects_sequence > 0 GROUP BY corrects_sequence
+    )
+    SELECT row_to_json(e)::text AS entry, later.adjusted
+    FROM entry e LEFT JOIN later ON later.sequence = e.sequence
     WHERE e.tenant = :tenant AND e.unit <> '' AND e.kind IN ('capture', 'record')
       AND e.usage_source <> 'estimated' AND starts_with(e.sku, :sku_prefix)
       AND e.occur_time >= :start AND e.occur_time < :end
-      AND NOT EXISTS (
-          SELECT FROM entry c WHERE c.tenant = e.tenant AND c.corrects_sequence > 0
-            AND c.corrects_sequence = e.sequence AND c.kind IN ('reverse', 'settle')
-      )
+      AND later.is_taken_back IS NOT TRUE
     ORDER BY e.sequence
 """)
 FORGET_MATCHES = text("DELETE FROM invoice_match WHERE tenant = :tenant AND invoice_id = :id")
@@ -59,7 +62,10 @@ RECONCILED = text("""
 """)
 MATCHES = text("""
     SELECT m.ordinal, m.state, l.position, l.provider_request_id, l.sku, l.occur_time, l.amount,
-           l.currency, row_to_json(e)::text AS entry
+           l.currency, row_to_json(e)::text AS entry,
+           (SELECT sum(c.spend) FROM entry c
+            WHERE c.tenant = m.tenant AND c.corrects_sequence = m.sequence
+              AND c.corrects_sequence > 0 AND c.kind = 'adjust') AS adjusted
     FROM invoice_match m
     LEFT JOIN invoice_line l ON (l.tenant, l.invoice_id, l.position)
         = (m.tenant, m.invoice_id, m.position)
@@ -99,16 +105,15 @@ class InvoiceStore:
         months beside it."""
         month = invoice.month
         async with tenant_transaction(self._engine, tenant) as connection:
-            rows = await connection.execute(LINES, {"tenant": tenant, "id": invoice.id})
-            entries = await read_entries(
-                connection,
-                STANDING,
-                tenant,
-                sku_prefix=f"{invoice.provider}/",
-                start=month.moved(-1).start,
-                end=month.next().end,
-            )
-            return [_line(row) for row in rows], entries
+            named = {"tenant": tenant, "id": invoice.id}
+            lines = (await connection.execute(LINES, named)).all()
+            span = {"start": month.moved(-1).start, "end": month.next().end}
+            values = {"tenant": tenant, "sku_prefix": f"{invoice.provider}/", **span}
+            entries = (await connection.execute(STANDING, values)).all()
+        # In a thread: three months of calls take seconds, in which others post.
+        return await asyncio.to_thread(
+            lambda: ([_line(row) for row in lines], [_entry(row) for row in entries])
+        )
 
     async def keep(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
         """Stores a comparison in place of the one before."""
@@ -182,5 +187,10 @@ def _match(row: Any) -> Match:
     return Match(
         MatchState(row.state),
         _line(row) if row.position else None,
-        entry_from_json(row.entry) if row.entry else None,
+        _entry(row) if row.entry else None,
     )
+
+
+def _entry(row: Any) -> Entry:
+    """The cost as it stands."""
+    return entry_from_json(row.entry).adjusted_by(row.adjusted or ZERO)

@@ -1,5 +1,6 @@
 """Reads of the journal: entries, open and overdue holds."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,5 +70,6 @@ async def read_entries(
     connection: AsyncConnection, statement: Any, tenant: str, **values: object
 ) -> list[Entry]:
     """Entries that a statement answers as JSON rows."""
-    rows = await connection.execute(statement, {"tenant": tenant, **values})
-    return [entry_from_json(row) for row in rows.scalars()]
+    rows = (await connection.execute(statement, {"tenant": tenant, **values})).scalars().all()
+    # In a thread: many take seconds, in which others post.
+    return await asyncio.to_thread(lambda: [entry_from_json(row) for row in rows])

@@ -13,7 +13,6 @@ from cost_ledger.prices.specs import Placement, PriceChange, PriceKey, PriceSpec
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium_kit.metering import Dimension, is_own
-from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token
 from podium_kit.wire import optional_time, timestamp_to_proto
 
@@ -26,9 +25,12 @@ _FROM_WIRE = {number: dimension for dimension, number in _TO_WIRE.items()}
 _CHANGES = {change: pb.PriceChange.Value(f"PRICE_CHANGE_{change.name}") for change in PriceChange}
 
 
-def spec_from_proto(message: pb.PriceSpec, caller: Identity) -> PriceSpec:
-    """The spec. Raises InvalidPrice naming the SKU and what is wrong."""
-    tenant = message.tenant or (caller.tenant if is_own(message.sku) else "")
+def spec_from_proto(message: pb.PriceSpec, owner: str) -> PriceSpec:
+    """The spec; of what tenants bring along it is the owner's, if it names no tenant.
+
+    Raises InvalidPrice naming the SKU and what is wrong.
+    """
+    tenant = message.tenant or (owner if is_own(message.sku) else "")
     return PriceSpec(
         key=PriceKey(tenant, message.sku, message.service_class, message.region),
         currency_code=message.currency_code,

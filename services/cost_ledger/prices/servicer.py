@@ -33,7 +33,7 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
         self, request: pb.CreatePricesRequest, context: Context
     ) -> pb.CreatePricesResponse:
         caller = current_identity()
-        specs = [spec_from_proto(spec, caller) for spec in request.specs]
+        specs = [spec_from_proto(spec, caller.tenant) for spec in request.specs]
         if not caller.may(Scope.PLATFORM_ADMIN):
             check_owned(specs, caller.tenant)
         return created_to_proto(await self._prices.create(specs, request.validate_only))

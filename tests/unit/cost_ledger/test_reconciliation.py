@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal
 
 from hypothesis import given
@@ -120,3 +120,50 @@ def test_the_written_decimals_decide_how_far_a_line_may_be_rounded() -> None:
     ):
         matches = reconcile(INVOICE, [line_of(entry, 1, Decimal(written))], [entry])
         assert [match.state for match in matches] == [state]
+
+
+def test_a_call_is_of_its_utc_day_in_whatever_zone_the_database_writes_the_time() -> None:
+    entry = make_entry(1, "", Decimal(1))
+    east = timezone(timedelta(hours=9))
+    for hour in (1, 23):
+        utc = START.replace(hour=hour)
+        zoned = replace(entry, occur_time=utc.astimezone(east))
+        (match,) = reconcile(INVOICE, [replace(line_of(entry, 1), occur_time=utc)], [zoned])
+        assert match.state is MatchState.MATCHED
+
+
+class CountedId(str):
+    """A request id that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedId.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_lonely_line_is_not_compared_with_every_pair() -> None:
+    calls = 200
+    entries = [make_entry(number, "", Decimal(number)) for number in range(1, calls + 1)]
+    found = [line_of(entry, entry.sequence) for entry in entries]
+    lonely = [
+        replace(line, position=line.position + calls, amount=Money(Decimal(10_000), "USD"))
+        for line in found
+    ]
+    lines = [
+        replace(line, provider_request_id=CountedId(line.position)) for line in (*found, *lonely)
+    ]
+    CountedId.compared = 0
+    states = Counter(match.state for match in reconcile(INVOICE, lines, entries))
+    assert states == {MatchState.MATCHED: calls, MatchState.MISSING_IN_LEDGER: calls}
+    assert CountedId.compared < 10 * calls
+
+
+def test_a_cost_is_compared_as_it_was_adjusted() -> None:
+    entry = make_entry(1, "r", Decimal("0.45"))
+    line = line_of(entry, 1, Decimal("0.50"))
+    for change, state in (("0", MatchState.DIFFERENT), ("0.05", MatchState.MATCHED)):
+        (match,) = reconcile(INVOICE, [line], [entry.adjusted_by(Decimal(change))])
+        assert match.state is state
+    assert match.difference == Money(Decimal(0), "USD")

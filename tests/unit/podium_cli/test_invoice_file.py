@@ -16,6 +16,21 @@ def test_amounts_are_read_as_written(tmp_path: Path, amount: str) -> None:
     assert line.amount.amount == "0.002"
 
 
+def test_a_quote_that_is_never_closed_is_rejected_and_hides_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "invoice.csv"
+    line = "2026-10-31T09:30:00Z,0.002"
+    path.write_text(f'time,amount,id\n{line},r1\n{line},"r2\n{line},r3\n')
+    with pytest.raises(InvalidDocument, match="line 4: unexpected end of data"):
+        read_invoice(path, "openai")
+
+
+def test_a_cell_that_no_reader_takes_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "invoice.csv"
+    path.write_text(f"id,time,amount\n{'r' * 200_000},2026-10-31T09:30:00Z,1\n")
+    with pytest.raises(InvalidDocument, match="line 2: field larger than field limit"):
+        read_invoice(path, "openai")
+
+
 def test_an_amount_with_a_comma_is_rejected_and_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "invoice.csv"
     path.write_text("id,time,amount\nr1,2026-10-31T09:30:00Z,0,002\n")

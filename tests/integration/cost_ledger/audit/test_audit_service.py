@@ -10,6 +10,7 @@ from integration.cost_ledger.builders import make_price, make_record, make_usage
 from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium_kit.rpc.identity import Scope
 from podium_kit.wire import timestamp_to_proto
 
@@ -145,3 +146,24 @@ async def test_an_invoice_is_compared_twice_with_the_same_result(worker: Client)
             pb.AddInvoiceLinesRequest(invoice=invoice, first_position=1, lines=lines)
         )
     assert rejected.value.code() is grpc.StatusCode.ALREADY_EXISTS
+
+
+async def test_an_invoice_is_compared_with_costs_as_they_were_adjusted(worker: Client) -> None:
+    usage = make_usage("r0", input_fresh=1000, output_text=100)
+    cost = (await worker.ledger.Record(make_record(usage=usage))).entry
+    line = audit_pb2.InvoiceLine(
+        provider_request_id="r0", occur_time=timestamp_to_proto(datetime.now(UTC)), amount=usd("1")
+    )
+    invoice = audit_pb2.Invoice(id="i", provider="openai", month=MONTH)
+    await worker.audit.AddInvoiceLines(
+        pb.AddInvoiceLinesRequest(invoice=invoice, first_position=1, lines=[line])
+    )
+    adjustment = ledger_pb.AdjustRequest(
+        key="fix", sequence=cost.sequence, change=usd("0.99775"), reason="billed otherwise"
+    )
+    for state in (audit_pb2.MATCH_STATE_DIFFERENT, audit_pb2.MATCH_STATE_MATCHED):
+        await worker.audit.ReconcileInvoice(pb.ReconcileInvoiceRequest(invoice_id="i"))
+        listed = await worker.audit.ListInvoiceMatches(pb.ListInvoiceMatchesRequest(invoice_id="i"))
+        assert [match.state for match in listed.matches] == [state]
+        await worker.ledger.Adjust(adjustment)
+    assert listed.matches[0].entry.amount == usd("1")

@@ -234,6 +234,20 @@ def test_vllm_reports_a_request_cut_before_its_first_token_by_the_prompt_alone()
     assert amounts(read(vllm_usage, without)) == {"input_fresh": 9, "output_text": 3}
 
 
+def test_reasoning_that_is_counted_beside_the_completion_is_used_too() -> None:
+    """xAI names it, Gemini has it in the total alone (any-llm#1290)."""
+    report: dict[str, Any] = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}
+    assert amounts(read(openai_usage, report)) == {"input_fresh": 32, "output_text": 103}
+    report["completion_tokens_details"] = {"reasoning_tokens": 94}
+    used = {"input_fresh": 32, "output_text": 9, "reasoning": 94}
+    assert amounts(read(openai_usage, report)) == used
+    assert amounts(read(openai_usage, report | {"total_tokens": 7})) == {
+        "input_fresh": 32,
+        "reasoning": 9,
+    }
+    assert "as output_text" in read(openai_usage, report | {"total_tokens": 10**17}).unusable_reason
+
+
 def test_usage_twice_in_a_stream_is_counted_once() -> None:
     """Some servers repeat the running total with every chunk (LiteLLM#6633)."""
     merged: dict[str, Any] = {}
