@@ -76,6 +76,21 @@ def test_numbers_and_booleans_reach_a_service_as_they_were_written() -> None:
     assert said["GATEWAY_CANCEL_ON_DISCONNECT"] == "false"
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({}, ["https://api.example.com"]), ({"public_url": "https://other"}, ["https://other"])],
+)
+def test_the_gateway_behind_an_ingress_knows_how_clients_reach_it(
+    settings: Json, said: list[str]
+) -> None:
+    """TLS ends before it: by what a request says, its own addresses would begin with http."""
+    ingress: Json = {"enabled": True, "host": "api.example.com", "from": [{"podSelector": {}}]}
+    objects = render({"ingress": ingress, "components": {"gateway": {"settings": settings}}})
+    pod = named(objects, "Deployment", "podium-gateway")["spec"]["template"]["spec"]
+    variables = pod["containers"][0]["env"]
+    assert [one["value"] for one in variables if one["name"] == "GATEWAY_PUBLIC_URL"] == said
+
+
 @pytest.mark.parametrize(("case", "component"), RUNNING)
 def test_every_variable_is_a_setting_of_the_service(case: str, component: str) -> None:
     prefix = SETTINGS[component].model_config.get("env_prefix", "")
