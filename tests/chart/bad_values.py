@@ -108,6 +108,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("monitoring.scrapeInterval", "often", ""),
     ("ingress.host", "", ""),
     ("ingress.enabled", True, "ingress.from"),
+    ("integrations.prometheusOperator.enabled", True, "monitoring.from"),
     ("networkPolicy.dnsPorts", [], ""),
     ("networkPolicy.dnsPorts", ["dns"], ""),
     ("networkPolicy.clientNamespaces", ["Apps"], ""),

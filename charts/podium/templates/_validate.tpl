@@ -34,6 +34,9 @@
 {{- if and $values.ingress.enabled $values.networkPolicy.enabled (not $values.ingress.from) }}
 {{- fail "ingress.from is empty, so the network policy would let no request in: add ingress.from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}] with the namespace of your ingress controller or Gateway" }}
 {{- end }}
+{{- if and $values.integrations.prometheusOperator.enabled $values.networkPolicy.enabled (not $values.monitoring.from) }}
+{{- fail "monitoring.from is empty, so the network policy would let no scraper in: add monitoring.from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}] with the namespace of your Prometheus" }}
+{{- end }}
 {{- if le (include "podium.seconds" $values.tls.duration | int) (include "podium.seconds" $values.tls.renewBefore | int) }}
 {{- fail "tls.renewBefore is not below tls.duration, so every certificate would be renewed at once: lower it" }}
 {{- end }}
