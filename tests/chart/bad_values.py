@@ -131,6 +131,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("inference.minReplicas", 3, "inference.maxReplicas"),
     ("accelerator.rollout.maxUnavailable", 0, "accelerator.rollout"),
     ("kafka.trajectories.minInSyncReplicas", 4, "kafka.trajectories.minInSyncReplicas"),
+    ("kafka.alerts.replicas", 1, "kafka.alerts.minInSyncReplicas"),
     ("components.gateway.drain.graceSeconds", 300, "terminationGracePeriodSeconds"),
     ("components.gateway.autoscaling.minReplicas", 50, "autoscaling.maxReplicas"),
     ("components.gateway.database", None, "components.gateway.database"),

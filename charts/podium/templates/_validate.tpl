@@ -19,8 +19,11 @@
 {{- if and (eq (int $values.accelerator.rollout.maxSurge) 0) (eq (int $values.accelerator.rollout.maxUnavailable) 0) }}
 {{- fail "accelerator.rollout: maxSurge and maxUnavailable are both 0, so nothing could ever roll: raise one" }}
 {{- end }}
-{{- if gt (int $values.kafka.trajectories.minInSyncReplicas) (int $values.kafka.trajectories.replicas) }}
-{{- fail "kafka.trajectories.minInSyncReplicas is above replicas, so nothing could be written: lower it" }}
+{{- range $name := list "trajectories" "alerts" }}
+{{- $topic := index $values.kafka $name }}
+{{- if gt (int $topic.minInSyncReplicas) (int $topic.replicas) }}
+{{- fail (printf "kafka.%s.minInSyncReplicas is above replicas, so nothing could be written: lower it" $name) }}
+{{- end }}
 {{- end }}
 {{- if and $values.training.enabled $values.training.config.publish (not $values.inference.adapters.enabled) (not $values.training.config.publish.store) }}
 {{- fail "training.config.publish has no store: enable inference.adapters, whose claim is one, or set training.config.publish.store" }}
