@@ -2,7 +2,7 @@
 
 import pytest
 
-from chart.pods import pod_templates
+from chart.pods import containers, pod_templates
 from chart.rendering import (
     EVERYTHING,
     Json,
@@ -46,6 +46,22 @@ def test_every_pod_goes_to_the_nodes_that_component_defaults_name() -> None:
     assert {"Pod/podium-test-apis", "Pod/podium-test-readiness"} < pods.keys()
     for owner, spec in pods.items():
         assert {key: spec.get(key) for key in placement} == placement, owner
+
+
+def test_who_downloads_a_gated_model_has_the_token_of_its_hub() -> None:
+    values: Json = {
+        "inference": {"modelUri": "hf://o/m", "hubToken": {"secretName": "hub", "key": "token"}},
+        "training": {"enabled": True, "model": "hf://o/m"},
+    }
+    holders = {
+        (pod.owner.split("/")[0], one["name"])
+        for pod in pod_templates(render(values))
+        for one in containers(pod.spec)
+        for variable in one.get("env", [])
+        if variable["name"] == "HF_TOKEN"
+        and variable["valueFrom"]["secretKeyRef"] == {"name": "hub", "key": "token"}
+    }
+    assert holders == {("Deployment", "vllm"), ("Job", "model")}
 
 
 def test_no_two_objects_of_a_release_have_one_name() -> None:
