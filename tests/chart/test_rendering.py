@@ -48,6 +48,14 @@ def test_every_pod_goes_to_the_nodes_that_component_defaults_name() -> None:
         assert {key: spec.get(key) for key in placement} == placement, owner
 
 
+def test_a_long_migration_may_have_its_time() -> None:
+    objects = render({"components": {"cost-ledger": {"startupSeconds": 3600}}})
+    probe = container(objects, "Deployment", "podium-cost-ledger")["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
+    other = container(objects, "Deployment", "podium-gateway")["startupProbe"]
+    assert other["periodSeconds"] * other["failureThreshold"] == 300
+
+
 def test_who_downloads_a_gated_model_has_the_token_of_its_hub() -> None:
     values: Json = {
         "inference": {"modelUri": "hf://o/m", "hubToken": {"secretName": "hub", "key": "token"}},
