@@ -103,7 +103,7 @@ def test_a_pod_has_time_to_drain() -> None:
 
 def read_by_pods(objects: list[Json]) -> set[str]:
     """Names of the Secrets, ConfigMaps and claims that pods name."""
-    found = set()
+    found: set[str] = set()
     for pod in pod_templates(objects):
         for volume in pod.spec.get("volumes", []):
             sources = [volume, *volume.get("projected", {}).get("sources", [])]
