@@ -9,13 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 import asyncpg
-from sqlalchemy import bindparam, make_url, text
+from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY, TEXT
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.errors import JournalRejected
 from podium_kit.postgres.engine import database_errors
+from podium_kit.postgres.urls import connect_arguments, driver_url
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,8 @@ KEYED_LOOKUPS = {
 
 async def open_journal_pool(database_url: str) -> asyncpg.Pool:
     """A connection of the bare driver, made again when it breaks: groups take turns."""
-    url = make_url(database_url).set(drivername="postgresql")
     return await asyncpg.create_pool(
-        url.render_as_string(hide_password=False),
+        **connect_arguments(driver_url(database_url)),
         min_size=0,
         max_size=1,
         server_settings=KEYED_LOOKUPS,

@@ -20,7 +20,7 @@ class DatabaseSettings(BaseSettings):
         env_prefix="GATEWAY_", env_nested_delimiter="__", frozen=True, extra="ignore"
     )
 
-    database_url: str = Field(description="postgresql+asyncpg://user@host/database")
+    database_url: str = Field(description="postgresql://user@host/database")
 
 
 class Settings(DatabaseSettings):

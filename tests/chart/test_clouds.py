@@ -1,10 +1,13 @@
 """Profiles that lie on top of others: one GPU, and what differs at OpenShift, EKS, GKE and AKS."""
 
+import re
+
 import pytest
 import yaml
 
 from chart.pods import containers, pod_templates
 from chart.rendering import CHARTS, Json, merged, named, of_kind, profile, render
+from gateway.config import Settings
 
 CLOUDS = sorted(path.stem for path in (CHARTS / "podium/profiles/clouds").glob("*.yaml"))
 BENEATH = ("evaluation", "one-gpu", "production")
@@ -32,6 +35,17 @@ def test_the_ingress_of_a_cloud_reaches_the_gateway(name: str, beneath: str) -> 
     policy = named(objects, "NetworkPolicy", "podium-gateway")
     admitted = [peer for rule in policy["spec"]["ingress"] for peer in rule.get("from", ())]
     assert all(peer in admitted for peer in cloud(name)["ingress"]["from"])
+
+
+@pytest.mark.parametrize("name", sorted(set(CLOUDS) - {"gke"}))
+def test_a_proxy_waits_as_long_as_a_chat_may_take(name: str) -> None:
+    """It would answer 504, and the gateway cancels the episode of a client that went away."""
+    [ingress] = of_kind(on(name, "evaluation"), "Ingress")
+    annotations = ingress["metadata"]["annotations"].items()
+    [waits] = [re.search(r"\d+", value) for key, value in annotations if "time" in key + value]
+    assert waits
+    longest = Settings.model_fields["chat_wait_s"].default
+    assert int(waits.group()) > longest
 
 
 @pytest.mark.parametrize("beneath", BENEATH)

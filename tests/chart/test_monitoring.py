@@ -11,7 +11,8 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY
 
-from chart.rendering import CHARTS, ROOT, Json, of_kind, rendered
+from chart.rendering import CHARTS, ROOT, Json, named, of_kind, rendered
+from podium_cli.cluster.requirements import integrations
 
 # Metrics of others, by the program that exports them.
 FOREIGN = {
@@ -127,6 +128,20 @@ def test_no_placeholder_is_left_and_prometheus_keeps_its_own_templates() -> None
 
 def test_every_alert_stays_in_its_namespace() -> None:
     assert not [alert["alert"] for alert in alerts() if 'namespace="podium"' not in alert["expr"]]
+
+
+@pytest.mark.parametrize("profile", ["dev", "production"])
+def test_the_prometheus_that_the_doctor_installs_finds_and_reaches_everything(profile: str) -> None:
+    """kube-prometheus-stack selects by its release, and scrapes from its namespace."""
+    words = integrations()["prometheusOperator"].install.split()
+    release, namespace = words[words.index("install") + 1], words[words.index("-n") + 1]
+    objects = rendered(profile)
+    monitors = of_kind(objects, "ServiceMonitor", "PodMonitor", "PrometheusRule")
+    assert monitors
+    assert {each["metadata"]["labels"].get("release") for each in monitors} == {release}
+    scraper = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    policy = named(objects, "NetworkPolicy", "podium-gateway")["spec"]
+    assert scraper in [peer for rule in policy["ingress"] for peer in rule.get("from", ())]
 
 
 @pytest.mark.parametrize("one", dashboards(), ids=lambda one: one["uid"])

@@ -1,9 +1,12 @@
 """Everything that names something else in a release finds it."""
 
+import pytest
+
 from chart.code_graph import SETTINGS
 from chart.pods import containers, pod_templates
 from chart.rendering import Json, cases, chart, of_kind, rendered
 
+MADE = ("ConfigMap", "PersistentVolumeClaim")
 CASES = [name for name, _ in cases()]
 COMPONENT = "app.kubernetes.io/component"
 
@@ -96,6 +99,44 @@ def test_a_pod_has_time_to_drain() -> None:
             settings = values["componentDefaults"] | component
             drain = settings["drain"]["waitSeconds"] + settings["drain"]["graceSeconds"]
             assert settings["terminationGracePeriodSeconds"] > drain
+
+
+def read_by_pods(objects: list[Json]) -> set[str]:
+    """Names of the Secrets, ConfigMaps and claims that pods name."""
+    found: set[str] = set()
+    for pod in pod_templates(objects):
+        for volume in pod.spec.get("volumes", []):
+            sources = [volume, *volume.get("projected", {}).get("sources", [])]
+            found |= {
+                one["secret"].get("secretName") or one["secret"].get("name")
+                for one in sources
+                if "secret" in one
+            }
+            found |= {one["configMap"]["name"] for one in sources if "configMap" in one}
+            found |= {
+                one["persistentVolumeClaim"]["claimName"]
+                for one in sources
+                if one.get("persistentVolumeClaim")
+            }
+        for container in containers(pod.spec):
+            for variable in container.get("env", []):
+                if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
+                    found.add(reference["name"])
+    return found
+
+
+@pytest.mark.parametrize("case", ["defaults", "dev", "production", "Kafka by password"])
+def test_the_notes_name_everything_that_pods_wait_for(case: str) -> None:
+    objects = rendered(case)
+    files = chart().render(dict(cases())[case], name="podium", namespace="podium")
+    [notes] = [text for path, text in files.items() if path.endswith("NOTES.txt")]
+    made = {each["metadata"]["name"] for each in of_kind(objects, *MADE)}
+    made |= {each["spec"]["secretName"] for each in of_kind(objects, "Certificate")}
+    if "podium-<component>-tls" in notes:
+        made |= {name for name in read_by_pods(objects) if name.endswith("-tls")}
+    missing = read_by_pods(objects) - made - {"kube-root-ca.crt"}
+    assert missing
+    assert not [name for name in sorted(missing) if f"  {name}" not in notes]
 
 
 def test_every_account_and_mount_exists() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chart.pods import containers, pod_templates
 from chart.rendering import (
     EVERYTHING,
     Json,
@@ -10,6 +11,7 @@ from chart.rendering import (
     merged,
     named,
     of_kind,
+    profile,
     render,
     rendered,
     switched_on,
@@ -29,6 +31,45 @@ def test_rendering_again_or_as_an_upgrade_gives_the_same_bytes(case: str) -> Non
     first = chart().render(values, name="podium", namespace="podium", revision=1, is_install=True)
     later = chart().render(values, name="podium", namespace="podium", revision=7, is_upgrade=True)
     assert first == later
+
+
+def test_every_pod_goes_to_the_nodes_that_component_defaults_name() -> None:
+    """Those of helm test and of the servers, too: elsewhere the image may not even run."""
+    placement: Json = {
+        "nodeSelector": {"kubernetes.io/arch": "amd64"},
+        "tolerations": [{"key": "services", "operator": "Exists"}],
+    }
+    values = merged(profile("evaluation"), {"componentDefaults": placement})
+    pods = {pod.owner: pod.spec for pod in pod_templates(render(values))}
+    # The model has its own: accelerator.nodeSelector and accelerator.tolerations.
+    del pods["Deployment/podium-model-server"]
+    assert {"Pod/podium-test-apis", "Pod/podium-test-readiness"} < pods.keys()
+    for owner, spec in pods.items():
+        assert {key: spec.get(key) for key in placement} == placement, owner
+
+
+def test_a_long_migration_may_have_its_time() -> None:
+    objects = render({"components": {"cost-ledger": {"startupSeconds": 3600}}})
+    probe = container(objects, "Deployment", "podium-cost-ledger")["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
+    other = container(objects, "Deployment", "podium-gateway")["startupProbe"]
+    assert other["periodSeconds"] * other["failureThreshold"] == 300
+
+
+def test_who_downloads_a_gated_model_has_the_token_of_its_hub() -> None:
+    values: Json = {
+        "inference": {"modelUri": "hf://o/m", "hubToken": {"secretName": "hub", "key": "token"}},
+        "training": {"enabled": True, "model": "hf://o/m"},
+    }
+    holders = {
+        (pod.owner.split("/")[0], one["name"])
+        for pod in pod_templates(render(values))
+        for one in containers(pod.spec)
+        for variable in one.get("env", [])
+        if variable["name"] == "HF_TOKEN"
+        and variable["valueFrom"]["secretKeyRef"] == {"name": "hub", "key": "token"}
+    }
+    assert holders == {("Deployment", "vllm"), ("Job", "model")}
 
 
 def test_no_two_objects_of_a_release_have_one_name() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from chart.code_graph import SETTINGS
-from chart.rendering import Json, of_kind, rendered
+from chart.rendering import Json, named, of_kind, render, rendered
 
 CASES = (
     *("defaults", "evaluation", "minimal-cpu", "dev", "production", "multi-tenant"),
@@ -64,6 +64,31 @@ def test_a_service_loads_its_settings_from_the_rendered_environment(
     assert loaded.get("host", "0.0.0.0") == "0.0.0.0"
     if "port" in loaded:
         assert loaded["port"] == container(case, component)["ports"][0]["containerPort"]
+
+
+def test_numbers_and_booleans_reach_a_service_as_they_were_written() -> None:
+    settings = {"body_bytes_max": 67_108_864, "keepalive_s": 2.5, "cancel_on_disconnect": False}
+    objects = render({"components": {"gateway": {"settings": settings}}})
+    pod = named(objects, "Deployment", "podium-gateway")["spec"]["template"]["spec"]
+    said = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert said["GATEWAY_BODY_BYTES_MAX"] == "67108864"
+    assert said["GATEWAY_KEEPALIVE_S"] == "2.5"
+    assert said["GATEWAY_CANCEL_ON_DISCONNECT"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({}, ["https://api.example.com"]), ({"public_url": "https://other"}, ["https://other"])],
+)
+def test_the_gateway_behind_an_ingress_knows_how_clients_reach_it(
+    settings: Json, said: list[str]
+) -> None:
+    """TLS ends before it: by what a request says, its own addresses would begin with http."""
+    ingress: Json = {"enabled": True, "host": "api.example.com", "from": [{"podSelector": {}}]}
+    objects = render({"ingress": ingress, "components": {"gateway": {"settings": settings}}})
+    pod = named(objects, "Deployment", "podium-gateway")["spec"]["template"]["spec"]
+    variables = pod["containers"][0]["env"]
+    assert [one["value"] for one in variables if one["name"] == "GATEWAY_PUBLIC_URL"] == said
 
 
 @pytest.mark.parametrize(("case", "component"), RUNNING)

@@ -155,3 +155,40 @@ contents:
 - {name: BOOTSTRAP_GATEWAY_TARGET, value: "http://{{ include "podium.host" (dict "root" . "name" "gateway") }}:{{ .Values.components.gateway.port }}"}
 {{- end }}
 {{- end }}
+
+{{/* The pod of the Job. Argument: root. */}}
+{{- define "podium.bootstrapPod" -}}
+{{- $of := dict "root" . "name" "bootstrap" }}
+{{- $name := include "podium.name" $of }}
+{{- $within := merge (dict "component" (dict "calls" (include "podium.bootstrapCalls" . | fromJsonArray))) $of }}
+{{- $gateway := include "podium.component" (dict "root" . "name" "gateway") | fromYaml -}}
+metadata:
+  labels: {{- include "podium.labels" $of | nindent 4 }}
+spec:
+  restartPolicy: Never
+  serviceAccountName: {{ $name }}
+  {{- include "podium.podSecurity" . | nindent 2 }}
+  {{- include "podium.placement" (dict "root" . "name" "bootstrap" "from" $gateway) | nindent 2 }}
+  containers:
+    - name: bootstrap
+      image: {{ include "podium.image" (dict "root" . "image" $gateway.image) }}
+      imagePullPolicy: {{ $gateway.image.pullPolicy }}
+      args: [podium_cli.bootstrap]
+      env: {{- include "podium.bootstrapEnvironment" . | trim | nindent 8 }}
+      resources:
+        requests: {cpu: 100m, memory: 256Mi}
+        limits: {memory: 512Mi}
+      securityContext: {{- include "podium.containerSecurity" (dict "readOnly" true) | nindent 8 }}
+      volumeMounts:
+        - {name: tmp, mountPath: /tmp}
+        - {name: plan, mountPath: /etc/podium/bootstrap, readOnly: true}
+        - {name: account, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+        {{- include "podium.kafkaMounts" $within | trim | nindent 8 }}
+        {{- include "podium.temporalMounts" $within | trim | nindent 8 }}
+  volumes:
+    - {name: tmp, emptyDir: {sizeLimit: 64Mi}}
+    - {name: plan, configMap: {name: {{ $name }}}}
+    {{- include "podium.account" 3600 | nindent 4 }}
+    {{- include "podium.kafkaVolumes" $within | trim | nindent 4 }}
+    {{- include "podium.temporalVolumes" $within | trim | nindent 4 }}
+{{- end }}

@@ -34,8 +34,12 @@
 {{- end }}
 {{- end }}
 {{- include "podium.telemetryEnvironment" . }}
+{{- if and (eq $name "gateway") $root.Values.ingress.enabled (not $c.settings.public_url) }}
+- {name: {{ $prefix }}PUBLIC_URL, value: "https://{{ $root.Values.ingress.host }}"}
+{{- end }}
+{{- /* A number as JSON: as text 2000000 would be 2e+06, which is no integer. */}}
 {{- range $setting, $value := $c.settings }}
-- {name: {{ $prefix }}{{ upper $setting }}, value: {{ $value | toString | quote }}}
+- {name: {{ $prefix }}{{ upper $setting }}, value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}}
 {{- end }}
 {{- range $setting, $reference := $c.secretSettings }}
 {{ include "podium.secretVariable" (dict "root" $root "owner" $name "purpose" $setting "reference" $reference "variable" (printf "%s%s" $prefix (upper $setting))) }}

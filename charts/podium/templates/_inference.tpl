@@ -103,8 +103,16 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 {{- with .Values.inference.apiKey }}
 {{ include "podium.secretVariable" (dict "root" $ "owner" "inference" "purpose" "api-key" "reference" . "variable" "VLLM_API_KEY") }}
 {{- end }}
+{{- include "podium.hubToken" . }}
 {{- range $name, $value := .Values.inference.engine.env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* What the hub asks for before it hands out a gated model. Argument: root. */}}
+{{- define "podium.hubToken" -}}
+{{- with .Values.inference.hubToken }}
+{{ include "podium.secretVariable" (dict "root" $ "owner" "inference" "purpose" "hub-token" "reference" . "variable" "HF_TOKEN") }}
 {{- end }}
 {{- end }}
 

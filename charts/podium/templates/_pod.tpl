@@ -111,7 +111,7 @@ topologySpreadConstraints:
 - {name: metrics, containerPort: {{ .root.Values.monitoring.metricsPort }}, protocol: TCP}
 {{- end }}
 
-{{/* gRPC probes go to the plaintext port: the kubelet's speak no TLS. Starting takes as long as migrations. */}}
+{{/* gRPC probes go to the plaintext port: the kubelet's speak no TLS. Starting takes as long as migrations: startupSeconds. */}}
 {{- define "podium.probes" -}}
 {{- $live := dict "httpGet" (dict "path" "/healthz" "port" "http") }}
 {{- $ready := dict "httpGet" (dict "path" "/readyz" "port" "http") }}
@@ -120,7 +120,7 @@ topologySpreadConstraints:
 {{- $live = dict "grpc" (dict "port" $port "service" "liveness") }}
 {{- $ready = dict "grpc" (dict "port" $port "service" "readiness") }}
 {{- end -}}
-startupProbe: {{- merge (dict "periodSeconds" 2 "failureThreshold" 150 "timeoutSeconds" 2) $live | toYaml | nindent 2 }}
+startupProbe: {{- merge (dict "periodSeconds" 2 "failureThreshold" (div .component.startupSeconds 2) "timeoutSeconds" 2) $live | toYaml | nindent 2 }}
 livenessProbe: {{- merge (dict "periodSeconds" 10 "failureThreshold" 6 "timeoutSeconds" 5) $live | toYaml | nindent 2 }}
 readinessProbe: {{- merge (dict "periodSeconds" 5 "failureThreshold" 2 "timeoutSeconds" 5) $ready | toYaml | nindent 2 }}
 {{- end }}

@@ -68,7 +68,9 @@ spec:
       image: {{ include "podium.image" (dict "root" $root "image" $training.image) }}
       imagePullPolicy: {{ $training.image.pullPolicy }}
       command: [hf, download, {{ trimPrefix "hf://" $model | quote }}, --local-dir, /mnt/model]
-      env: [{name: HOME, value: /tmp}]
+      env:
+        - {name: HOME, value: /tmp}
+        {{- include "podium.hubToken" $root | nindent 8 }}
       resources: {requests: {cpu: "1", memory: 2Gi}, limits: {memory: 4Gi}}
       securityContext: {{- include "podium.containerSecurity" (dict "readOnly" true) | nindent 8 }}
       volumeMounts: [{name: tmp, mountPath: /tmp}, {name: model, mountPath: /mnt/model}]

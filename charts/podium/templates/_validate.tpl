@@ -19,8 +19,11 @@
 {{- if and (eq (int $values.accelerator.rollout.maxSurge) 0) (eq (int $values.accelerator.rollout.maxUnavailable) 0) }}
 {{- fail "accelerator.rollout: maxSurge and maxUnavailable are both 0, so nothing could ever roll: raise one" }}
 {{- end }}
-{{- if gt (int $values.kafka.trajectories.minInSyncReplicas) (int $values.kafka.trajectories.replicas) }}
-{{- fail "kafka.trajectories.minInSyncReplicas is above replicas, so nothing could be written: lower it" }}
+{{- range $name := list "trajectories" "alerts" }}
+{{- $topic := index $values.kafka $name }}
+{{- if gt (int $topic.minInSyncReplicas) (int $topic.replicas) }}
+{{- fail (printf "kafka.%s.minInSyncReplicas is above replicas, so nothing could be written: lower it" $name) }}
+{{- end }}
 {{- end }}
 {{- if and $values.training.enabled $values.training.config.publish (not $values.inference.adapters.enabled) (not $values.training.config.publish.store) }}
 {{- fail "training.config.publish has no store: enable inference.adapters, whose claim is one, or set training.config.publish.store" }}
@@ -33,6 +36,9 @@
 {{- end }}
 {{- if and $values.ingress.enabled $values.networkPolicy.enabled (not $values.ingress.from) }}
 {{- fail "ingress.from is empty, so the network policy would let no request in: add ingress.from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}] with the namespace of your ingress controller or Gateway" }}
+{{- end }}
+{{- if and $values.integrations.prometheusOperator.enabled $values.networkPolicy.enabled (not $values.monitoring.from) }}
+{{- fail "monitoring.from is empty, so the network policy would let no scraper in: add monitoring.from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}] with the namespace of your Prometheus" }}
 {{- end }}
 {{- if le (include "podium.seconds" $values.tls.duration | int) (include "podium.seconds" $values.tls.renewBefore | int) }}
 {{- fail "tls.renewBefore is not below tls.duration, so every certificate would be renewed at once: lower it" }}

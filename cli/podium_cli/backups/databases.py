@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from podium_cli.backups.manifest import DatabaseFacts
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.postgres.migrations import DatabaseUnreachable, newest_revision
+from podium_kit.postgres.urls import driver_url
 
 # By database, the variable that gives its service the URL of the schema's owner.
 URL_VARIABLES = {
@@ -73,11 +74,11 @@ def urls_of_environment() -> dict[str, str]:
 async def engine_of(url: str) -> AsyncIterator[AsyncEngine]:
     """Raises DatabaseUnreachable, UsageError."""
     try:
-        engine = create_async_engine(url, pool_size=2)
-    except (ArgumentError, ImportError) as error:
+        engine = create_async_engine(driver_url(url), pool_size=2)
+    except ArgumentError as error:
         raise UsageError(
             "a database's URL cannot be read",
-            "write postgresql+asyncpg://USER:PASSWORD@HOST:5432/DATABASE",
+            "write postgresql://USER:PASSWORD@HOST:5432/DATABASE",
         ) from error
     try:
         try:

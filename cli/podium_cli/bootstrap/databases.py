@@ -4,22 +4,21 @@ A URL that is in its Secret already says what to make; where there is none, a pa
 the URL is written when everything behind it works. Roles that someone else made stay as they are.
 """
 
-import inspect
 import logging
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import asyncpg
 import tenacity
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL
 from sqlalchemy.exc import ArgumentError
 
 from podium_cli.bootstrap.cluster_objects import ClusterObjects
 from podium_cli.bootstrap.settings import Databases, SecretKey, ServiceRole
 from podium_cli.bootstrap.waiting import saying
 from podium_kit.client.errors import UserError
+from podium_kit.postgres.urls import connect_arguments, driver_url
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +29,6 @@ LOCK = 7_263_002
 WAIT_S, WAITS_MAX = 2.0, 150
 AWAY = (OSError, asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError)
 MISSING = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError)
-DRIVER = "postgresql+asyncpg"
-ASYNCPG = frozenset(inspect.signature(asyncpg.connect).parameters)
 
 
 class DatabaseRejected(UserError):
@@ -225,7 +222,7 @@ async def _connected(url: URL) -> AsyncIterator[asyncpg.Connection]:
     )
     try:
         connection: asyncpg.Connection = await patient(
-            asyncpg.connect, **_arguments(url), timeout=10
+            asyncpg.connect, **connect_arguments(url), timeout=10
         )
     except AWAY as error:
         raise DatabaseRejected(
@@ -238,16 +235,9 @@ async def _connected(url: URL) -> AsyncIterator[asyncpg.Connection]:
         await connection.close()
 
 
-def _arguments(url: URL) -> dict[str, Any]:
-    """What the services' driver makes of the URL; options of SQLAlchemy alone are left out."""
-    dialect = url.get_dialect()()
-    arguments = dialect.create_connect_args(url)[1]
-    return {name: value for name, value in arguments.items() if name in ASYNCPG}
-
-
 def _parsed(text: str, where: SecretKey) -> URL:
     try:
-        url = make_url(text.strip())
+        url = driver_url(text)
     except ArgumentError as error:
         raise DatabaseRejected(
             f"key {where.key} of Secret {where.secret} is no URL of PostgreSQL",
@@ -258,10 +248,7 @@ def _parsed(text: str, where: SecretKey) -> URL:
             f"the URL in key {where.key} of Secret {where.secret} names no role",
             "write postgresql://USER:PASSWORD@HOST:5432/DATABASE",
         )
-    query = dict(url.query)
-    if mode := query.pop("sslmode", ""):
-        query["ssl"] = mode
-    return url.set(drivername=DRIVER, query=query)
+    return url
 
 
 def _new(admin_url: URL, wanted: ServiceRole) -> URL:

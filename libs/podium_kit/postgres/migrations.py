@@ -16,6 +16,7 @@ from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from podium_kit.postgres.urls import driver_url
 from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ async def upgrade(database_url: str, script_location: Path) -> None:
 
     Raises DatabaseUnreachable, UnknownRevision.
     """
-    engine = create_async_engine(database_url)
+    engine = create_async_engine(driver_url(database_url))
     try:
         await _require_answer(engine, database_url)
         async with engine.begin() as connection:
