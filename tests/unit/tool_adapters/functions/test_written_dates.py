@@ -48,6 +48,11 @@ WRITTEN = [
     "17-03-1991",
     "17.03.1991",
     "17. 3. 1991",
+    '"17 March 1991"',
+    "17 March 1991 (Sunday)",
+    "the third Sunday of March 1991",
+    "3rd Sunday in March, 1991",
+    "on the third Sun. of March 1991",
 ]
 REJECTED = [
     ("03/04/1991", "3 April 1991 or 4 March 1991"),
@@ -58,6 +63,8 @@ REJECTED = [
     ("17 March", "a part is missing"),
     ("17 March 1991 to 18 March 1991", "17 March 1991"),
     ("31 February 2020", "out of range"),
+    ("Friday 17 March 1991", "17 March 1991 is a Sunday"),
+    ("the fifth Monday of May 2024", "no such weekday"),
     ("29.02.2023", "out of range"),
     ("today", "no clock"),
     ("next Monday", "no clock"),
