@@ -120,6 +120,17 @@ def test_unclear_span_is_rejected(duration: str) -> None:
     assert duration in message_of("add_to_date", start="31 January 2024", duration=duration)
 
 
+@pytest.mark.parametrize("counted", [{"days": 90}, {"weeks": 12, "days": 6}])
+def test_span_that_is_written_twice_counts_once(counted: dict[str, int]) -> None:
+    twice = answer_of("add_to_date", start="31 January 2024", duration="90 days", **counted)
+    assert twice["date"] == "2024-04-30"
+
+
+def test_spans_of_opposite_directions_are_rejected() -> None:
+    arguments = {"start": "31 January 2024", "duration": "90 days before", "days": 90}
+    assert "opposite ways" in message_of("add_to_date", **arguments)
+
+
 def test_dates_may_come_in_either_order() -> None:
     forth = answer_of("days_between", start="1 January 2024", end="1 March 2024")
     assert forth == answer_of("days_between", start="1 March 2024", end="1 January 2024")
