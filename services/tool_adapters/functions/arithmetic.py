@@ -47,7 +47,10 @@ def calculator(
         meant = closest(word, [*FUNCTIONS, *CONSTANTS])
         hint = f"; did you mean {meant}?" if meant else "."
         raise invalid(f"{word!r} in {expression!r} is not arithmetic{hint} {HELP}") from error
-    except (InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError) as error:
+    except (
+        *(InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError),
+        MemoryError,  # Python's parser, of what is nested too deep.
+    ) as error:
         fault = getattr(error, "msg", error)
         raise invalid(
             f"cannot evaluate {expression!r} ({fault}); write numbers, + - * / ^ %, brackets "
@@ -115,7 +118,7 @@ def _factorial(number: int) -> int:
 
 def _root(number: float, degree: int) -> float:
     """Also of a negative number, when the degree is odd."""
-    sign = -1 if number < 0 and degree % 2 else 1
+    sign = -1 if number < 0 and degree % 2 == 1 else 1
     return sign * _power(abs(number) if sign < 0 else number, 1 / degree)
 
 

@@ -38,6 +38,8 @@ def failure_of(name: str, arguments: dict[str, Any]) -> tuple[FailureKind, str]:
         ("x", INVALID),
         ("2 +", INVALID),
         ("(" * 500 + "1" + ")" * 500, INVALID),
+        ("9**" * 300 + "1", INVALID),
+        ("root(-8, 2.5)", FailureKind.TOOL_ERROR),
     ],
 )
 def test_calculator_rejects(expression: str, kind: FailureKind) -> None:
