@@ -88,7 +88,7 @@ def _element(written: str) -> Element:
         return next(iter(found.values()))
     if found:
         raise invalid(f'"{written}" names {len(found)} elements and other words; write one element')
-    meant = closest(written.strip(), [name for name in named if len(name) > 3])
+    meant = closest(written.strip(), named)
     hint = f"did you mean {meant}?" if meant else "write a symbol such as Fe or a name such as iron"
     raise not_found(f'no element is called "{written}"; {hint}')
 

@@ -29,7 +29,13 @@ FOUND: list[tuple[str, str, str, list[str]]] = [
         "United Kingdom",
         ["UK", "U.K.", "Great Britain", "GB", "Britain"],
     ),
-    ("country_facts", "country", "South Korea", ["south korea", "Republic of Korea", "KR"]),
+    (
+        "country_facts",
+        "country",
+        "South Korea",
+        ["south korea", "Republic of Korea", "KR", "ROK", "S. Korea"],
+    ),
+    ("country_facts", "country", "South Africa", ["South Africa", "RSA", "ZAF"]),
     (
         "country_facts",
         "country",
@@ -185,6 +191,8 @@ REJECTED = [
     ("airport_facts", "code", "airport", "for example LHR"),
     ("currency_facts", "currency", "dollar", "Australian Dollar (AUD)"),
     ("currency_facts", "currency", "krone", "Danish Krone (DKK), Norwegian Krone (NOK); write"),
+    ("currency_facts", "currency", "RM", 'RM"; write'),
+    ("country_facts", "country", "ROC", 'ROC"; write'),
     ("element_facts", "element", "iron and gold", "write one element"),
     ("element_facts", "element", "tungstn", "did you mean tungsten"),
     ("molar_mass", "formula", "co2", "CO2 or Co2"),
