@@ -191,6 +191,8 @@ REJECTED = [
     ("airport_facts", "code", "airport", "for example LHR"),
     ("currency_facts", "currency", "dollar", "Australian Dollar (AUD)"),
     ("currency_facts", "currency", "krone", "Danish Krone (DKK), Norwegian Krone (NOK); write"),
+    ("currency_facts", "currency", "kr", "Danish Krone (DKK)"),
+    ("currency_facts", "currency", "Rs.", "Indian Rupee (INR)"),
     ("currency_facts", "currency", "RM", 'RM"; write'),
     ("country_facts", "country", "ROC", 'ROC"; write'),
     ("element_facts", "element", "iron and gold", "write one element"),
