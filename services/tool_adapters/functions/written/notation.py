@@ -6,6 +6,7 @@ it, so "10% of 50 + 3" is 8. What has two readings raises Ambiguous, which shows
 
 import re
 from collections import deque
+from itertools import pairwise
 from keyword import iskeyword
 
 from tool_adapters.functions.written.numerals import (
@@ -88,6 +89,7 @@ TIGHT_PERCENT = re.compile(r"(?<=[\d)])%\s+(?=[\d(.])")
 REMAINDER = re.compile(
     r"%\s*(?=[\d(.]|(?!of\b|off\b|mod\b|choose\b)[a-z])|(?<=\s)%\s*(?=[-+][\d(])"
 )
+QUOTED = re.compile(r"""^\s*(["'`\u201c])(.*)["'`\u201d]\s*$""", re.DOTALL)
 SEVERAL = re.compile(r";\s*\S|\d\s*\n\s*\d")
 TOKEN = re.compile(rf"0[xbo][0-9a-f]+|{NUMBER}|[a-z_]\w*|\*\*|//|[<>=!]=|\S", re.ASCII)
 
@@ -109,6 +111,7 @@ OF_SEVERAL = {"log", "gcd", "lcm", "hypot", "round", "min", "max", "comb", "perm
 
 def python_notation(expression: str) -> str:
     """The same expression for Python. Raises Ambiguous, and SyntaxError for unequal brackets."""
+    expression = QUOTED.sub(r"\2", expression)
     if SEVERAL.search(expression):
         raise Ambiguous("it is several calculations; write one, or ask for each in turn")
     text = spelled_out(spelled_ordinals(expression.casefold().translate(SIGNS)))
@@ -178,6 +181,9 @@ def _joined(items: list[str], function: str) -> str:
         )
     if "and" in items:
         raise Ambiguous('"and" joins no numbers; write +, or "sum of 5 and 7"')
+    for left, right in pairwise(items):
+        if _is_operand(left) and _is_operand(right):
+            raise SyntaxError(f"{left} and {right} have no sign between them, such as *")
     return " ".join("%" if item == "mod" else item for item in items)
 
 
