@@ -76,6 +76,10 @@ FOUND: list[tuple[str, str, str, list[str]]] = [
     ("city_facts", "city", "New York City", ["New York", "NYC", "New York, USA"]),
     ("city_facts", "city", "Saint Petersburg", ["St. Petersburg", "St Petersburg, Russia"]),
     ("city_facts", "city", "Atlanta", ["Atlanta, Georgia"]),
+    ("city_facts", "city", "Kolkata", ["Calcutta", "Calcutta, India", "Kolkata"]),
+    ("city_facts", "city", "Madinah", ["Medina"]),
+    ("city_facts", "city", "Cambridge", ["Cambridge, England"]),
+    ("city_facts", "city", "Perth", ["Perth, Scotland"]),
     (
         "airport_facts",
         "code",
@@ -187,6 +191,7 @@ REJECTED = [
     ("country_facts", "country", "Germny", "did you mean Germany"),
     ("city_facts", "city", "Berln", "did you mean Berlin"),
     ("city_facts", "city", " ", "check the spelling"),
+    ("city_facts", "city", "London, Ontario", '"London, Canada"'),
     ("airport_facts", "code", "London", "LGW (London Gatwick Airport)"),
     ("airport_facts", "code", "airport", "for example LHR"),
     ("currency_facts", "currency", "dollar", "Australian Dollar (AUD)"),
