@@ -114,7 +114,7 @@ def _power(base: Number, exponent: Number) -> Number:
     if (
         not isinstance(base, float)
         and exponent == int(exponent)
-        and _bits(base) * abs(exponent) <= RESULT_BITS_MAX
+        and _bits(base) * abs(int(exponent)) <= RESULT_BITS_MAX
     ):
         return Fraction(base) ** int(exponent)
     result: Any = float(base) ** float(exponent)
@@ -150,7 +150,7 @@ def _factorial(number: int) -> int:
 def _root(number: Number, degree: Number) -> Number:
     """Also of a negative number, when the degree is odd."""
     sign = -1 if number < 0 and degree % 2 == 1 else 1
-    return sign * _power(abs(number) if sign < 0 else number, _divide(1, degree))
+    return sign * _power(-number if sign < 0 else number, _divide(1, degree))
 
 
 def _choose(ways: Callable[[int, int], int]) -> Callable[[int, int], int]:
