@@ -26,11 +26,14 @@ class KeyFile:
         """By id, in the file's order. Raises InvalidKeyFile."""
         try:
             lines = self.path.read_text().splitlines()
-            keys = dict(_key(line) for line in lines if line.strip())
+            found = [_key(line) for line in lines if line.strip()]
         except (OSError, ValueError, binascii.Error):
             raise InvalidKeyFile(f"cannot be read; {HOW}") from None
-        if not keys:
+        if not found:
             raise InvalidKeyFile(f"is empty; {HOW}")
+        keys = dict(found)
+        if len(keys) < len(found):
+            raise InvalidKeyFile("has two keys of one id; give each its own")
         return keys
 
 

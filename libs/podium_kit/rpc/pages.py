@@ -4,8 +4,8 @@ import base64
 import binascii
 import json
 
+from podium_kit.characters import storable
 from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.rpc.texts import NUL
 
 # A page ends before the row that would make it larger, whatever was asked for; one row always fits.
 PAGE_BYTES_MAX = 4 * 1024 * 1024
@@ -29,12 +29,12 @@ def decode_page_token(token: str) -> dict[str, str]:
         return {}
     try:
         values = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (binascii.Error, ValueError) as error:
+    except (binascii.Error, ValueError, RecursionError) as error:
         raise InvalidPageToken from error
     if not isinstance(values, dict):
         raise InvalidPageToken
     texts = {str(key): str(value) for key, value in values.items()}
-    if any(NUL in text for text in texts.values()):
+    if any(text != storable(text) for text in texts.values()):
         raise InvalidPageToken
     return texts
 

@@ -54,14 +54,23 @@ class FunctionCalls(Verifier):
 
 
 def _paired(written: Sequence[WrittenCall], expected: Sequence[ExpectedCall]) -> bool:
-    """Whether each call can be given an expected one of its own; several may fit one call."""
-    if not expected:
-        return True
-    return any(
-        _matches(call, expected[0])
-        and _paired([*written[:place], *written[place + 1 :]], expected[1:])
-        for place, call in enumerate(written)
-    )
+    """Whether each expected call can be given one of its own; several may fit one call.
+
+    Source: Kuhn's algorithm; trying all orders of a dozen alike calls takes minutes.
+    """
+    fits = [[_matches(call, each) for call in written] for each in expected]
+    given: dict[int, int] = {}
+
+    def give(wanted: int, tried: set[int]) -> bool:
+        for place, fitting in enumerate(fits[wanted]):
+            if fitting and place not in tried:
+                tried.add(place)
+                if place not in given or give(given[place], tried):
+                    given[place] = wanted
+                    return True
+        return False
+
+    return all(give(wanted, set()) for wanted in range(len(expected)))
 
 
 def _matches(call: WrittenCall, wanted: ExpectedCall) -> bool:

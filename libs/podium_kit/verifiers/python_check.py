@@ -43,7 +43,8 @@ class PythonCheck(Verifier):
         lines = [line for line in results[0].splitlines() if line.startswith(MARK)]
         try:
             score, reason = json.loads(lines[-1].removeprefix(MARK))
-        except (IndexError, ValueError) as error:
+            score = float(score)
+        except (IndexError, ValueError, TypeError, RecursionError, OverflowError) as error:
             raise Unjudged("the check printed no verdict") from error
         # Also rejects not-a-number.
         if not 0 <= score <= 1:

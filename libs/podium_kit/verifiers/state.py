@@ -74,5 +74,5 @@ class StateMatch(Verifier):
 def _state(result: str) -> Any:
     try:
         return json.loads(result)
-    except ValueError:
+    except (ValueError, RecursionError):
         return result.strip()

@@ -4,8 +4,9 @@ import re
 import unicodedata
 from decimal import Decimal
 
+# Takes a row of digits whole: every shorter one would look to the end of the word again.
 _NUMBER = re.compile(
-    r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?!\w*\d)"
+    r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d++)(?:\.\d++)?(?:[eE][-+]?\d{1,3})?(?!\w*\d)"
 )
 _NOT_WORDS = re.compile(r"[^\w+-]+")
 _SEPARATORS = re.compile(r",|;|\n|\band\b|&")

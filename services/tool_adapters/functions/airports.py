@@ -13,6 +13,14 @@ from tool_adapters.functions.errors import FunctionFailed, not_found
 
 FEET_IN_METRES = 0.3048
 NAMED_MAX = 6
+# The large airports of cities in whose own names only a small one lies.
+BESIDE = {
+    "buenos aires": ["EZE"],
+    "cincinnati": ["CVG"],
+    "logan": ["BOS"],
+    "toronto": ["YYZ"],
+    "vancouver": ["YVR"],
+}
 AirportName = Annotated[
     str,
     Field(
@@ -63,6 +71,9 @@ def _airport(written: str) -> dict[str, Any]:
     if code in airports():
         return airports()[code]
     fitting = _of_country(_fitting(key), place) if key else []
+    named = [found for found in re.findall(r"\b[A-Z]{3}\b", written) if found in airports()]
+    if not fitting and len(set(named)) == 1 and not written.isupper():
+        return airports()[named[0]]
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
@@ -76,7 +87,10 @@ def _fitting(key: str) -> list[dict[str, Any]]:
     """Airports with this ICAO code or city, or else with all these words in their names."""
     words = set(key.split())
     exact = [airport for airport, names, _ in _keys() if key in names]
-    return exact or [airport for airport, _, name in _keys() if words <= name]
+    also = BESIDE.get(key, []) if len(exact) == 1 else []
+    return exact + [airports()[code] for code in also] or [
+        airport for airport, _, name in _keys() if words <= name
+    ]
 
 
 @cache

@@ -1,9 +1,13 @@
-"""Arithmetic on expressions, walked as a syntax tree and never evaluated as Python."""
+"""Arithmetic on expressions, walked as a syntax tree and never evaluated as Python.
+
+Decimals are fractions until a function makes them floats, so 1 mod 0.1 is 0.
+"""
 
 import ast
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -23,6 +27,7 @@ RESULT_BITS_MAX = 14_000
 DECIMALS_MAX = 4_200
 FACTORIAL_MAX = 1_500
 SIGNIFICANT_DIGITS = 15
+Number = int | float | Fraction
 HELP = 'Examples: {"expression": "15% of 80"}, {"expression": "sqrt(2,340) * 17"}'
 
 
@@ -38,6 +43,7 @@ def calculator(
 ) -> int | float:
     """Value of an arithmetic expression: exact for integers, 15 significant digits otherwise."""
     evaluator = SimpleEval(operators=OPERATORS, functions=FUNCTIONS, names=CONSTANTS)
+    evaluator.nodes[ast.Constant] = _constant
     try:
         return _presentable(evaluator.eval(python_notation(expression)))
     except Ambiguous as error:
@@ -47,7 +53,10 @@ def calculator(
         meant = closest(word, [*FUNCTIONS, *CONSTANTS])
         hint = f"; did you mean {meant}?" if meant else "."
         raise invalid(f"{word!r} in {expression!r} is not arithmetic{hint} {HELP}") from error
-    except (InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError) as error:
+    except (
+        *(InvalidExpression, SyntaxError, TypeError, RecursionError, KeyError),
+        MemoryError,  # Python's parser, of what is nested too deep.
+    ) as error:
         fault = getattr(error, "msg", error)
         raise invalid(
             f"cannot evaluate {expression!r} ({fault}); write numbers, + - * / ^ %, brackets "
@@ -61,9 +70,17 @@ def calculator(
         raise limit_exceeded(f"the value of {expression!r} is too large: {error}") from error
 
 
+def _constant(node: ast.Constant) -> object:
+    exact = isinstance(node.value, float) and math.isfinite(node.value)
+    return Fraction(repr(node.value)) if exact else node.value
+
+
 def _presentable(value: object) -> int | float:
     if isinstance(value, int):
-        return _bounded(value)
+        _bounded(value)
+        return value
+    if isinstance(value, Fraction):
+        value = float(value)
     if isinstance(value, float) and math.isfinite(value):
         return rounded(value, SIGNIFICANT_DIGITS)
     if isinstance(value, float):
@@ -71,40 +88,57 @@ def _presentable(value: object) -> int | float:
     raise TypeError("the expression gives no real number")
 
 
-def _bounded(value: int) -> int:
-    if value.bit_length() > RESULT_BITS_MAX:
+def _bounded(value: Number) -> Number:
+    if isinstance(value, int) and value.bit_length() > RESULT_BITS_MAX:
         raise OverflowError("more than 4200 digits")
+    if isinstance(value, Fraction) and _bits(value) > RESULT_BITS_MAX:
+        return float(value)
     return value
 
 
-def _power(base: float, exponent: float) -> float:
+def _bits(value: int | Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
+
+
+def _divide(dividend: Number, divisor: Number) -> Number:
+    if isinstance(dividend, float) or isinstance(divisor, float):
+        return dividend / divisor
+    return Fraction(dividend) / divisor
+
+
+def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
         if base.bit_length() * exponent > RESULT_BITS_MAX and abs(base) > 1:
             raise OverflowError("more than 4200 digits")
         return int(base**exponent)
-    result: Any = base**exponent
+    if (
+        not isinstance(base, float)
+        and exponent == int(exponent)
+        and _bits(base) * abs(int(exponent)) <= RESULT_BITS_MAX
+    ):
+        return Fraction(base) ** int(exponent)
+    result: Any = float(base) ** float(exponent)
     if isinstance(result, complex):
         raise ValueError("the root of a negative number")
     return float(result)
 
 
-def _on_numbers(operation: Callable[..., float]) -> Callable[..., float]:
+def _on_numbers(operation: Callable[..., Number]) -> Callable[..., Number]:
     """Python's operators and functions also repeat and format texts, which can fill the memory."""
 
-    def bounded(*operands: object, **named: object) -> float:
-        if not all(isinstance(operand, int | float) for operand in (*operands, *named.values())):
+    def bounded(*operands: object, **named: object) -> Number:
+        if not all(isinstance(operand, Number) for operand in (*operands, *named.values())):
             raise TypeError("only numbers can be calculated with")
-        value = operation(*operands, **named)
-        return _bounded(value) if isinstance(value, int) else value
+        return _bounded(operation(*operands, **named))
 
     return bounded
 
 
-def _round(number: float, ndigits: int | None = None) -> float:
+def _round(number: Number, ndigits: int | None = None) -> Number:
     """Python's own writes ten to the power of any number of digits."""
     if ndigits is not None and abs(ndigits) > DECIMALS_MAX:
         raise TypeError(f"round takes -{DECIMALS_MAX} to {DECIMALS_MAX} decimals: round(2.345, 2)")
-    return round(number, ndigits)
+    return round(number if isinstance(number, int) else float(number), ndigits)
 
 
 def _factorial(number: int) -> int:
@@ -113,10 +147,10 @@ def _factorial(number: int) -> int:
     return math.factorial(number)
 
 
-def _root(number: float, degree: int) -> float:
+def _root(number: Number, degree: Number) -> Number:
     """Also of a negative number, when the degree is odd."""
-    sign = -1 if number < 0 and degree % 2 else 1
-    return sign * _power(abs(number) if sign < 0 else number, 1 / degree)
+    sign = -1 if number < 0 and degree % 2 == 1 else 1
+    return sign * _power(-number if sign < 0 else number, _divide(1, degree))
 
 
 def _choose(ways: Callable[[int, int], int]) -> Callable[[int, int], int]:
@@ -134,7 +168,7 @@ OPERATORS = {
         (ast.Add, operator.add),
         (ast.Sub, operator.sub),
         (ast.Mult, operator.mul),
-        (ast.Div, operator.truediv),
+        (ast.Div, _divide),
         (ast.FloorDiv, operator.floordiv),
         (ast.Mod, operator.mod),
         (ast.Pow, _power),

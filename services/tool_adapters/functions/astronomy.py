@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import ephem
 from pydantic import Field
 
+from tool_adapters.functions.errors import invalid
 from tool_adapters.functions.public_holidays import Year
 from tool_adapters.functions.written.dates import Beginning
 
@@ -22,7 +23,11 @@ def next_moon_phase(
     day: Beginning, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
 ) -> dict[str, Any]:
     """When the moon next reaches a phase on or after a date, in UTC."""
-    return {"utc": _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat()))), "phase": phase}
+    try:
+        utc = _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))
+    except ValueError as error:
+        raise invalid(f"the next {phase} moon is after the year 9999; begin earlier") from error
+    return {"utc": utc, "phase": phase}
 
 
 def season_starts(year: Year) -> dict[str, Any]:

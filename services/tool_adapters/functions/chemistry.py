@@ -22,6 +22,8 @@ COMPOUNDS: dict[str, str] = yaml.safe_load(
 )
 WORD_MAX = 30
 DIATOMIC = {"hydrogen", "nitrogen", "oxygen", "fluorine", "chlorine", "bromine", "iodine"}
+# In capitals these are compounds and groups; other capitals are a symbol: AU is gold.
+NO_SYMBOLS = {"CO", "NO", "HF", "CN", "NH", "HS", "HO"}
 NOTATIONS = tuple(
     (re.compile(pattern), notation)
     for pattern, notation in (
@@ -86,7 +88,7 @@ def _element(written: str) -> Element:
         return next(iter(found.values()))
     if found:
         raise invalid(f'"{written}" names {len(found)} elements and other words; write one element')
-    meant = closest(written.strip(), [name for name in named if len(name) > 3])
+    meant = closest(written.strip(), named)
     hint = f"did you mean {meant}?" if meant else "write a symbol such as Fe or a name such as iron"
     raise not_found(f'no element is called "{written}"; {hint}')
 
@@ -113,9 +115,9 @@ def _formula(written: str) -> Formula:
     if name in DIATOMIC:
         symbol = _elements()[name].symbol
         raise invalid(f'"{written}" may be {symbol} or {symbol}2; write which')
-    if name in _elements() and name.isalpha():
+    if name in _elements() and name.isalpha() and name.upper() not in NO_SYMBOLS:
         plain = _elements()[name].symbol
-    if (whole := _parsed(plain)) and whole.mass:
+    if whole := _parsed(plain):
         return whole
     words = [word.strip("(),;:") for word in plain.split()]
     parsed = [found for word in words if not word.islower() and (found := _parsed(word))]
@@ -136,7 +138,8 @@ def _parsed(formula: str) -> Formula | None:
         found: Formula = periodictable.formula(formula)
     except (ValueError, KeyError, RecursionError, ParseException):
         return None
-    return found
+    # Of no atoms, as in H0 or (), there are no fractions either.
+    return found if found.mass else None
 
 
 def _capitalised(formula: str) -> list[str]:

@@ -7,7 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tool_adapters.functions.countries import country_code, country_name, geonames, name_key
+from tool_adapters.functions.countries import (
+    NAMES,
+    country_code,
+    country_name,
+    geonames,
+    name_key,
+)
 from tool_adapters.functions.errors import FunctionFailed, closest, not_found
 
 CityName = Annotated[
@@ -19,6 +25,8 @@ CityName = Annotated[
     ),
 ]
 
+# English names of large cities, by which small ones are called too.
+EVERYDAY = {"calcutta": "Kolkata", "medina": "Madinah"}
 City = dict[str, Any]
 Place = tuple[str, str]
 
@@ -31,8 +39,14 @@ def find_city(city: str, country: str = "") -> City:
             if matches := [each for each in search(name) if _lies_in(place, each)]:
                 return max(matches, key=lambda match: int(match["population"]))
     where = f" in {country}" if country else ""
+    head, comma, _ = city.partition(",")
     meant = "" if country else closest(name_key(city), _cities_by_name())
-    hint = f"did you mean {_cities_by_name()[meant][0]['name']}?" if meant else "check the spelling"
+    if comma and name_key(head) in _cities_by_name():
+        hint = f'write its country or US state behind the comma, as in "{head}, Canada"'
+    elif meant:
+        hint = f"did you mean {_cities_by_name()[meant][0]['name']}?"
+    else:
+        hint = "check the spelling"
     raise not_found(f'no city of 15,000 people or more is called "{city}"{where}; {hint}')
 
 
@@ -42,7 +56,7 @@ def _readings(city: str, country: str) -> Iterator[tuple[str, Place]]:
     if country:
         yield city, _place(country) or (country_code(country), "")
         return
-    yield city, ("", "")
+    yield EVERYDAY.get(name_key(city), city), ("", "")
     for border in re.finditer(r",|\bin\b|\s", city):
         if place := _place(city[border.end() :]):
             yield city[: border.start()], place
@@ -51,8 +65,9 @@ def _readings(city: str, country: str) -> Iterator[tuple[str, Place]]:
 def _place(written: str) -> Place | None:
     """Country and US state, either of which may be none: MA is Morocco or Massachusetts."""
     state = _us_states().get(name_key(written), "")
+    parts = NAMES["unclear"].get(name_key(written), [])
     try:
-        return country_code(written), state
+        return country_code(parts[0] if len(parts) == 1 else written), state
     except FunctionFailed:
         return ("", state) if state else None
 

@@ -110,7 +110,7 @@ def country_facts(country: CountryName) -> dict[str, Any]:
     if facts is None:
         raise not_found(f"there are no facts about {country!r}")
     return {
-        "capital": facts["capital"],
+        "capital": facts["capital"].strip(),
         "population": facts["population"],
         "area_km2": facts["areakm2"],
         "currency": facts["currencycode"],

@@ -16,6 +16,8 @@ from tool_adapters.functions.errors import FunctionFailed, closest, not_found
 NAMES: dict[str, list[str]] = yaml.safe_load(
     (Path(__file__).with_name("names") / "currencies.yaml").read_text(encoding="utf-8")
 )
+# Signs of several currencies that are also codes of a country, in capitals: Korea and Serbia.
+SHARED = {"kr": {"krone", "krona"}, "Kr": {"krone", "krona"}, "rs": {"rupee"}, "Rs": {"rupee"}}
 NAMED_MAX = 6
 CurrencyName = Annotated[
     str,
@@ -50,7 +52,8 @@ def _currency_code(currency: str) -> str:
         or _symbols().get(currency.strip())
     ):
         return code
-    if choices := sorted(_last_words().get(key.removesuffix("s"), ())):
+    nouns = SHARED.get(currency.strip(" ."), {key.removesuffix("s")})
+    if choices := sorted(code for noun in nouns for code in _last_words().get(noun, ())):
         if len(choices) == 1:
             return choices[0]
         named = ", ".join(f"{ENGLISH.currencies[code]} ({code})" for code in choices[:NAMED_MAX])

@@ -47,7 +47,12 @@ def add_to_date(
 ) -> dict[str, Any]:
     """A date so much later; the 31st becomes the last day of a shorter month."""
     span = written_span(duration) if duration else relativedelta()
-    span += relativedelta(years=years, months=months, weeks=weeks, days=days)
+    counted = relativedelta(years=years, months=months, weeks=weeks, days=days)
+    if span and span == -counted:
+        raise invalid(f'"{duration}" and the numbers go opposite ways; write the duration alone')
+    # Who writes the same twice means it once.
+    if span != counted:
+        span += counted
     try:
         result = start + span
     except (ValueError, OverflowError) as error:

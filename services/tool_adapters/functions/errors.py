@@ -5,6 +5,8 @@ from difflib import get_close_matches
 
 from podium_kit.failures import FailureKind, ToolFailure
 
+LETTERS_MIN = 4
+
 
 class FunctionFailed(Exception):
     """Carries the typed failure the model, the reward and the ledger see."""
@@ -35,5 +37,8 @@ def limit_exceeded(message: str) -> FunctionFailed:
 
 
 def closest(written: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or nothing."""
-    return next(iter(get_close_matches(written.casefold(), known, n=1, cutoff=0.8)), "")
+    """The known name that was probably meant, or nothing. Codes of three letters are all alike."""
+    if len(written) < LETTERS_MIN:
+        return ""
+    names = (name for name in known if len(name) >= LETTERS_MIN)
+    return next(iter(get_close_matches(written.casefold(), names, n=1, cutoff=0.8)), "")

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import holidays
 from pydantic import Field
 
-from tool_adapters.functions.countries import CountryName, country_code
+from tool_adapters.functions.countries import CountryName, country_code, country_name
+from tool_adapters.functions.errors import not_found
 from tool_adapters.functions.written.dates import Day
 
 Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2100)]
@@ -25,7 +26,15 @@ def is_public_holiday(country: CountryName, day: Day) -> dict[str, Any]:
 
 
 def _holidays_of(country: str, year: int) -> holidays.HolidayBase:
+    """Raises FunctionFailed for years that the package does not know, where it finds no holiday."""
     code = country_code(country)
     languages = holidays.list_localized_countries().get(code, [])
     english = next((each for each in ("en_US", "en_GB", "en") if each in languages), None)
-    return holidays.country_holidays(code, years=year, language=english)
+    found = holidays.country_holidays(code, years=year, language=english)
+    if not found.start_year <= year <= found.end_year:
+        known = f"{found.start_year} to {found.end_year}"
+        raise not_found(
+            f"the public holidays of {country_name(code)} are known of the years {known}, "
+            f"not of {year}; ask for another year"
+        )
+    return found

@@ -107,6 +107,7 @@ def _converted(amounts: list[tuple[float, Readings]], targets: Readings) -> dict
     )
     total = math.fsum(
         float(_registry().Quantity(number, unit).to(target).magnitude)
+        * (_per_hertz(unit, target) / _per_hertz(target, unit))
         for number, unit in zip(numbers, units, strict=True)
     )
     if not math.isfinite(total):
@@ -114,6 +115,12 @@ def _converted(amounts: list[tuple[float, Readings]], targets: Readings) -> dict
     if len(units) > 1 and target.dimensionality == {"[temperature]": 1}:
         raise ValueError("two temperatures cannot be added")
     return {"value": rounded(total, SIGNIFICANT_DIGITS), "unit": f"{target}"}
+
+
+def _per_hertz(unit: PlainUnit, other: PlainUnit) -> float:
+    """A hertz is one turn a second; pint, to which radians are no dimension, takes one radian."""
+    turns = "radian" in f"{_registry().get_root_units(other)[1]}"
+    return math.tau if turns and "hertz" in f"{unit}" else 1.0
 
 
 def _amounts(value: float | str, from_unit: str) -> list[tuple[float, Readings]]:
@@ -126,8 +133,9 @@ def _amounts(value: float | str, from_unit: str) -> list[tuple[float, Readings]]
     text, minus = _MINUS.subn("", _ASIDE.sub("", text))
     text = _ARTICLE.sub(lambda found: "0.5 " if found[1] else "1 ", text)
     text = plain_numbers(text.strip(" ~+?"))
-    if comma := re.search(r"\d+,\d+", text):
-        raise ValueError(f"write {comma[0].replace(',', '.')}, not {comma[0]}")
+    if comma := re.search(r"[\d.]*\d,\d+", text):
+        plain = comma[0].replace(".", "").replace(",", ".")
+        raise ValueError(f"write {plain}, not {comma[0]}")
     found = [_QUANTITY.fullmatch(part) for part in _NEXT_QUANTITY.split(text)]
     if not all(found):
         raise ValueError('write a number and its unit, for example "12.5 km"')
@@ -198,7 +206,11 @@ def _named(words: list[str]) -> Readings:
             return [_registry().Unit(each) for each in listed]
         if known := _registry().parse_unit_name(name.replace(" ", "_")):
             return _units(known)
-    return _units(_registry().parse_unit_name("_".join(words), case_sensitive=False))
+    any_case = (
+        _registry().parse_unit_name(name, case_sensitive=False)
+        for name in ("_".join(words), "_".join(words).casefold())
+    )
+    return _units(next(filter(None, any_case), ()))
 
 
 def _units(known: tuple[tuple[str, str, str], ...]) -> Readings:

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from episodes.temporal.converter import data_converter
 from episodes.temporal.encryption import UnreadablePayload
-from podium_kit.key_file import new_key_line
+from podium_kit.key_file import InvalidKeyFile, KeyFile, new_key_line
 from podium_kit.rpc.errors import FailedPrecondition
 
 WORDS = "pay the invoice of Ouagadougou"
@@ -51,6 +51,13 @@ async def test_the_last_key_encrypts_and_all_decrypt(file: Path) -> None:
     assert after.metadata["encryption-key-id"] == b"second"
     # Also by a process that opened the file before.
     assert await converter.decode([before, after]) == [WORDS, WORDS]
+
+
+async def test_two_keys_of_one_id_are_rejected(file: Path) -> None:
+    keep(file, new_key_line("first"), new_key_line("second"), new_key_line("first"))
+    # Otherwise the last line would replace the first, and not be current.
+    with pytest.raises(InvalidKeyFile, match="two keys of one id"):
+        KeyFile(file).keys()
 
 
 async def test_payloads_of_before_are_read(file: Path) -> None:

@@ -5,12 +5,13 @@ two numbers of 03/04/1991 is the month. With dots the day stands first, as where
 There is no today: the tools are pure, so a repeated call has the answer of the first.
 """
 
+import calendar
 import re
 from datetime import date, datetime
 from typing import Annotated
 
 from dateutil.parser import parser, parserinfo
-from dateutil.relativedelta import relativedelta
+from dateutil.relativedelta import relativedelta, weekday
 from pydantic import BeforeValidator, WithJsonSchema
 
 from tool_adapters.functions.errors import invalid
@@ -22,6 +23,12 @@ _YEAR_FIRST = re.compile(r"(\d{4})([-/. ])(\d{1,2})\2(\d{1,2})(?:[t ]\d.*)?")
 _YEAR_LAST = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\s?([-/. ])\s?(\d{1,2})\s?\2\s?(\d{1,4})")
 _RELATIVE = re.compile(r"\b(?:now|today|tomorrow|yesterday|ago|(?:last|next|this) \w+)\b")
 _MONTH = re.compile(r"(?<![a-z])(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
+_WEEKDAYS = [name.casefold() for name in calendar.day_abbr]
+_WEEKDAY = rf"({'|'.join(_WEEKDAYS)})(?:s|nes|rs?|ur)?(?:day)?"
+_NAMED_WEEKDAY = re.compile(rf"\b{_WEEKDAY}\b")
+_NTH_WEEKDAY = re.compile(
+    rf"([1-9])(?:st|nd|rd|th) {_WEEKDAY}[.,]? (?:(?:of|in) )?([a-z]+,? \d{{4}})"
+)
 # Two days that share nothing: what a text leaves out shows in the difference.
 _LEFT_OUT = datetime(2001, 1, 1), datetime(2004, 3, 30)
 
@@ -96,7 +103,8 @@ def _span_of_days(text: object) -> tuple[date, date]:
 
 
 def _days(text: str) -> tuple[date, date]:
-    plain = re.sub(r"^(?:on|in|the)\s+|[\s?.,;!]+$", "", " ".join(text.casefold().split()))
+    plain = " ".join(re.sub('["()]', " ", text.casefold()).split())
+    plain = re.sub(r"^(?:(?:on|in|the)\s+)+|[\s?.,;!]+$", "", plain)
     if numeric := _YEAR_FIRST.fullmatch(plain):
         return (date(int(numeric[1]), int(numeric[3]), int(numeric[4])),) * 2
     if numeric := _YEAR_LAST.fullmatch(plain):
@@ -107,8 +115,21 @@ def _days(text: str) -> tuple[date, date]:
     if not _MONTH.search(plain):
         return (_iso_day(text.strip()),) * 2
     plain = spelled_ordinals(plain).replace("-", " ")
+    if nth := _NTH_WEEKDAY.match(plain):
+        return (_nth_weekday(int(nth[1]), _WEEKDAYS.index(nth[2]), nth[3]),) * 2
     one, other = (_PARSER.parse(plain, default=default).date() for default in _LEFT_OUT)
+    named = _NAMED_WEEKDAY.search(plain)
+    if named and one == other and one.weekday() != _WEEKDAYS.index(named[1]):
+        raise ValueError(f"{_shown(one)} is a {one:%A}")
     return one, other
+
+
+def _nth_weekday(number: int, of_week: int, month: str) -> date:
+    first = _PARSER.parse(f"1 {month}").date()
+    day: date = first + relativedelta(weekday=weekday(of_week)(number))
+    if day.month != first.month:
+        raise ValueError("the month has no such weekday")
+    return day
 
 
 def _iso_day(text: str) -> date:

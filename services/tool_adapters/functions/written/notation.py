@@ -6,6 +6,7 @@ it, so "10% of 50 + 3" is 8. What has two readings raises Ambiguous, which shows
 
 import re
 from collections import deque
+from itertools import pairwise
 from keyword import iskeyword
 
 from tool_adapters.functions.written.numerals import (
@@ -67,7 +68,7 @@ PHRASES = tuple(
         (r"\bquarter(?=s?\b)", "4th"),
         (r"\ba (\d+)th of\b", r" (1 / \1) of "),
         (r"\b(\d+) (\d+)ths? of\b", r" (\1 / \2) of "),
-        (r"\b(?:twice|double)\b", " 2 * "),
+        (r"\b(?:twice|double)\b", " twice_of "),
         (r"\b(increased|decreased|reduced) by\b", r" \1 "),
         # A letter between two numbers, but not that of 0x1f.
         (r"(?<=[\d)!%])\s*(?<!\b0)x\s*(?=[\d(.-])", " * "),
@@ -88,6 +89,8 @@ TIGHT_PERCENT = re.compile(r"(?<=[\d)])%\s+(?=[\d(.])")
 REMAINDER = re.compile(
     r"%\s*(?=[\d(.]|(?!of\b|off\b|mod\b|choose\b)[a-z])|(?<=\s)%\s*(?=[-+][\d(])"
 )
+QUOTED = re.compile(r"""^\s*(["'`\u201c])(.*)["'`\u201d]\s*$""", re.DOTALL)
+SEVERAL = re.compile(r";\s*\S|\d\s*\n\s*\d")
 TOKEN = re.compile(rf"0[xbo][0-9a-f]+|{NUMBER}|[a-z_]\w*|\*\*|//|[<>=!]=|\S", re.ASCII)
 
 PREFIXES = {
@@ -96,16 +99,21 @@ PREFIXES = {
     "square_of": "({} ** 2)",
     "cube_of": "({} ** 3)",
     "factorial_of": "factorial({})",
+    "twice_of": "(2 * {})",
 }
 LISTS = {"product_of": " * ", "sum_of": " + ", "average_of": " + ", "mean_of": " + "}
 CHANGES = {"increased": "+", "decreased": "-", "reduced": "-"}
 WORDS = {"%", "of", "off", "choose", "root_of", *PREFIXES, *LISTS, *CHANGES, *SCALES}
 # Their brackets hold one number, so a comma in it groups thousands.
+ONE_OR_TWO = {"log", "round"}
 OF_SEVERAL = {"log", "gcd", "lcm", "hypot", "round", "min", "max", "comb", "perm", "root"}
 
 
 def python_notation(expression: str) -> str:
     """The same expression for Python. Raises Ambiguous, and SyntaxError for unequal brackets."""
+    expression = QUOTED.sub(r"\2", expression)
+    if SEVERAL.search(expression):
+        raise Ambiguous("it is several calculations; write one, or ask for each in turn")
     text = spelled_out(spelled_ordinals(expression.casefold().translate(SIGNS)))
     text = re.sub(f"[{RAISED}]+", lambda raised: f" ** {raised[0].translate(LOWERED)} ", text)
     text = _without_currency(text)
@@ -151,7 +159,8 @@ def _ungrouped(items: list[str], function: str) -> list[str]:
     """Without separators of thousands; between arguments a comma stays a comma."""
     if function not in OF_SEVERAL:
         return [without_separators(item) if item[0].isdigit() else item for item in items]
-    if "," in items and any("," in item and item[0].isdigit() for item in items):
+    several = "," in items or function in ONE_OR_TWO
+    if several and any("," in item and item[0].isdigit() for item in items):
         inside = " ".join(items)
         raise Ambiguous(f"{function}({inside}) mixes commas; write its numbers without separators")
     return items
@@ -172,6 +181,9 @@ def _joined(items: list[str], function: str) -> str:
         )
     if "and" in items:
         raise Ambiguous('"and" joins no numbers; write +, or "sum of 5 and 7"')
+    for left, right in pairwise(items):
+        if _is_operand(left) and _is_operand(right):
+            raise SyntaxError(f"{left} and {right} have no sign between them, such as *")
     return " ".join("%" if item == "mod" else item for item in items)
 
 
@@ -198,6 +210,7 @@ def _fold_powers(items: list[str]) -> None:
 def _fold(items: list[str], place: int) -> None:
     word = items[place]
     if word in PREFIXES:
+        _fold_sign(items, place + 1)
         items[place : place + 2] = [PREFIXES[word].format(_operand(items, place + 1))]
     elif word in LISTS:
         _fold_list(items, place)
@@ -209,22 +222,36 @@ def _fold(items: list[str], place: int) -> None:
         items[place - 1 : place + 2] = [f"comb({many}, {few})"]
     elif word == "%":
         _fold_percentage(items, place)
+    elif word == "of" and items[place - 1 : place] == ["(1 / 2)"]:
+        _fold_sign(items, place + 1)
+        items[place - 1 : place + 2] = [f"((1 / 2) * {_operand(items, place + 1)})"]
     elif word == "of" and items[place - 1 : place] != ["%"]:
         items[place] = "*"
     elif word in CHANGES:
         items[place] = CHANGES[word]
 
 
+def _fold_sign(items: list[str], place: int) -> None:
+    """The minus of "cube root of -27"."""
+    if items[place : place + 1] == ["-"]:
+        items[place : place + 2] = [f"(-{_operand(items, place + 1)})"]
+
+
 def _fold_list(items: list[str], place: int) -> None:
     """product_of 3 , 4 and 5"""
+    _fold_sign(items, place + 1)
     numbers = [_operand(items, place + 1)]
     end = place + 2
     while end < len(items) and items[end] in (",", "and"):
         end += 1 + (items[end : end + 2] == [",", "and"])
+        _fold_sign(items, end)
         numbers.append(_operand(items, end))
         end += 1
     total = LISTS[items[place]].join(numbers)
     divided = f" / {len(numbers)}" if items[place] in ("average_of", "mean_of") else ""
+    ends = end == len(items) and numbers[0][0] != "("
+    if len(numbers) == 1 and (divided or ends):
+        raise Ambiguous(f'{numbers[0]} is one number; write a space behind commas: "sum of 5, 7"')
     items[place:end] = [f"(({total}){divided})"]
 
 

@@ -34,8 +34,12 @@ def test_any_text_is_a_token_or_rejected(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["!", "x", "é", encode_page_token({"after": "a"})[:-3], encode_page_token({"after": "\0"})]
-    + [base64.urlsafe_b64encode(raw).decode() for raw in (b"[]", b"1", b"null", b"{", b"\xff")],
+    ["!", "x", "é", encode_page_token({"after": "a"})[:-3]]
+    + [encode_page_token({"after": text}) for text in ("\0", "\ud800")]
+    + [
+        base64.urlsafe_b64encode(raw).decode()
+        for raw in (b"[]", b"1", b"null", b"{", b"\xff", b"[" * 100_000)
+    ],
 )
 def test_token_of_no_list_is_rejected(text: str) -> None:
     with pytest.raises(InvalidPageToken, match="page_token"):

@@ -48,6 +48,13 @@ def test_every_expected_call_is_wanted_once_in_any_order() -> None:
     assert not judged(expected, [call("f", x=1), call("f", x=2), call("f", x=1)])
 
 
+def test_many_calls_that_are_alike_are_paired_at_once() -> None:
+    # All orders of thirty would not be tried before the end of the world.
+    expected = [*[{"f": {"x": [1, 2]}}] * 29, {"f": {"x": [3]}}]
+    assert not judged(expected, [call("f", x=1)] * 30)
+    assert judged(expected, [*[call("f", x=1)] * 29, call("f", x=3)])
+
+
 def test_nested_values_are_compared_inside() -> None:
     expected = [{"book": {"trip": [{"to": ["Rome"], "days": [3, ""]}], "tags": [["a", "b"]]}}]
     assert judged(expected, [call("book", trip={"to": "rome"}, tags=["A", "B"])])

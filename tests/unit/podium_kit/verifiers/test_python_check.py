@@ -48,7 +48,17 @@ def test_answer_arrives_as_it_was_written(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "printed", ["", "podium-verdict:", 'podium-verdict:[2, ""]', 'podium-verdict:[NaN, ""]']
+    "printed",
+    [
+        "",
+        "podium-verdict:",
+        'podium-verdict:[2, ""]',
+        'podium-verdict:[NaN, ""]',
+        'podium-verdict:["x", ""]',
+        'podium-verdict:[null, ""]',
+        "podium-verdict:1",
+        f"podium-verdict:{'[' * 100_000}",
+    ],
 )
 def test_anything_else_is_no_verdict(printed: str) -> None:
     with pytest.raises(Unjudged):

@@ -42,6 +42,11 @@ def test_missing_look_is_no_verdict() -> None:
         load_verifier("state", {"look": LOOK, "golden_calls": [GOLDEN]}).judge("", ["{}"])
 
 
+def test_state_that_is_nested_too_deep_is_text() -> None:
+    verifier = load_verifier("state", {"look": LOOK, "expected": "[]"})
+    assert not verifier.judge("", ["[" * 100_000]).solved
+
+
 @given(JSON.filter(lambda value: value is not None))
 def test_any_state_equals_itself_and_no_longer_list(state: object) -> None:
     verifier = load_verifier("state", {"look": LOOK, "expected": json.dumps(state)})

@@ -74,6 +74,12 @@ def test_tolerance_is_absolute_and_inclusive() -> None:
     assert not near.judge("10.11").solved
 
 
+@pytest.mark.parametrize("start", ["", "1."])
+def test_a_million_digits_are_read_once(start: str) -> None:
+    # Reading them once for each digit takes an hour.
+    assert not accepts("numeric", f"{start}{'1' * 1_000_000}a1", "4")
+
+
 @pytest.mark.parametrize("name", TEXT_VERIFIERS)
 @given(answer=st.text())
 def test_no_answer_breaks_a_verifier(name: str, answer: str) -> None:

@@ -38,6 +38,8 @@ def failure_of(name: str, arguments: dict[str, Any]) -> tuple[FailureKind, str]:
         ("x", INVALID),
         ("2 +", INVALID),
         ("(" * 500 + "1" + ")" * 500, INVALID),
+        ("9**" * 300 + "1", INVALID),
+        ("root(-8, 2.5)", FailureKind.TOOL_ERROR),
     ],
 )
 def test_calculator_rejects(expression: str, kind: FailureKind) -> None:
@@ -81,7 +83,15 @@ def test_calculator_bounds_what_a_function_is_given(expression: str, words: str)
         ("molar_mass", {"formula": "Xx2"}, INVALID, "C6H12O6"),
         ("molar_mass", {"formula": " "}, INVALID, "no formula"),
         ("next_moon_phase", {"day": "2025-01-01", "phase": "blue"}, INVALID, "first_quarter"),
+        ("next_moon_phase", {"day": "9999-12-31", "phase": "full"}, INVALID, "begin earlier"),
         ("public_holidays", {"country": "Japan", "year": 3000}, INVALID, "2100"),
+        ("public_holidays", {"country": "Germany", "year": 1980}, NOT_FOUND, "1991 to 2100"),
+        (
+            "is_public_holiday",
+            {"country": "Germany", "day": "25 December 1980"},
+            NOT_FOUND,
+            "1991 to 2100",
+        ),
         ("public_holidays", {"country": "Atlantis", "year": 2025}, NOT_FOUND, "Atlantis"),
         ("dictionary", {"word": "running fast"}, NOT_FOUND, "base form"),
     ],

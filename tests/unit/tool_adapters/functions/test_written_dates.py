@@ -48,6 +48,11 @@ WRITTEN = [
     "17-03-1991",
     "17.03.1991",
     "17. 3. 1991",
+    '"17 March 1991"',
+    "17 March 1991 (Sunday)",
+    "the third Sunday of March 1991",
+    "3rd Sunday in March, 1991",
+    "on the third Sun. of March 1991",
 ]
 REJECTED = [
     ("03/04/1991", "3 April 1991 or 4 March 1991"),
@@ -58,6 +63,8 @@ REJECTED = [
     ("17 March", "a part is missing"),
     ("17 March 1991 to 18 March 1991", "17 March 1991"),
     ("31 February 2020", "out of range"),
+    ("Friday 17 March 1991", "17 March 1991 is a Sunday"),
+    ("the fifth Monday of May 2024", "no such weekday"),
     ("29.02.2023", "out of range"),
     ("today", "no clock"),
     ("next Monday", "no clock"),
@@ -111,6 +118,17 @@ def test_written_span_leads_to_its_day(duration: str, end: str) -> None:
 @pytest.mark.parametrize("duration", ["5 business days", "5 hours", "forever", "-", "1.5 months"])
 def test_unclear_span_is_rejected(duration: str) -> None:
     assert duration in message_of("add_to_date", start="31 January 2024", duration=duration)
+
+
+@pytest.mark.parametrize("counted", [{"days": 90}, {"weeks": 12, "days": 6}])
+def test_span_that_is_written_twice_counts_once(counted: dict[str, int]) -> None:
+    twice = answer_of("add_to_date", start="31 January 2024", duration="90 days", **counted)
+    assert twice["date"] == "2024-04-30"
+
+
+def test_spans_of_opposite_directions_are_rejected() -> None:
+    arguments = {"start": "31 January 2024", "duration": "90 days before", "days": 90}
+    assert "opposite ways" in message_of("add_to_date", **arguments)
 
 
 def test_dates_may_come_in_either_order() -> None:

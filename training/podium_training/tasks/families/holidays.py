@@ -13,6 +13,7 @@ from podium_training.tasks.families.facts import large_countries
 from podium_training.tasks.splits import members
 from podium_training.tasks.task import Call, Split
 from tool_adapters.functions.countries import country_code
+from tool_adapters.functions.errors import FunctionFailed
 
 FIRST_YEAR, LAST_YEAR = 2002, 2035
 # More of them than that are too long a list for a small model to read.
@@ -62,7 +63,10 @@ def countries_with_holidays() -> tuple[str, ...]:
 
 
 def _readable(country: str, year: int) -> bool:
-    listed = solve(Call("public_holidays", {"country": country, "year": year}))["holidays"]
+    try:
+        listed = solve(Call("public_holidays", {"country": country, "year": year}))["holidays"]
+    except FunctionFailed:
+        return False  # The year is not in the data.
     return 2 < len(listed) <= LISTED_MAX and len(named(country, year)) > 2
 
 
