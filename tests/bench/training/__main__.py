@@ -42,12 +42,15 @@ class Comparison:
     """At least so many times fewer processor seconds, and so many times less memory, than TRL."""
 
 
+# Of a prompt of 224 tokens TRL computes 4.3 times as many, and of one of 600, as long as those of
+# episodes, 5.9 times: five times fewer processor seconds are promised there.
+SHORT = 3.5
 COMPARISONS = (
-    Comparison("shared_all_bytes", "shared", "all", TRL_FAST, OURS_BYTES, 5.0, 3.0),
-    Comparison("shared_all", "shared", "all", TRL_FAST, OURS_DEFAULT, 5.0, 2.0),
-    Comparison("shared_all_trl_default", "shared", "all", TRL_DEFAULT, OURS_BYTES, 5.0, 1.0),
+    Comparison("shared_all_bytes", "shared", "all", TRL_FAST, OURS_BYTES, SHORT, 3.0),
+    Comparison("shared_all", "shared", "all", TRL_FAST, OURS_DEFAULT, SHORT, 2.0),
+    Comparison("shared_all_trl_default", "shared", "all", TRL_DEFAULT, OURS_BYTES, SHORT, 1.0),
     Comparison("shared_all_leanest", "shared", "all", TRL_LEANEST, OURS_LEANEST, 1.0, 1.0),
-    Comparison("shared_adapter", "shared", "adapter", TRL_FAST, OURS_DEFAULT, 5.0, 3.0),
+    Comparison("shared_adapter", "shared", "adapter", TRL_FAST, OURS_DEFAULT, SHORT, 3.0),
     Comparison("long_all_bytes", "long", "all", TRL_FAST, OURS_BYTES, 5.0, 3.0),
     Comparison("long_all", "long", "all", TRL_FAST, OURS_DEFAULT, 5.0, 2.0),
     Comparison("long_adapter", "long", "adapter", TRL_FAST, OURS_DEFAULT, 5.0, 3.0),
