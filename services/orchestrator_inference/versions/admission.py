@@ -5,6 +5,7 @@ name and each has answered the canary as the trainer computed it. Nothing here w
 a client: publishing writes a folder, and a restarted engine is loaded again.
 """
 
+import asyncio
 import logging
 import math
 import time
@@ -72,7 +73,9 @@ class VersionAdmission:
         self.admitted: frozenset[str] = frozenset()
 
     async def reconcile(self) -> None:
-        served = {each: await _served(each) for each in await self._all_replicas()}
+        replicas = await self._all_replicas()
+        listed = await asyncio.gather(*map(_served, replicas))
+        served = dict(zip(replicas, listed, strict=True))
         self._forget_restarted(served)
         wanted = self._wanted()
         for name in wanted:
@@ -101,7 +104,10 @@ class VersionAdmission:
             self._report(name, 0, len(served), [rejection.why])
             return
         replicas = self._of(manifest, await self._replicas[manifest.format](), served)
-        faults = [await self._admit(manifest, each, served.get(each)) for each in replicas]
+        # At once: one that hangs takes its own time, and not each other's.
+        faults = await asyncio.gather(
+            *(self._admit(manifest, each, served.get(each)) for each in replicas)
+        )
         ready = faults.count(None)
         enough = ready >= self._needed(name, len(replicas)) and not self._is_wrong_somewhere(name)
         self.admitted = self.admitted | {name} if enough else self.admitted - {name}
@@ -224,9 +230,8 @@ async def _served(replica: EngineReplica) -> frozenset[str] | None:
 async def _unload_everywhere(
     name: str, served: Mapping[EngineReplica, frozenset[str] | None]
 ) -> None:
-    for replica, names in served.items():
-        if name in (names or ()):
-            await _unload(name, replica)
+    holders = [replica for replica, names in served.items() if name in (names or ())]
+    await asyncio.gather(*(_unload(name, each) for each in holders))
 
 
 async def _unload(name: str, replica: EngineReplica) -> bool:
