@@ -19,23 +19,30 @@ NAME = "policy-demo-v1"
 
 
 class Replica:
-    """An engine in memory, whose canary is right."""
+    """An engine in memory, whose canary is right unless it is made wrong."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.loaded: set[str] = set()
+        self.away = self.wrong = self.keeps_everything = False
+        self.asked = 0
 
     async def served(self) -> frozenset[str]:
+        if self.away:
+            raise EngineUnreachable(self.url, TimeoutError())
         return frozenset(self.loaded)
 
     async def load(self, name: str, folder: str) -> None:
         self.loaded.add(name)
 
     async def unload(self, name: str) -> None:
+        if self.keeps_everything:
+            raise EngineUnreachable(self.url, TimeoutError())
         self.loaded.discard(name)
 
     async def logprobs(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
-        return [list(prompt.logprobs) for prompt in prompts]
+        self.asked += 1
+        return [[value - self.wrong for value in prompt.logprobs] for prompt in prompts]
 
 
 class Meeting(Replica):
@@ -95,3 +102,35 @@ async def test_an_engine_that_hangs_is_given_up_before_a_completion_would_be(
                 await replica.served()
             else:
                 await replica.logprobs(NAME, manifest.canary.prompts)
+
+
+@pytest.mark.parametrize("keeps_everything", [False, True])
+async def test_what_failed_is_tried_again_once_the_engine_restarted(
+    keeps_everything: bool, tmp_path: Path
+) -> None:
+    replica = Replica("a")
+    replica.wrong, replica.keeps_everything = True, keeps_everything
+    admission = admission_of(tmp_path, replica)
+    for _ in range(2):
+        await admission.reconcile()
+    assert (replica.asked, admission.admitted) == (1, frozenset())
+    replica.away = True
+    await admission.reconcile()
+    # A merged version's engine comes back with it; others come back without.
+    replica.away = replica.wrong = False
+    await admission.reconcile()
+    assert (replica.asked, admission.admitted) == (2, {NAME})
+
+
+async def test_an_engine_that_lost_what_passed_has_restarted(tmp_path: Path) -> None:
+    replica = Replica("a")
+    admission = admission_of(tmp_path, replica)
+    await admission.reconcile()
+    replica.wrong = True
+    other = write_version(VersionStore(tmp_path), "policy-demo-v2", Format.ADAPTER)
+    await admission.reconcile()
+    assert admission.admitted == {NAME}
+    replica.loaded.clear()
+    replica.wrong = False
+    await admission.reconcile()
+    assert admission.admitted == {NAME, other}
