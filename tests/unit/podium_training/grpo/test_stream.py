@@ -195,6 +195,13 @@ def test_little_is_held_of_other_partitions_while_one_is_awaited(
     assert values == [b"b", b"a", b"b", *[b"a"] * 18]
 
 
+def test_a_log_whose_end_cannot_be_read_ends_the_run(consumer: type[Consumer]) -> None:
+    consumer.away = {1}
+    with pytest.raises(BrokerUnavailable) as ended:
+        LogReader(SETTINGS, "topic")
+    assert "topic/1" in str(ended.value.__cause__)
+
+
 def test_a_run_can_be_stopped_while_brokers_are_silent(
     consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
