@@ -46,7 +46,11 @@ class Aliases:
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError) as error:
-            raise ArtifactRejected(alias, "the alias's file is damaged; write it again") from error
+            raise ArtifactRejected(
+                alias,
+                f"the alias's file {self._path(alias)} is damaged; restore it, or make its content"
+                ' {"history": ["<version>"]} with the version it means',
+            ) from error
 
     def move(self, alias: Alias, name: str) -> None:
         with self._locked():

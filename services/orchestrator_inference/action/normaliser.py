@@ -112,7 +112,8 @@ class _Normaliser:
                 "maxItems": len(parts),
             }
         low = min(_size(node.get("minItems")) or 0, LEAST_MAX)
-        high = max(low, min(_size(node.get("maxItems")) or ITEMS_MAX, ITEMS_MAX))
+        declared = _size(node.get("maxItems"))
+        high = max(low, ITEMS_MAX if declared is None else min(declared, ITEMS_MAX))
         return {
             "type": "array",
             "items": self._node(node.get("items"), seen),

@@ -1,13 +1,25 @@
 """Engines that each serve one merged version, found by name: one for each address of its host."""
 
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
 from orchestrator_inference.engine.replicas import EngineReplica, replica_urls
 from orchestrator_inference.errors import EngineUnreachable
+
+
+@dataclass
+class _Known:
+    """One that was there, when it was last, and what closes its client."""
+
+    replica: EngineReplica
+    engine: OpenAiEngine
+    client: AsyncExitStack
+    seen: float
 
 
 class MergedEngines:
@@ -20,10 +32,9 @@ class MergedEngines:
         self._api_key = api_key
         self._timeout_s = timeout_s
         self._max_in_flight = max_in_flight
-        self._stack = AsyncExitStack()
-        # Kept when an address goes: calls under way on a pod that is leaving end there.
-        self._known: dict[str, tuple[EngineReplica, OpenAiEngine]] = {}
-        self._there: list[str] = []
+        # Kept a while when an address goes: calls under way on a pod that is leaving end there.
+        self._known: dict[str, _Known] = {}
+        self._there: list[_Known] = []
 
     async def replicas(self) -> list[EngineReplica]:
         """The current engines. A host name that does not resolve yet has none."""
@@ -31,21 +42,32 @@ class MergedEngines:
         for url in self._urls:
             with suppress(EngineUnreachable):
                 there.update(await replica_urls(url))
-        self._there = sorted(there)
-        return [(await self._engine(url))[0] for url in self._there]
+        self._there = [await self._look_at(url) for url in sorted(there)]
+        await self._close_gone(there)
+        return [known.replica for known in self._there]
 
     def engines(self) -> list[OpenAiEngine]:
         """The engines that were there when they were last looked at."""
-        return [self._known[url][1] for url in self._there]
+        return [known.engine for known in self._there]
 
-    async def _engine(self, url: str) -> tuple[EngineReplica, OpenAiEngine]:
+    async def _look_at(self, url: str) -> _Known:
         if url not in self._known:
-            client = await self._stack.enter_async_context(
+            stack = AsyncExitStack()
+            client = await stack.enter_async_context(
                 engine_client(url, self._api_key, self._max_in_flight)
             )
             replica = EngineReplica(client, url, self._timeout_s)
-            self._known[url] = (replica, OpenAiEngine(client, timeout_s=self._timeout_s))
+            engine = OpenAiEngine(client, timeout_s=self._timeout_s)
+            self._known[url] = _Known(replica, engine, stack, 0)
+        self._known[url].seen = time.monotonic()
         return self._known[url]
+
+    async def _close_gone(self, there: set[str]) -> None:
+        """Of those that went so long ago that no call to them is under way any more."""
+        ended = time.monotonic() - self._timeout_s
+        for url in self._known.keys() - there:
+            if self._known[url].seen <= ended:
+                await self._known.pop(url).client.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,4 +78,5 @@ class MergedEngines:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._stack.aclose()
+        for known in self._known.values():
+            await known.client.aclose()

@@ -1,6 +1,7 @@
 """Single engines behind the base URL, addressed one by one: each loads and answers for itself."""
 
 import asyncio
+import math
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,9 @@ from orchestrator_inference.engine.models import cards_of
 from orchestrator_inference.errors import EngineProtocolError, EngineUnreachable
 from podium_kit.policy_versions import CanaryPrompt
 
+# An engine that hangs must not hold up the others' versions; listing and one token are quick.
+LISTING_TIMEOUT_S = 30.0
+CANARY_TIMEOUT_S = 60.0
 # vLLM's own limit (MAX_LOGPROB_TOKEN_IDS).
 TOKEN_IDS_MAX = 128
 # Nothing cut off, whatever the model's own defaults: they come with its files.
@@ -31,12 +35,13 @@ class EngineReplica:
     """vLLM's administrative side. Every method raises the Engine... errors of `errors`."""
 
     def __init__(self, client: httpx.AsyncClient, base_url: str, timeout_s: float) -> None:
+        """`timeout_s` is what loading may take; a canary has at most CANARY_TIMEOUT_S of it."""
         self.url = base_url.rstrip("/")
         self._client = client
         self._timeout_s = timeout_s
 
     async def served(self) -> frozenset[str]:
-        response = await self._send("GET", "models")
+        response = await self._send("GET", "models", timeout_s=LISTING_TIMEOUT_S)
         return frozenset(str(card["id"]) for card in cards_of(response, self.url))
 
     async def load(self, name: str, folder: str) -> None:
@@ -58,7 +63,7 @@ class EngineReplica:
             "prompt": [list(prompt.prompt_ids) for prompt in prompts],
             "logprob_token_ids": _targets(prompts),
         }
-        response = await self._send("POST", "completions", body)
+        response = await self._send("POST", "completions", body, timeout_s=CANARY_TIMEOUT_S)
         try:
             answer = response.json()
             if answer["model"] != name:
@@ -73,9 +78,11 @@ class EngineReplica:
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineProtocolError(self.url, "log-probabilities are missing") from error
 
-    async def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
+    async def _send(
+        self, method: str, path: str, body: Any = None, *, timeout_s: float = math.inf
+    ) -> httpx.Response:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(min(timeout_s, self._timeout_s)):
                 response = await self._client.request(method, f"{self.url}/{path}", json=body)
         except (TimeoutError, httpx.TransportError) as error:
             raise EngineUnreachable(self.url, error) from error

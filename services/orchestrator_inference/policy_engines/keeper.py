@@ -46,7 +46,7 @@ class EngineKeeper:
         await self._engines.changed(check_s)
 
     async def reconcile(self) -> None:
-        """One round. A version whose engine is rejected keeps no other from its own."""
+        """One round. An engine that is rejected, or cannot be deleted, holds up no other."""
         found = await self._engines.versions()
         wanted = self.wanted()
         for version in wanted:
@@ -80,9 +80,14 @@ class EngineKeeper:
 
     async def _retire(self, version: str) -> None:
         since = self._unwanted_since.setdefault(version, time.monotonic())
-        if time.monotonic() - since >= self._retire_after_s:
+        if time.monotonic() - since < self._retire_after_s:
+            return
+        try:
             await self._engines.remove(version)
-            self._unwanted_since.pop(version)
+        except DomainError as error:
+            log.warning("engine of %s is not wanted, and stays: %s", version, error.message)
+            return
+        self._unwanted_since.pop(version)
 
     def _say(self, version: str, why: str) -> None:
         if self._said.get(version) == why:

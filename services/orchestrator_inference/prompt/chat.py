@@ -1,5 +1,6 @@
 """A message history, for environments: what the model wrote, and what came of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator_inference.models import Message, PastTurn, Situation
@@ -7,6 +8,7 @@ from orchestrator_inference.prompt import parts
 from orchestrator_inference.prompt.budgets import Room, estimated_tokens
 from orchestrator_inference.prompt.fitting import (
     CUT,
+    LISTING_SHARE_MIN,
     SEPARATORS_TOKENS,
     Prompt,
     cut_to,
@@ -18,15 +20,22 @@ from orchestrator_inference.prompt.toolset import Toolset
 def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
     """System, conversation, task, then a reply and its observations per turn.
 
-    When it does not fit, the oldest turns are left out; the newest keeps its end.
+    When it does not fit, the oldest turns are left out; the newest keeps its end. So does a
+    conversation that leaves no room beside itself: a quarter is its then.
     """
     problem = parts.problem(situation)
     closing = "\n".join(filter(None, (parts.preference_line(situation), _wanted(situation))))
-    fixed = sum(estimated_tokens(message.content) for message in situation.history)
-    fixed += estimated_tokens(problem) + estimated_tokens(closing)
+    fixed = estimated_tokens(problem) + estimated_tokens(closing)
     bare = estimated_tokens(parts.system_line(parts.NO_LINES, calls_max)) + SEPARATORS_TOKENS
+    whole = toolset.listing_tokens(situation.tools, room.budgets.tool_description_chars_max)
+    listing = min(whole, room.prompt_tokens // LISTING_SHARE_MIN)
+    left = room.prompt_tokens - fixed - bare
+    history, history_cut = list(situation.history), False
+    if _tokens(history) > left - listing:
+        history, history_cut = _newest_messages(history, left // 4)
+    fixed += _tokens(history)
     results = _newest_turns(situation.turns, room.prompt_tokens - fixed - bare)
-    needed = fixed + bare + sum(estimated_tokens(each.content) for each in results.messages)
+    needed = fixed + bare + _tokens(results.messages)
     shown = shown_tools(situation, room, needed, toolset.listing_tokens)
     system = parts.system_line(toolset.listing_of(shown), calls_max)
     fixed += estimated_tokens(system) + SEPARATORS_TOKENS
@@ -34,11 +43,12 @@ def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: in
     newest = _newest_turns(situation.turns, left)
     if newest.dropped:
         problem += f"\n\n({newest.dropped} earlier turns are left out, for want of room)"
-    messages = [Message("system", system), *situation.history, Message("user", problem)]
+    messages = [Message("system", system), *history, Message("user", problem)]
     messages += newest.messages
     if closing:
         messages[-1] = Message("user", f"{messages[-1].content}\n\n{closing}")
-    return Prompt(messages, (*shown.left_out(), *newest.left_out()))
+    conversation = ["the beginning of the conversation"] if history_cut else []
+    return Prompt(messages, (*shown.left_out(), *conversation, *newest.left_out()))
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,22 @@ def _wanted(situation: Situation) -> str:
     if last or rules.must_call or rules.answer_schema:
         return parts.wanted(situation, parts.MUST_ANSWER)
     return ""
+
+
+def _tokens(messages: Sequence[Message]) -> int:
+    return sum(estimated_tokens(message.content) for message in messages)
+
+
+def _newest_messages(messages: Sequence[Message], tokens: int) -> tuple[list[Message], bool]:
+    """Those that fit, then the end of one that does not; whether there was one."""
+    kept: list[Message] = []
+    for message in reversed(messages):
+        content, cut = cut_to(message.content, tokens)
+        if cut:
+            return [Message(message.role, content or CUT), *kept], True
+        kept.insert(0, message)
+        tokens -= estimated_tokens(content)
+    return kept, False
 
 
 def _newest_turns(turns: tuple[PastTurn, ...], tokens: int) -> NewestTurns:

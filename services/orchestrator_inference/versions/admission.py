@@ -5,6 +5,7 @@ name and each has answered the canary as the trainer computed it. Nothing here w
 a client: publishing writes a folder, and a restarted engine is loaded again.
 """
 
+import asyncio
 import logging
 import math
 import time
@@ -65,14 +66,16 @@ class VersionAdmission:
         self._passed: set[tuple[str, str]] = set()
         """Replica and version whose canary was right since it was loaded."""
         self._failed: dict[tuple[str, str], str] = {}
-        """A name that failed on a replica is never tried there again: it may be cached."""
+        """What failed is not tried there again before a restart: its name may be cached."""
         self._stuck: set[tuple[str, str]] = set()
         """Failed and not to be unloaded: who is balanced there would get a wrong answer."""
         self._unwanted_since: dict[str, float] = {}
         self.admitted: frozenset[str] = frozenset()
 
     async def reconcile(self) -> None:
-        served = {each: await _served(each) for each in await self._all_replicas()}
+        replicas = await self._all_replicas()
+        listed = await asyncio.gather(*map(_served, replicas))
+        served = dict(zip(replicas, listed, strict=True))
         self._forget_restarted(served)
         wanted = self._wanted()
         for name in wanted:
@@ -101,7 +104,10 @@ class VersionAdmission:
             self._report(name, 0, len(served), [rejection.why])
             return
         replicas = self._of(manifest, await self._replicas[manifest.format](), served)
-        faults = [await self._admit(manifest, each, served.get(each)) for each in replicas]
+        # At once: one that hangs takes its own time, and not each other's.
+        faults = await asyncio.gather(
+            *(self._admit(manifest, each, served.get(each)) for each in replicas)
+        )
         ready = faults.count(None)
         enough = ready >= self._needed(name, len(replicas)) and not self._is_wrong_somewhere(name)
         self.admitted = self.admitted | {name} if enough else self.admitted - {name}
@@ -156,6 +162,7 @@ class VersionAdmission:
         )
         if fault is None:
             self._passed.add(key)
+            self._stuck.discard(key)
             return None
         self._failed[key] = f"{replica.url}: {fault}"
         log.error("policy version %s is not served: %s", manifest.name, self._failed[key])
@@ -186,14 +193,20 @@ class VersionAdmission:
         self._passed = {key for key in self._passed if key[1] != name}
 
     def _forget_restarted(self, served: Mapping[EngineReplica, frozenset[str] | None]) -> None:
-        """What a replica no longer lists it must load and prove again."""
-        listed = {each.url: names or frozenset() for each, names in served.items()}
-        self._passed = {(url, name) for url, name in self._passed if name in listed.get(url, ())}
+        """What a replica no longer lists it must load and prove again.
+
+        Whoever was away or lost something may have restarted, and what failed there is right now.
+        """
+        listed = {each.url: names for each, names in served.items() if names is not None}
+        there = {(url, name) for url, names in listed.items() for name in names}
+        lost = {url for url, _ in (self._passed | self._stuck) - there}
+        self._failed = {
+            key: why for key, why in self._failed.items() if key[0] in listed.keys() - lost
+        }
+        self._passed &= there
         # One that does not answer may still have it.
         silent = {each.url for each, names in served.items() if names is None}
-        self._stuck = {
-            (url, name) for url, name in self._stuck if url in silent or name in listed.get(url, ())
-        }
+        self._stuck = {key for key in self._stuck if key in there or key[0] in silent}
 
     def _move_candidate(self) -> None:
         admitted = [name for name in self._files.by_age() if name in self.admitted]
@@ -224,9 +237,8 @@ async def _served(replica: EngineReplica) -> frozenset[str] | None:
 async def _unload_everywhere(
     name: str, served: Mapping[EngineReplica, frozenset[str] | None]
 ) -> None:
-    for replica, names in served.items():
-        if name in (names or ()):
-            await _unload(name, replica)
+    holders = [replica for replica, names in served.items() if name in (names or ())]
+    await asyncio.gather(*(_unload(name, each) for each in holders))
 
 
 async def _unload(name: str, replica: EngineReplica) -> bool:

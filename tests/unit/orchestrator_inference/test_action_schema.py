@@ -185,6 +185,14 @@ def test_an_argument_fits_the_tools_own_schema() -> None:
     assert value == {"tool": "convert", "arguments": {"unit": "km", "n": 4}}
 
 
+@pytest.mark.parametrize(("declared", "most"), [({"maxItems": 0}, 0), ({"maxItems": 3}, 3)])
+def test_a_list_has_at_most_the_items_it_may(declared: dict[str, int], most: int) -> None:
+    own = {"tags": {"type": "array", "items": {"type": "string"}, **declared}}
+    schema = action_schema([make_tool("tag", own)], ActionOptions(512))
+    tags = schema["anyOf"][0]["properties"]["arguments"]["properties"]["tags"]
+    assert (tags["minItems"], tags["maxItems"]) == (0, most)
+
+
 def test_code_keeps_its_newlines_until_a_reply_was_cut() -> None:
     tool = make_tool("python", {"code": {"type": "string"}}, section=ResultSection.CODE)
 

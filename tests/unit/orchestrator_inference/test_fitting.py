@@ -93,3 +93,28 @@ def test_what_fits_is_left_as_it_is(how: Build) -> None:
     assert text_of(whole).count("d" * 300) == 5
     assert [message.role for message in whole.messages] == ["system", "user"]
     assert isinstance(whole.messages[0], Message)
+
+
+@pytest.mark.parametrize("how", [build_stateless, build_chat, build_template])
+def test_a_conversation_that_does_not_fit_keeps_its_end(how: Build) -> None:
+    history = tuple(Message("user", f"said {number} " + "h" * 300) for number in range(200))
+    found = make_turn("operation_7", "FOUND")
+    situation = Situation(
+        key="e/1/model/0", task="What is 6*7?", tools=MANY, turns=(found,), history=history
+    )
+    prompt = how(situation, Toolset(MANY, 400), room_for(CONTEXT, COMPLETION, SectionBudgets()), 1)
+    text = text_of(prompt)
+    assert estimated_tokens(text) <= CONTEXT - COMPLETION
+    assert "said 199 hhh" in text
+    assert "said 0 hhh" not in text
+    assert "FOUND" in text
+    assert "the beginning is left out, for want of room" in text
+    assert "the beginning of the conversation" in prompt.left_out
+
+
+def test_a_conversation_that_fits_a_chat_stays_whole() -> None:
+    history = tuple(Message("user", f"said {number} " + "h" * 3_000) for number in range(6))
+    situation = Situation(key="e/1/model/0", task="What is 6*7?", tools=MANY, history=history)
+    room = room_for(CONTEXT, COMPLETION, SectionBudgets())
+    prompt = build_chat(situation, Toolset(MANY, 400), room, 1)
+    assert prompt.messages[1:7] == list(history)

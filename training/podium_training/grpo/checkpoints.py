@@ -123,8 +123,10 @@ def _damaged(path: Path) -> Path | None:
         digests = json.loads(file.read_text())
         for name in (WEIGHTS, OPTIMIZER, STATE):
             file = path / name
-            if hashlib.sha256(file.read_bytes()).hexdigest() != digests[name]:
-                return file
+            with file.open("rb") as content:
+                # Not read whole: it may be as large as what the run has in memory.
+                if hashlib.file_digest(content, "sha256").hexdigest() != digests[name]:
+                    return file
     except (OSError, ValueError, LookupError, TypeError):
         return file
     return None

@@ -28,7 +28,7 @@ class Done:
     checkpoint: bool = False
     """Whether weights are gathered: no checkpoint holds the last step."""
     stopped: bool = False
-    """Whoever runs it wants it to end before its last step."""
+    """It ends before its last step: whoever runs it wants that, or the log cannot be read."""
 
 
 @dataclass(frozen=True)

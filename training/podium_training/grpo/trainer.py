@@ -11,6 +11,7 @@ from typing import Any
 
 from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_kit.stream import BrokerUnavailable
 from podium_training.grpo.checkpoints import Checkpoint, save
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.dead_letters import RejectedRecords
@@ -25,7 +26,7 @@ from podium_training.grpo.data.groups import (
     compared,
 )
 from podium_training.grpo.data.left_out import LeftOut
-from podium_training.grpo.data.stream import LogReader, LogRecord
+from podium_training.grpo.data.stream import LogCut, LogReader, LogRecord
 from podium_training.grpo.following import Done, Failed, NotPublished, Plan
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics.batch import batch_metrics
@@ -91,22 +92,31 @@ class Trainer:
     def run(self) -> int:
         """Takes steps until there are enough or the log stays silent; the steps taken in all.
 
-        Raises Interrupted when it is stopped before.
+        Raises Interrupted when it is stopped before, BrokerUnavailable, and LogCut; the last step
+        has a checkpoint then, too.
         """
         # What is there is of an earlier log, where that was emptied.
         self._write_progress()
         if self.step < self.options.steps:
-            self.learn(self.reader.records(self.options.patience_s, self.stop))
+            try:
+                self.learn(self.reader.records(self.options.patience_s, self.stop))
+            except (BrokerUnavailable, LogCut):
+                # Brokers are asked between steps alone: the others wait for a word.
+                self._end(stopped=True)
+                raise
         stopped = self.stop.is_set() and self.step < self.options.steps
-        self.processes.broadcast(Done(self.step, self.unsaved is not None, stopped))
-        if self.unsaved is not None:
-            # What was read since that step will be read again.
-            self._save(self.unsaved)
+        self._end(stopped)
         if stopped:
             raise Interrupted(self.step)
         unused = {str(k): count for k, count in self._not_used().items()}
         log.info("step %d is the last; not used: %s", self.step, unused or "nothing")
         return self.step
+
+    def _end(self, stopped: bool) -> None:
+        self.processes.broadcast(Done(self.step, self.unsaved is not None, stopped))
+        if self.unsaved is not None:
+            # What was read since that step will be read again.
+            self._save(self.unsaved)
 
     def learn(self, records: Iterable[LogRecord]) -> None:
         """Takes the steps that the reader's records allow, until there are enough."""
@@ -194,6 +204,8 @@ class Trainer:
         log.info("record %d/%d is not used: %s", record.partition, record.offset, rejection.reason)
 
     def _take_step(self) -> None:
+        # Before anything changes: brokers may not answer.
+        lag = self.reader.lag()
         self.step += 1
         due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
         rate = self.options.rate(self.step)
@@ -203,7 +215,7 @@ class Trainer:
         self.processes.broadcast(Plan(tuple(groups), due, rate))
         result = self.learner.step(groups, rate)
         learnt = result.metrics | batch_metrics(groups)
-        self._write_metrics(learnt | {"applied": float(result.applied)})
+        self._write_metrics(learnt | {"applied": float(result.applied), "lag": float(lag)})
         solved = f"reward {learnt['reward_mean']:.3g}, {learnt['reward_solved']:.0%} solved"
         log.info("step %d of %d: %s", self.step, self.options.steps, solved)
         if due:
@@ -230,7 +242,7 @@ class Trainer:
             del self.records[key]
 
     def _write_metrics(self, metrics: Mapping[str, float]) -> None:
-        line = {**metrics, "lag": float(self.reader.lag())}
+        line = dict(metrics)
         line |= {f"rejected {name}": float(count) for name, count in self.rejected.items()}
         line |= {f"dropped {name}": float(count) for name, count in self.assembler.dropped.items()}
         self.metrics.write(self.step, line)

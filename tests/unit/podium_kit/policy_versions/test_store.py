@@ -1,5 +1,6 @@
 """Versions are whole or not there, and names are used once."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -182,8 +183,11 @@ def test_a_damaged_alias_is_reported_and_not_treated_as_missing(tmp_path: Path) 
     aliases = Aliases(tmp_path)
     aliases.move(Alias.PROMOTED, NAME)
     (tmp_path / "aliases" / "promoted.json").write_text('{"history": ["x"')
-    with pytest.raises(ArtifactRejected, match="damaged"):
+    with pytest.raises(ArtifactRejected, match=r"promoted\.json is damaged") as rejected:
         aliases.current(Alias.PROMOTED)
+    (content,) = re.findall(r"\{.*\}", rejected.value.why)
+    (tmp_path / "aliases" / "promoted.json").write_text(content.replace("<version>", NAME))
+    assert aliases.current(Alias.PROMOTED) == NAME
 
 
 def test_a_canary_within_noise_passes_and_one_beyond_does_not() -> None:

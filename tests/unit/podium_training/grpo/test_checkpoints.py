@@ -36,6 +36,12 @@ def test_a_manifest_names_every_file(content: bytes | None, tmp_path: Path) -> N
         load(path)
 
 
+def test_no_file_is_read_whole_to_check_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path)
+    monkeypatch.delattr(Path, "read_bytes")
+    assert load(path).step == 4
+
+
 def saved(folder: Path) -> Path:
     path = save(folder, Checkpoint(4, {"weight": torch.ones(2)}, {"state": {}}, {"seen": []}))
     assert load(path).state == {"seen": []}

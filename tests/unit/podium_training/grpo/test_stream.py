@@ -18,6 +18,8 @@ from podium_training.grpo.data.stream import LogCut, LogReader, Position, log_en
 from podium_training.grpo.faults import PASSING
 
 SETTINGS = KafkaSettings(bootstrap="127.0.0.1:1")
+BATCH = 2
+"""Records of a partition that a poll gives at most."""
 
 
 class Consumer:
@@ -26,9 +28,12 @@ class Consumer:
     log: dict[int, list[bytes]]
     error: Exception | None
     """What everything fails with that asks the brokers."""
+    away: set[int]
+    """Partitions whose brokers give no record."""
 
     def __init__(self, **_: Any) -> None:
         self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
 
     def partitions_for_topic(self, _: str) -> set[int]:
         self._ask()
@@ -56,16 +61,24 @@ class Consumer:
         found = {
             place: [entry(place, offset, value) for offset, value in self._after(place)]
             for place in self._positions
+            if place not in self._paused and place.partition not in self.away
         }
         for place, entries in found.items():
             self._positions[place] += len(entries)
         return {place: entries for place, entries in found.items() if entries}
 
+    def pause(self, *places: TopicPartition) -> None:
+        self._paused.update(places)
+
+    def resume(self, *places: TopicPartition) -> None:
+        self._paused.difference_update(places)
+
     def close(self) -> None:
         """Nothing."""
 
     def _after(self, place: TopicPartition) -> list[tuple[int, bytes]]:
-        return list(enumerate(self.log[place.partition]))[self._positions[place] :]
+        start = self._positions[place]
+        return list(enumerate(self.log[place.partition]))[start : start + BATCH]
 
     def _ask(self) -> None:
         if self.error is not None:
@@ -81,7 +94,7 @@ def entry(place: TopicPartition, offset: int, value: bytes) -> Any:
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
     """Its log and its error are what a test sets them to."""
-    Consumer.log, Consumer.error = {0: [b"a", b"c"], 1: [b"b"]}, None
+    Consumer.log, Consumer.error, Consumer.away = {0: [b"a", b"c"], 1: [b"b"]}, None, set()
     monkeypatch.setattr(stream, "KafkaConsumer", Consumer)
     monkeypatch.setattr(stream, "POLL_MS", 0)
     return Consumer
@@ -163,6 +176,30 @@ def test_silent_brokers_end_the_run(consumer: type[Consumer], silent: None) -> N
         next(LogReader(SETTINGS, "topic").records(60))
     with pytest.raises(BrokerUnavailable):
         next(LogReader(SETTINGS, "topic").records_again([0]))
+
+
+def test_little_is_held_of_other_partitions_while_one_is_awaited(
+    consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stream, "HELD_MAX", 3)
+    consumer.log, consumer.away = {0: [b"a"] * 20, 1: [b"b"] * 2}, {1}
+    ends = {TopicPartition("topic", 0): 20, TopicPartition("topic", 1): 2}
+    monkeypatch.setattr(stream, "end_offsets", lambda *_: ends)
+    reader = LogReader(SETTINGS, "topic")
+    with pytest.raises(BrokerUnavailable):
+        list(reader.records(60))
+    assert [len(held) for held in reader._fetched.values()] == [3, 0]
+    assert "partition 1 gives no record from offset 0 on" in caplog.text
+    consumer.away = set()
+    values = [record.value for record in reader.records(0.1)]
+    assert values == [b"b", b"a", b"b", *[b"a"] * 18]
+
+
+def test_a_log_whose_end_cannot_be_read_ends_the_run(consumer: type[Consumer]) -> None:
+    consumer.away = {1}
+    with pytest.raises(BrokerUnavailable) as ended:
+        LogReader(SETTINGS, "topic")
+    assert "topic/1" in str(ended.value.__cause__)
 
 
 def test_a_run_can_be_stopped_while_brokers_are_silent(

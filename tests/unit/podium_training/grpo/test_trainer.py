@@ -6,18 +6,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_kit.stream import BrokerUnavailable, KafkaSettings
 from podium_training.grpo.checkpoints import Checkpoint, latest
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.envelopes import SCHEMA
 from podium_training.grpo.data.episodes import GroupKey, Limits
 from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler
-from podium_training.grpo.data.stream import LogRecord, Position
+from podium_training.grpo.data.stream import LogCut, LogRecord, Position
 from podium_training.grpo.metrics.log import MetricsLog
 from podium_training.grpo.trainer import Trainer, TrainerOptions
 from unit.podium_training.grpo.trajectories import make_trajectory
 
+AWAY = BrokerUnavailable(KafkaSettings(bootstrap="127.0.0.1:1"), TimeoutError())
 ACME, GLOBEX = GroupKey("acme", "batch-1"), GroupKey("globex", "batch-1")
 
 
@@ -116,3 +120,35 @@ def test_a_checkpoint_of_an_earlier_podium_names_groups_by_id_alone(tmp_path: Pa
     assert list(again.assembler.open) == list(again.records) == [ACME]
     assert again.awaited is not None
     assert ACME in again.awaited.closed
+
+
+@pytest.mark.parametrize("error", [AWAY, LogCut("it was emptied")])
+def test_the_last_step_is_saved_when_the_log_cannot_be_read(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def records(*_: Any) -> Any:
+        raise error
+
+    trainer = make_trainer(tmp_path)
+    trainer.options = TrainerOptions(3, 100, 3, 1.0)
+    monkeypatch.setattr(trainer.reader, "records", records, raising=False)
+    trainer.step, trainer.unsaved = 2, trainer._state()
+    with pytest.raises(type(error)):
+        trainer.run()
+    checkpoint = latest(tmp_path / "checkpoints")
+    assert checkpoint is not None
+    assert checkpoint.step == 2
+
+
+def test_a_step_is_not_begun_while_brokers_do_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lag() -> int:
+        raise AWAY
+
+    trainer = make_trainer(tmp_path)
+    trainer.options = TrainerOptions(3, 1, 3, 1.0)
+    monkeypatch.setattr(trainer.reader, "lag", lag, raising=False)
+    with pytest.raises(BrokerUnavailable):
+        trainer.learn([member(ACME, number) for number in range(3)])
+    assert (trainer.step, len(trainer.pending)) == (0, 1)

@@ -6,6 +6,7 @@ log reached when they were last looked at. The same log gives the same order; th
 which grew meanwhile is kept for replay.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +21,14 @@ from kafka.errors import KafkaError, OffsetOutOfRangeError
 from podium_kit.stream import BrokerUnavailable, KafkaSettings, end_offsets
 from podium_training.grpo.faults import Fault
 
+log = logging.getLogger(__name__)
+
 POLL_MS = 500
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 # A minute.
 SILENT_POLLS_MAX = 120
+# Records held of a partition while another is awaited: as many as one poll gives at most.
+HELD_MAX = 500
 FIX = "restart with --skip-lost to go on without them"
 
 
@@ -113,7 +118,7 @@ class LogReader:
             if self._fetched[place]:
                 yield self._take(place)
             else:
-                self._fetch()
+                self._fetch(place)
             waited_since = time.monotonic()
 
     def records_again(self, order: Sequence[int]) -> Iterator[LogRecord]:
@@ -125,7 +130,7 @@ class LogReader:
         places = {place.partition: place for place in self._places}
         for partition in order:
             while not self._fetched[places[partition]]:
-                self._fetch()
+                self._fetch(places[partition])
             yield self._take(places[partition])
 
     def lag(self) -> int:
@@ -149,16 +154,31 @@ class LogReader:
         self.order.append(place.partition)
         return record
 
-    def _fetch(self) -> None:
-        """Of a log that has records to read: brokers without any for a minute are gone."""
+    def _fetch(self, awaited: TopicPartition) -> None:
+        """Of a log that has records to read: a broker that gives none for a minute is gone.
+
+        What others give meanwhile is held, up to HELD_MAX records of each.
+        """
+        self._consumer.resume(*self._places)
+        full = [place for place, held in self._fetched.items() if len(held) >= HELD_MAX]
+        self._consumer.pause(*full)
         with _answering(self._kafka):
             try:
                 polled = self._consumer.poll(timeout_ms=POLL_MS)
             except OffsetOutOfRangeError as error:
                 cause = "retention removed records while they were being read, or the topic was"
                 raise LogCut(f"{cause} emptied or made anew; {FIX}") from error
-        self._silent_polls = 0 if polled else self._silent_polls + 1
+        if awaited in polled:
+            self._silent_polls = 0
+        elif not polled:
+            self._silent_polls += 1
         if self._silent_polls >= SILENT_POLLS_MAX:
+            log.error(
+                "partition %d gives no record from offset %d on, though it has some; start the"
+                " broker that leads it",
+                awaited.partition,
+                self.position.offsets[awaited.partition],
+            )
             raise BrokerUnavailable(self._kafka, TimeoutError())
         for source, fetched in polled.items():
             self._fetched[source] += map(_log_record, fetched)
