@@ -119,6 +119,8 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("bootstrap.tenant.name", "", ""),
     ("bootstrap.temporal.retentionHours", 0, ""),
     ("bootstrap.timeoutSeconds", 5, ""),
+    ("bootstrap.env.NUMBER", 3, ""),
+    ("bootstrap.extraVolumes", [{"secret": {"secretName": "ca"}}], "'name'"),
     ("bootstrap.prices.sku", "a", "'sku'"),
     ("bootstrap.policies", ["frugal"], ""),
     ("bootstrap.budgets", [{"id": "everyday"}], "inference.sku"),

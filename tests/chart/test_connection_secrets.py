@@ -93,3 +93,18 @@ def test_clients_of_temporal_and_its_controller_use_one_secret() -> None:
 def test_tls_with_temporal_needs_its_secret() -> None:
     with pytest.raises(Exception, match=r"endpoints\.temporal\.tls\.secretName is empty"):
         release(tls={"enabled": True})
+
+
+def test_the_job_and_the_services_verify_postgresql_by_an_authority_of_the_users_own() -> None:
+    brought = {
+        "env": {"PGSSLROOTCERT": "/etc/postgres/ca.crt"},
+        "extraVolumes": [{"name": "postgres", "secret": {"secretName": "postgres-ca"}}],
+        "extraVolumeMounts": [{"name": "postgres", "mountPath": "/etc/postgres"}],
+    }
+    objects = render({"bootstrap": brought, "componentDefaults": brought})
+    pods = {pod.spec["containers"][0]["name"]: pod for pod in pod_templates(objects)}
+    for name in ("bootstrap", "gateway", "episodes", "tool-registry", "cost-ledger"):
+        assert files_named(pods[name], "/etc/postgres/") == {"ca.crt"}
+        (container,) = pods[name].spec["containers"]
+        assert brought["extraVolumeMounts"][0] in container["volumeMounts"]
+        assert brought["extraVolumes"][0] in pods[name].spec["volumes"]
