@@ -16,6 +16,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("integrations.keda.on", True, "'on'"),
     ("endpoints.redis", {}, "'redis'"),
     ("inference.engine.imge", {}, "'imge'"),
+    ("inference.serviceAccountAnnotations.role", 3, ""),
     ("kafka.trajectories.partition", 3, "'partition'"),
     ("tls.enable", True, "'enable'"),
     ("monitoring.port", 9090, "'port'"),

@@ -108,3 +108,14 @@ def test_the_job_and_the_services_verify_postgresql_by_an_authority_of_the_users
         (container,) = pods[name].spec["containers"]
         assert brought["extraVolumeMounts"][0] in container["volumeMounts"]
         assert brought["extraVolumes"][0] in pods[name].spec["volumes"]
+
+
+def test_the_model_servers_account_has_the_annotations_by_which_a_cloud_knows_it() -> None:
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/models"}
+    objects = render({"inference": {"serviceAccountAnnotations": role}})
+    annotations = {
+        account["metadata"]["name"]: account["metadata"].get("annotations")
+        for account in of_kind(objects, "ServiceAccount")
+    }
+    assert annotations.pop("podium-model-server") == role
+    assert not any(annotations.values())
