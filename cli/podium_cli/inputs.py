@@ -82,8 +82,8 @@ def parse_money(text: str) -> Money:
 
 def month_bounds(text: str) -> tuple[datetime, datetime]:
     """First instants of "2026-10" and of the month after, in UTC. Raises UsageError."""
-    match = re.fullmatch(r"(\d{4})-(0[1-9]|1[0-2])", text)
-    if not match or match[1] == "0000":
+    match = re.fullmatch(r"(?!9999)([1-9]\d{3})-(0[1-9]|1[0-2])", text, re.ASCII)
+    if not match:
         raise UsageError(f"{text!r} is no month", "write it like 2026-10")
     year, month = int(match[1]), int(match[2])
     after = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)

@@ -43,7 +43,7 @@ class InvalidMonth(InvalidArgument):
     """What should be a month is none."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(f"{text[:40]!r} is no month; write it like 2026-10")
+        super().__init__(f"month is {text[:40]!r}; write one of 1000-01 to 9998-12, like 2026-10")
 
 
 class InvalidInvoice(InvalidArgument):

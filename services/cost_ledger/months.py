@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from cost_ledger.errors import InvalidMonth
 
-WRITTEN = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+# The months beside one are asked for, too, and no calendar holds a year 0 or 10000.
+WRITTEN = re.compile(r"(?!9999)([1-9][0-9]{3})-(0[1-9]|1[0-2])")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -20,7 +21,7 @@ class Month:
     def parse(cls, text: str) -> "Month":
         """The month of "2026-10". Raises InvalidMonth."""
         match = WRITTEN.fullmatch(text)
-        if not match or match[1] == "0000":
+        if not match:
             raise InvalidMonth(text)
         return cls(int(match[1]), int(match[2]))
 

@@ -93,3 +93,29 @@ def test_clients_of_temporal_and_its_controller_use_one_secret() -> None:
 def test_tls_with_temporal_needs_its_secret() -> None:
     with pytest.raises(Exception, match=r"endpoints\.temporal\.tls\.secretName is empty"):
         release(tls={"enabled": True})
+
+
+def test_the_job_and_the_services_verify_postgresql_by_an_authority_of_the_users_own() -> None:
+    brought = {
+        "env": {"PGSSLROOTCERT": "/etc/postgres/ca.crt"},
+        "extraVolumes": [{"name": "postgres", "secret": {"secretName": "postgres-ca"}}],
+        "extraVolumeMounts": [{"name": "postgres", "mountPath": "/etc/postgres"}],
+    }
+    objects = render({"bootstrap": brought, "componentDefaults": brought})
+    pods = {pod.spec["containers"][0]["name"]: pod for pod in pod_templates(objects)}
+    for name in ("bootstrap", "gateway", "episodes", "tool-registry", "cost-ledger"):
+        assert files_named(pods[name], "/etc/postgres/") == {"ca.crt"}
+        (container,) = pods[name].spec["containers"]
+        assert brought["extraVolumeMounts"][0] in container["volumeMounts"]
+        assert brought["extraVolumes"][0] in pods[name].spec["volumes"]
+
+
+def test_the_model_servers_account_has_the_annotations_by_which_a_cloud_knows_it() -> None:
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/models"}
+    objects = render({"inference": {"serviceAccountAnnotations": role}})
+    annotations = {
+        account["metadata"]["name"]: account["metadata"].get("annotations")
+        for account in of_kind(objects, "ServiceAccount")
+    }
+    assert annotations.pop("podium-model-server") == role
+    assert not any(annotations.values())

@@ -25,8 +25,11 @@ FOREIGN = {
     "kube-state-metrics": {
         "kube_pod_status_phase",
         "kube_pod_container_status_restarts_total",
+        "kube_cronjob_created",
         "kube_cronjob_status_last_successful_time",
         "kube_deployment_created",
+        "kube_deployment_spec_replicas",
+        "kube_deployment_status_replicas",
     },
     "cert-manager": {"certmanager_certificate_expiration_timestamp_seconds"},
 }

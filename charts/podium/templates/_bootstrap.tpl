@@ -154,6 +154,9 @@ contents:
 {{- if has "gateway" $component.calls }}
 - {name: BOOTSTRAP_GATEWAY_TARGET, value: "http://{{ include "podium.host" (dict "root" . "name" "gateway") }}:{{ .Values.components.gateway.port }}"}
 {{- end }}
+{{- range $variable, $value := .Values.bootstrap.env }}
+- {name: {{ $variable }}, value: {{ $value | quote }}}
+{{- end }}
 {{- end }}
 
 {{/* The pod of the Job. Argument: root. */}}
@@ -185,10 +188,12 @@ spec:
         - {name: account, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
         {{- include "podium.kafkaMounts" $within | trim | nindent 8 }}
         {{- include "podium.temporalMounts" $within | trim | nindent 8 }}
+        {{- with .Values.bootstrap.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
   volumes:
     - {name: tmp, emptyDir: {sizeLimit: 64Mi}}
     - {name: plan, configMap: {name: {{ $name }}}}
     {{- include "podium.account" 3600 | nindent 4 }}
     {{- include "podium.kafkaVolumes" $within | trim | nindent 4 }}
     {{- include "podium.temporalVolumes" $within | trim | nindent 4 }}
+    {{- with .Values.bootstrap.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
 {{- end }}

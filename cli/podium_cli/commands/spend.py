@@ -64,6 +64,8 @@ async def spend(
             start_time=parse_start(since),
             end_time=parse_time(until),
             all_tenants=all_tenants or None,
+            # Calls that post between two pages can move a group from one to the other.
+            page_size=1000,
         )
     session.output.result(report, _view(groups, report.rows))
     if not report.rows:

@@ -53,7 +53,8 @@ def _read_csv(path: Path) -> list[pb.PriceSpec]:
             _check_header(path, list(reader.fieldnames or []))
             rows = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
-        raise InvalidDocument(path, f"line {reader.line_num}: {error}") from error
+        # The inner reader has counted the line that it could not read.
+        raise InvalidDocument(path, f"line {reader.reader.line_num}: {error}") from error
     except UnicodeDecodeError as error:
         raise InvalidDocument(path, "is not UTF-8", "save it as CSV in UTF-8") from error
     except OSError as error:

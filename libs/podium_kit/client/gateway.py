@@ -1,5 +1,6 @@
 """The public API over HTTP: messages of the contract in and out, errors as UserErrors."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,16 +21,19 @@ M = TypeVar("M", bound=Message)
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 # The gateway pings a silent stream every 15 s.
 STREAM_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
-RESUMES_MAX = 20
+# Of a stream that brings nothing new: long enough for a gateway to restart.
+ATTEMPTS_MAX, ATTEMPT_PAUSE_S = 20, 1.0
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class Unreachable(UserError):
-    """Nothing answers at the gateway's URL."""
+    """Nothing answers at the gateway's URL, or something that is no gateway."""
 
     def __init__(self, url: str, error: Exception) -> None:
+        # A ValueError comes from reading the answer, as of a proxy's page.
+        why = "the answer is not JSON" if isinstance(error, ValueError) else type(error).__name__
         super().__init__(
-            f"no gateway answers at {url} ({type(error).__name__})",
+            f"no gateway answers at {url} ({why})",
             "see `podium status`, or check --url and PODIUM_URL",
         )
 
@@ -101,7 +105,10 @@ class Gateway:
             raise Unreachable(self.url, error) from error
         if not reply.is_success:
             await self._reject(reply)
-        result: dict[str, Any] = reply.json()
+        try:
+            result: dict[str, Any] = reply.json()
+        except ValueError as error:
+            raise Unreachable(self.url, error) from error
         return result
 
     async def stream(self, path: str, reply: type[M], **query: Any) -> AsyncIterator[M]:
@@ -115,7 +122,7 @@ class Gateway:
                     if "error" in (values := json.loads(line)):
                         return
                     yield _parsed(values, reply)
-        except httpx.TransportError as error:
+        except (httpx.TransportError, json.JSONDecodeError) as error:
             raise Unreachable(self.url, error) from error
 
     async def events(
@@ -125,10 +132,12 @@ class Gateway:
 
         Raises Rejected, Unreachable.
         """
-        for _ in range(RESUMES_MAX):
+        attempts = 0
+        while True:
+            lost: httpx.TransportError
             try:
                 async for event in self._stream(episode_id, after_sequence):
-                    after_sequence = event.sequence
+                    after_sequence, attempts = event.sequence, 0
                     yield event
                     if event.HasField("finished"):
                         return
@@ -136,7 +145,10 @@ class Gateway:
                 lost = error
             else:
                 lost = httpx.RemoteProtocolError("the stream ended early")
-        raise Unreachable(self.url, lost)
+            attempts += 1
+            if attempts == ATTEMPTS_MAX:
+                raise Unreachable(self.url, lost)
+            await asyncio.sleep(ATTEMPT_PAUSE_S)
 
     async def _stream(
         self, episode_id: str, after_sequence: int

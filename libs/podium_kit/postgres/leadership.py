@@ -44,8 +44,15 @@ class Leadership:
 
     async def _take(self) -> bool:
         connection = await self._engine.connect()
-        if (await connection.execute(TRY_LOCK, {"key": self._key})).scalar_one():
+        try:
+            taken: bool = (await connection.execute(TRY_LOCK, {"key": self._key})).scalar_one()
+        except BaseException:
+            # The server may have given it the lock, which the pool must not keep.
+            await connection.invalidate()
+            await connection.close()
+            raise
+        if taken:
             self._connection = connection
-            return True
-        await connection.close()
-        return False
+        else:
+            await connection.close()
+        return taken

@@ -10,6 +10,8 @@ from cost_ledger.models import EntryKind
 from podium_kit.metering import Dimension
 
 DAY = timedelta(days=1)
+# A report that starts within a day asks for the one after it.
+LAST_DAY = datetime(9999, 12, 31, tzinfo=UTC)
 # Calls that an entry of a kind adds to a sum: a correction is the opposite of a whole line,
 # so it takes its call and its quantities away; an adjustment changes an amount alone.
 CALLS_OF = {
@@ -72,6 +74,8 @@ class Report:
             raise InvalidReport("group_by names a dimension twice")
         if self.start_time and self.end_time and self.end_time < self.start_time:
             raise InvalidReport("end_time is before start_time")
+        if self.start_time and self.start_time > LAST_DAY:
+            raise InvalidReport(f"start_time is after {LAST_DAY:%Y-%m-%d}T00:00:00Z; start earlier")
         if self.all_tenants:
             self._check_platform()
         elif SpendDimension.TENANT in self.group_by:

@@ -1,6 +1,6 @@
 import pytest
 
-from podium_cli.inputs import parse_labels, parse_money, parse_seconds, parse_start
+from podium_cli.inputs import month_bounds, parse_labels, parse_money, parse_seconds, parse_start
 from podium_kit.client.errors import UsageError
 
 
@@ -48,3 +48,9 @@ def test_labels_keep_what_follows_the_first_equals_sign() -> None:
 def test_a_label_without_name_or_value_is_rejected(pair: str) -> None:
     with pytest.raises(UsageError):
         parse_labels([pair])
+
+
+@pytest.mark.parametrize("text", ["0000-01", "0999-12", "9999-12", "2026-13", "٢٠٢٦-10"])
+def test_a_month_that_no_report_is_about_is_rejected(text: str) -> None:
+    with pytest.raises(UsageError, match="is no month"):
+        month_bounds(text)

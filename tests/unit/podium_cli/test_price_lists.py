@@ -73,6 +73,7 @@ def test_validity_and_owner_are_parsed(tmp_path: Path) -> None:
         ("sku,price", "m,1", "has no column dimension, unit_price"),
         ("sku,dimension,unit_price,colour", "m,call,1,red", "unknown columns colour"),
         (HEADER, "m,call,,1,,,,,,", "line 2: unit_price is empty"),
+        (HEADER, '"m"n,call,1,,,,,,,', "line 2: ',' expected after"),
         (HEADER, "m,tokens,1,,,,,,,", "line 2: dimension is 'tokens'"),
         (HEADER, "m,call,-1,,,,,,,", "line 2: unit_price is '-1'"),
         (HEADER, "m,call,1,,few,,,,,", "line 2: from_tokens is 'few'"),

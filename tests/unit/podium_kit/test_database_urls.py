@@ -6,7 +6,7 @@ import pytest
 
 from cost_ledger.store_engine import open_journal_pool
 from podium_kit.postgres.engine import open_engine
-from podium_kit.postgres.urls import connect_arguments, driver_url
+from podium_kit.postgres.urls import UnknownOption, connect_arguments, driver_url
 
 URL = "postgresql://ledger:p%40ss@db.example.com:6432/cost_ledger?sslmode=require"
 
@@ -28,6 +28,18 @@ def test_a_service_takes_the_url_that_libpq_takes(scheme: str) -> None:
 def test_a_socket_of_this_machine_stays_one() -> None:
     url = driver_url("postgresql+asyncpg://postgres@/ledger?host=/run/postgres")
     assert connect_arguments(url)["host"] == "/run/postgres"
+
+
+@pytest.mark.parametrize(
+    ("option", "fix"),
+    [
+        ("sslrootcert", "leave it out and set PGSSLROOTCERT instead"),
+        ("channel_binding", "leave it out$"),
+    ],
+)
+def test_an_option_that_only_libpq_knows_is_rejected_by_name(option: str, fix: str) -> None:
+    with pytest.raises(UnknownOption, match=f"option {option}, .*; {fix}"):
+        open_engine(f"{URL}&{option}=x")
 
 
 @pytest.mark.parametrize("option", ["sslmode", "ssl"])

@@ -1,0 +1,83 @@
+"""What the client makes of answers that a gateway does not give, and of streams that break."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+import httpx
+import pytest
+
+from podium.episodes.v1 import episode_service_pb2
+from podium.ledger.v1 import audit_service_pb2
+from podium_kit.client.gateway import ATTEMPT_PAUSE_S, ATTEMPTS_MAX, Gateway, Unreachable
+
+URL = "http://gateway.example.com"
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that were slept, in none."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return slept
+
+
+def gateway_of(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> Gateway:
+    client = partial(httpx.AsyncClient, transport=httpx.MockTransport(answer))
+    with monkeypatch.context() as patched:
+        patched.setattr(httpx, "AsyncClient", client)
+        return Gateway(URL, "key")
+
+
+def proxys_page(_: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, html="<html>Please log in.</html>")
+
+
+async def test_a_proxys_page_is_no_answer_of_a_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with gateway_of(monkeypatch, proxys_page) as gateway:
+        with pytest.raises(Unreachable, match=f"{URL} .the answer is not JSON") as lost:
+            await gateway.get("/v1/tools", episode_service_pb2.ListEpisodesResponse)
+        assert "--url" in lost.value.fix
+        with pytest.raises(Unreachable, match="not JSON"):
+            async for _ in gateway.stream("/v1/export", audit_service_pb2.ExportChargesResponse):
+                pass
+
+
+async def test_a_stream_that_brings_something_each_time_is_resumed_without_end(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    last = 2 * ATTEMPTS_MAX
+
+    def one_event(request: httpx.Request) -> httpx.Response:
+        sequence = int(request.headers["last-event-id"]) + 1
+        event = {"sequence": sequence} | ({"finished": {}} if sequence == last else {})
+        return httpx.Response(200, text=f"data: {json.dumps(event)}\n\n")
+
+    async with gateway_of(monkeypatch, one_event) as gateway:
+        seen = [event.sequence async for event in gateway.events("e")]
+    assert seen == list(range(1, last + 1))
+    assert pauses == [ATTEMPT_PAUSE_S] * (last - 1)
+
+
+async def test_a_gateway_that_stays_away_is_given_up_after_pauses(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    attempts = count(1)
+
+    def away(request: httpx.Request) -> httpx.Response:
+        next(attempts)
+        raise httpx.ConnectError("away", request=request)
+
+    async with gateway_of(monkeypatch, away) as gateway:
+        with pytest.raises(Unreachable, match="ConnectError"):
+            async for _ in gateway.events("e"):
+                pass
+    assert next(attempts) == ATTEMPTS_MAX + 1
+    assert pauses == [ATTEMPT_PAUSE_S] * (ATTEMPTS_MAX - 1)
