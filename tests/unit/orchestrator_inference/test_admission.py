@@ -119,7 +119,7 @@ async def test_what_failed_is_tried_again_once_the_engine_restarted(
     # A merged version's engine comes back with it; others come back without.
     replica.away = replica.wrong = False
     await admission.reconcile()
-    assert (replica.asked, admission.admitted) == (2, {NAME})
+    assert (replica.asked, admission.admitted) == (2, frozenset({NAME}))
 
 
 async def test_an_engine_that_lost_what_passed_has_restarted(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from typing import Any
 
 import httpx
 import pytest
@@ -57,7 +58,9 @@ async def test_a_stream_that_brings_something_each_time_is_resumed_without_end(
 
     def one_event(request: httpx.Request) -> httpx.Response:
         sequence = int(request.headers["last-event-id"]) + 1
-        event = {"sequence": sequence} | ({"finished": {}} if sequence == last else {})
+        event: dict[str, Any] = {"sequence": sequence} | (
+            {"finished": {}} if sequence == last else {}
+        )
         return httpx.Response(200, text=f"data: {json.dumps(event)}\n\n")
 
     async with gateway_of(monkeypatch, one_event) as gateway:
