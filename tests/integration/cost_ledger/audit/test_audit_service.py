@@ -152,7 +152,9 @@ async def test_an_invoice_is_compared_with_costs_as_they_were_adjusted(worker: C
     usage = make_usage("r0", input_fresh=1000, output_text=100)
     cost = (await worker.ledger.Record(make_record(usage=usage))).entry
     line = audit_pb2.InvoiceLine(
-        provider_request_id="r0", occur_time=timestamp_to_proto(datetime.now(UTC)), amount=usd("1")
+        provider_request_id="r0",
+        occur_time=timestamp_to_proto(datetime.now(UTC)),
+        amount=usd("1.00000"),
     )
     invoice = audit_pb2.Invoice(id="i", provider="openai", month=MONTH)
     await worker.audit.AddInvoiceLines(
