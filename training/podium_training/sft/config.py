@@ -24,7 +24,7 @@ class FirstTurnsConfig(Section):
         (), description="models that alone are liked in half of the turns; none: all in all"
     )
     decided: bool = Field(
-        True, description="by the vector's reward; false: by chance, own calls half of the time"
+        True, description="by the vector's reward; false: by chance, whatever the vector"
     )
     count: int = Field(12_960, ge=1, description="turns")
     weight: float = Field(2.0, gt=0, description="of their tokens beside those of whole episodes")
