@@ -15,7 +15,7 @@ class Settings(ServerSettings):
 
     database_url: str = Field(description="SQLAlchemy URL of its own database")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger, for prices")
-    price_cache_s: float = Field(5.0, ge=0, description="how long a tenant's prices are kept")
+    price_cache_s: float = Field(5.0, ge=0, description="how long a tenant's known prices are kept")
     retention_days: float = Field(
         90.0, gt=0, description="days for which a deleted tool stays readable by version"
     )

@@ -1,4 +1,4 @@
-"""Prices of a tenant, remembered for a few seconds."""
+"""Prices of a tenant, remembered for a few seconds; that one is unknown, for one."""
 
 import asyncio
 import time
@@ -11,6 +11,8 @@ from cachetools import LRUCache
 from tool_registry.models import Price
 
 TENANTS_KEPT = 1_000
+# Who imports the price that was missing tries at once.
+UNKNOWN_LIFETIME_S = 1.0
 
 
 class PriceSource(Protocol):
@@ -60,4 +62,5 @@ class PriceCache:
             kept = {sku: before[sku] if before.get(sku) == new else new for sku, new in now.items()}
             known.prices = Prices(kept)
         known.skus = skus
-        known.until = time.monotonic() + self._lifetime_s
+        lifetime_s = self._lifetime_s if skus <= now.keys() else UNKNOWN_LIFETIME_S
+        known.until = time.monotonic() + min(lifetime_s, self._lifetime_s)

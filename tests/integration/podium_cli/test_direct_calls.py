@@ -31,13 +31,18 @@ AT_CEILING = {
 
 
 @pytest.fixture
-def experts(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
-    """Two priced models as one tool of this tenant."""
+def prices(podium: CommandLine, tmp_path: Path) -> None:
+    """Of both models, before a tool is priced by them: an unknown price is kept for a second."""
     for alias, price in PRICES.items():
         path = tmp_path / f"{alias}.json"
         path.write_text(json.dumps(price_of(alias, price)))
         imported = podium("prices", "import", str(path))
         assert imported.returncode == 0, imported.stderr
+
+
+@pytest.fixture
+def experts(podium: CommandLine, prices: None) -> Iterator[OpenAiServer]:
+    """Two priced models as one tool of this tenant."""
     models = [f"{alias}-model" for alias in PRICES]
     with (
         OpenAiServer([Reply("two; I think", usage=USAGE)] * 20, models=models) as server,
@@ -206,7 +211,7 @@ def test_a_budget_is_held_to_and_what_fails_says_so(
 
 
 def test_a_call_that_never_left_the_platform_costs_nothing(
-    podium: CommandLine, client: openai.OpenAI
+    podium: CommandLine, prices: None, client: openai.OpenAI
 ) -> None:
     with as_admin(podium) as admin:
         tool = {"spec": expert("http://127.0.0.1:1/v1"), "shared": True}

@@ -1,0 +1,67 @@
+"""Prices are asked for once in a lifetime, and sooner while one of them is unknown."""
+
+from decimal import Decimal
+
+import pytest
+
+from podium_kit.metering import Dimension
+from tool_registry.models import Price, PriceComponent
+from tool_registry.toolsets import price_cache
+from tool_registry.toolsets.price_cache import PriceCache
+
+PRICE = Price("USD", (PriceComponent(Dimension.CALL, Decimal(1), Decimal(1)),))
+
+
+class Book:
+    """A price book that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Price] = {}
+        self.asked = 0
+
+    async def prices(self, skus: frozenset[str]) -> dict[str, Price]:
+        self.asked += 1
+        return {sku: price for sku, price in self.known.items() if sku in skus}
+
+
+class Clock:
+    """Stands until it is set."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(price_cache, "time", clock)
+    return clock
+
+
+async def test_a_price_that_was_imported_is_known_a_second_later(clock: Clock) -> None:
+    book, skus = Book(), frozenset({"old", "new"})
+    book.known["old"] = PRICE
+    cache = PriceCache(book, lifetime_s=5)
+    before = await cache.effective("acme", skus)
+    book.known["new"] = PRICE
+    assert await cache.effective("acme", skus) is before
+    clock.now = 1.0
+    after = await cache.effective("acme", skus)
+    assert after.by_sku == {"old": PRICE, "new": PRICE}
+    assert after.by_sku["old"] is before.by_sku["old"]
+    clock.now = 5.9
+    assert await cache.effective("acme", skus) is after
+    assert book.asked == 2
+    clock.now = 6.0
+    assert await cache.effective("acme", skus) is after
+    assert book.asked == 3
+
+
+async def test_a_lifetime_below_a_second_holds_for_unknown_prices_too(clock: Clock) -> None:
+    book = Book()
+    cache = PriceCache(book, lifetime_s=0)
+    for asked in (1, 2):
+        assert not (await cache.effective("acme", frozenset({"new"}))).by_sku
+        assert book.asked == asked
