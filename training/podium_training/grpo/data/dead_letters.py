@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -17,6 +18,8 @@ from podium_training.grpo.data.episodes import Reason
 from podium_training.grpo.data.stream import LogRecord
 
 REJECTED = "rejected.jsonl"
+# A topic full of records of another version must not fill the disk that checkpoints go to.
+RECORDS_BYTES_MAX = 1 << 30
 
 
 class RejectedRecords:
@@ -35,14 +38,20 @@ class RejectedRecords:
     def keep(self, record: LogRecord, reason: Reason, detail: str) -> None:
         """Adds the record as it was on the topic: `record` is its value in base64.
 
-        It is null unless the record says that its tenant allows training: its place is known.
+        It is null unless the record says that its tenant allows training, and from 1 GiB of the
+        file on: its place is known.
         """
         if record.offset <= self._last.get(record.partition, -1):
             return
         self._last[record.partition] = record.offset
         # Another version's field of that number may mean something else.
         copied = reason is not Reason.OTHER_SCHEMA and _allows_training(record.value)
-        line = {
+        with self._path.open("a", encoding="utf-8") as file:
+            copied = copied and file.tell() < RECORDS_BYTES_MAX
+            file.write(json.dumps(self._line(record, reason, detail, copied)) + "\n")
+
+    def _line(self, record: LogRecord, reason: Reason, detail: str, copied: bool) -> dict[str, Any]:
+        return {
             "topic": self._topic,
             "partition": record.partition,
             "offset": record.offset,
@@ -52,8 +61,6 @@ class RejectedRecords:
             "detail": detail,
             "record": base64.b64encode(record.value).decode() if copied else None,
         }
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
 
 
 def _allows_training(value: bytes) -> bool:

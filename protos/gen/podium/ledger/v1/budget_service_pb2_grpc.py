@@ -74,7 +74,8 @@ class BudgetServiceServicer(object):
     """
 
     def CreateBudget(self, request, context):
-        """Creates a budget. The same id and content again returns the same budget.
+        """Creates a budget. The same id and content again returns the same budget while it is
+        open; the id of one that ended is not taken again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

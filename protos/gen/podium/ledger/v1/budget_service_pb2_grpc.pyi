@@ -36,7 +36,9 @@ class BudgetServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> BudgetServiceAsyncStub: ...
     CreateBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.CreateBudgetRequest, _budget_service_pb2.CreateBudgetResponse]
-    """Creates a budget. The same id and content again returns the same budget."""
+    """Creates a budget. The same id and content again returns the same budget while it is
+    open; the id of one that ended is not taken again.
+    """
     GetBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.GetBudgetRequest, _budget_service_pb2.GetBudgetResponse]
     """Returns a budget and the amounts of its current window."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]
@@ -60,7 +62,9 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.CreateBudgetRequest, _budget_service_pb2.CreateBudgetResponse]  # type: ignore[assignment]
-    """Creates a budget. The same id and content again returns the same budget."""
+    """Creates a budget. The same id and content again returns the same budget while it is
+    open; the id of one that ended is not taken again.
+    """
     GetBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.GetBudgetRequest, _budget_service_pb2.GetBudgetResponse]  # type: ignore[assignment]
     """Returns a budget and the amounts of its current window."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]  # type: ignore[assignment]
@@ -87,7 +91,9 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _budget_service_pb2.CreateBudgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_budget_service_pb2.CreateBudgetResponse, _abc.Awaitable[_budget_service_pb2.CreateBudgetResponse]]:
-        """Creates a budget. The same id and content again returns the same budget."""
+        """Creates a budget. The same id and content again returns the same budget while it is
+        open; the id of one that ended is not taken again.
+        """
 
     @_abc_1.abstractmethod
     def GetBudget(
