@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.errors import JournalRejected
+from podium_kit.postgres.connection import WatchedConnection
 from podium_kit.postgres.engine import database_errors
 from podium_kit.postgres.urls import connect_arguments, driver_url
 
@@ -37,6 +38,7 @@ async def open_journal_pool(database_url: str) -> asyncpg.Pool:
     """A connection of the bare driver, made again when it breaks: groups take turns."""
     return await asyncpg.create_pool(
         **connect_arguments(driver_url(database_url)),
+        connection_class=WatchedConnection,
         min_size=0,
         max_size=1,
         server_settings=KEYED_LOOKUPS,

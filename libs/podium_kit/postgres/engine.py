@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from podium_kit.postgres.connection import WatchedConnection
 from podium_kit.postgres.urls import driver_url
 from podium_kit.rpc.errors import Unavailable
 
@@ -53,11 +54,17 @@ def open_engine(
     as long as its caller does.
     """
     waits: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"connection_class": WatchedConnection}
     if answer_timeout_s is not None:
         waits["pool_timeout"] = answer_timeout_s
-        waits["connect_args"] = {"timeout": answer_timeout_s, "command_timeout": answer_timeout_s}
+        arguments |= {"timeout": answer_timeout_s, "command_timeout": answer_timeout_s}
     engine = create_async_engine(
-        driver_url(database_url), **waits, pool_size=pool_size, max_overflow=0, pool_use_lifo=True
+        driver_url(database_url),
+        **waits,
+        connect_args=arguments,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_use_lifo=True,
     )
     event.listen(engine.sync_engine, "checkout", _require_open)
     return engine
