@@ -52,3 +52,16 @@ async def test_the_fix_is_named_and_no_parameter(
     error = reply.json()["error"]
     assert (reply.status_code, error["param"]) == (400, None)
     assert words in error["message"]
+
+
+@pytest.mark.parametrize("text", [r"\ud83d", r"\uDE00", r"\ud83d \ude00", r"\ude00\ud83d"])
+async def test_half_a_character_is_found_wherever_it_is(text: str) -> None:
+    schema = f'{{"type": "object", "description": "{text}"}}'
+    with pytest.raises(UnicodeEncodeError):
+        await send(f'{{"model": "podium", "schema": {schema}}}'.encode())
+
+
+@pytest.mark.parametrize("text", [r"\ud83d\ude00", r"\uD83D\uDE00\ud83d\ude00", r"\\ud83d"])
+async def test_a_whole_character_is_none(text: str) -> None:
+    body = f'{{"model": "{text}", "messages": [{{"role": "user", "content": "6*7?"}}]}}'
+    assert (await send(body.encode())).status_code == 200
