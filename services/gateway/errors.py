@@ -221,11 +221,12 @@ class InvalidEpisodeId(InvalidArgument):
 
 
 class InvalidIdempotencyKey(InvalidArgument):
-    """The key is empty or too long."""
+    """The key is empty or too long, or holds what cannot be stored."""
 
     def __init__(self, characters_max: int) -> None:
         super().__init__(
-            f"Idempotency-Key must have 1 to {characters_max} characters", param="Idempotency-Key"
+            f"Idempotency-Key must have 1 to {characters_max} characters, and none of them NUL",
+            param="Idempotency-Key",
         )
 
 
