@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
@@ -44,3 +45,6 @@ def _in_utc(given: datetime) -> datetime:
 
 # The database keeps times in UTC, and no others.
 Time = Annotated[datetime, AfterValidator(_in_utc)]
+
+# Libraries write what is unset as null, which OpenAI's API takes for false.
+Flag = Annotated[bool, BeforeValidator(lambda given: False if given is None else given)]
