@@ -259,12 +259,13 @@ class EpisodesClient:
         await answer(self._stub.AnswerToolCalls(results_to_proto(results)))
 
     async def events(
-        self, episode_id: str, answered_turn: int = 0
+        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
     ) -> AsyncIterator[Progress | Outcome]:
         """The watch in the gateway's own values, from the turn on that was answered.
 
         The outcome comes last: how the episode ended, or how it stands when it waits for calls
-        of its client. Its tally is of these events alone.
+        of its client. Its tally is of these events alone, and so are its calls: what they gave is
+        kept until then, so they are there for those who ask for them.
         """
         before: Tally = {}
         spent: Tally = {}
@@ -281,7 +282,7 @@ class EpisodesClient:
                 yield replace(standing, tally=spent, client_calls=calls, made_calls=tuple(made))
                 return
             else:
-                if event.HasField("tool_returned"):
+                if with_calls and event.HasField("tool_returned"):
                     made.append(made_call_from_proto(event))
                 spent = added(spent, found.tally)
                 yield found
@@ -290,7 +291,7 @@ class EpisodesClient:
         """What `events` ends with, if that has happened."""
         try:
             async with asyncio.timeout(SNAPSHOT_S):
-                async for event in self.events(episode_id, answered_turn):
+                async for event in self.events(episode_id, answered_turn, with_calls=True):
                     if isinstance(event, Outcome):
                         return event
         except TimeoutError:

@@ -20,7 +20,7 @@ class TwoCalls(WaitingEpisodes):
     """Episodes of one turn with two calls."""
 
     async def events(
-        self, episode_id: str, answered_turn: int = 0
+        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
     ) -> AsyncIterator[Progress | Outcome]:
         for line in ("Turn 1: two calls", "one returned", "the other returned"):
             yield Progress(1, line, {})
