@@ -27,7 +27,7 @@ class Restarting(Entries):
             raise Unavailable("away")
         self.entries.append(entry)
 
-    def counted(self) -> dict[str, Json]:
+    def counted(self) -> Json:
         return {entry.tenant: entry.requested["attempts"] for entry in self.entries}
 
 
