@@ -25,7 +25,7 @@ from gateway.convert import (
     results_to_proto,
     said_from_proto,
 )
-from gateway.errors import UpstreamFault
+from gateway.errors import ResponseStillRuns, UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
     EpisodeOrder,
@@ -108,6 +108,8 @@ BROKEN = {
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.UNKNOWN,
 }
+# One that waits may wait for a client that says something else instead.
+UNDER_WAY = (episode_pb2.EPISODE_STATE_PENDING, episode_pb2.EPISODE_STATE_RUNNING)
 R = TypeVar("R")
 UnaryCall = Callable[[Any], Awaitable[ProtoMessage]]
 StreamCall = Callable[[Any], AsyncIterator[ProtoMessage]]
@@ -299,8 +301,11 @@ class EpisodesClient:
         return None
 
     async def said(self, episode_id: str, param: str) -> Said:
-        """In an episode; the parameter of the request names it."""
-        return said_from_proto(await self._episode(episode_id), param)
+        """In an episode; the parameter of the request names it. Raises ResponseStillRuns."""
+        episode = await self._episode(episode_id)
+        if episode.state in UNDER_WAY:
+            raise ResponseStillRuns(episode_id, param)
+        return said_from_proto(episode, param)
 
     async def label(self, episode_id: str, name: str) -> tuple[str, tuple[str, ...]]:
         """A label, "" for none, and the names of the tools that the episode was kept to."""
