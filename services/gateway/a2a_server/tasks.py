@@ -42,7 +42,7 @@ def task_of(record: TaskRecord, history_length: int | None = None) -> Task:
 
 
 def progress_event(record: TaskRecord, number: int, progress: Progress) -> TaskStatusUpdateEvent:
-    """What has happened, in a line; the number is the same whenever it is told."""
+    """What has happened, in a line; the number stays the same each time."""
     name = f"progress-{number}"
     status = TaskStatus(
         state=TaskState.TASK_STATE_WORKING,

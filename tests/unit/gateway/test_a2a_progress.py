@@ -1,4 +1,4 @@
-"""What an agent is told of a task while it runs."""
+"""What an agent reads of a task while it runs."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -52,9 +52,9 @@ async def test_messages_of_one_turn_have_ids_of_their_own() -> None:
                 SendMessageRequest(message=message), ServerCallContext()
             )
         ]
-    told = [
+    ids = [
         event.status.message.message_id
         for event in events
         if isinstance(event, TaskStatusUpdateEvent) and event.status.HasField("message")
     ]
-    assert len(set(told)) == len(told) == 3
+    assert len(set(ids)) == len(ids) == 3

@@ -1,4 +1,4 @@
-"""What MCP clients read when something fails that nobody expected."""
+"""What MCP clients read when something fails unexpectedly."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from podium_kit.rpc.identity import acting_as
 from unit.gateway.waiting_episodes import UNUSED
 
 STATEMENT = "[SQL: INSERT INTO idempotency_keys]"
-# For newer ones the library tells nothing by itself.
+# For newer ones the library shows nothing by itself.
 VERSIONS = ["2025-06-18", "2025-11-25"]
 
 
@@ -38,7 +38,7 @@ class Broken:
         ("resources/read", {"uri": "podium://corpora/a"}),
     ],
 )
-async def test_nothing_of_the_inside_is_told(
+async def test_nothing_of_the_inside_is_shown(
     method: str, params: dict[str, Any], version: str
 ) -> None:
     broken: Any = Broken()
