@@ -15,7 +15,6 @@ from gateway.access import AccessMiddleware, Doorkeeper
 from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.routes import audit_router
 from gateway.audit.service import AuditLog
-from gateway.chat.parts import INVALID_PART
 from gateway.chat.routes import chat_router
 from gateway.config import Settings
 from gateway.console.routes import console_router
@@ -29,6 +28,7 @@ from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
+from gateway.malformed_bodies import malformed_request
 from gateway.mcp_server.endpoint import McpEndpoint
 from gateway.messages.routes import messages_router
 from gateway.oidc.protected_resource import ProtectedResource
@@ -42,8 +42,6 @@ from podium_kit.rpc.errors import DomainError
 
 DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
 Every request carries `Authorization: Bearer pod_...`, or a token of your identity provider."""
-# A name that a client made up may have megabytes.
-PARAM_CHARACTERS_MAX = 200
 EXPOSED_HEADERS = [
     "x-podium-episode",
     "x-request-id",
@@ -127,11 +125,7 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        param = ".".join(str(part) for part in first["loc"][1:])[:PARAM_CHARACTERS_MAX] or None
-        where = f"{param}: " if param else ""
-        code = first["ctx"]["code"].upper() if first["type"] == INVALID_PART else None
-        return error_response(MalformedRequest(f"{where}{first['msg']}", param=param, reason=code))
+        return error_response(malformed_request(error))
 
     @app.exception_handler(UnicodeEncodeError)
     async def half_a_character(_: Request, __: UnicodeEncodeError) -> JSONResponse:

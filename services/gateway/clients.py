@@ -25,7 +25,7 @@ from gateway.convert import (
     results_to_proto,
     said_from_proto,
 )
-from gateway.errors import UpstreamFault
+from gateway.errors import ResponseStillRuns, UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
     EpisodeOrder,
@@ -108,6 +108,8 @@ BROKEN = {
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.UNKNOWN,
 }
+# One that waits may wait for a client that says something else instead.
+UNDER_WAY = (episode_pb2.EPISODE_STATE_PENDING, episode_pb2.EPISODE_STATE_RUNNING)
 R = TypeVar("R")
 UnaryCall = Callable[[Any], Awaitable[ProtoMessage]]
 StreamCall = Callable[[Any], AsyncIterator[ProtoMessage]]
@@ -259,12 +261,13 @@ class EpisodesClient:
         await answer(self._stub.AnswerToolCalls(results_to_proto(results)))
 
     async def events(
-        self, episode_id: str, answered_turn: int = 0
+        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
     ) -> AsyncIterator[Progress | Outcome]:
         """The watch in the gateway's own values, from the turn on that was answered.
 
         The outcome comes last: how the episode ended, or how it stands when it waits for calls
-        of its client. Its tally is of these events alone.
+        of its client. Its tally is of these events alone, and so are its calls: what they gave is
+        kept until then, so they are there for those who ask for them.
         """
         before: Tally = {}
         spent: Tally = {}
@@ -281,7 +284,7 @@ class EpisodesClient:
                 yield replace(standing, tally=spent, client_calls=calls, made_calls=tuple(made))
                 return
             else:
-                if event.HasField("tool_returned"):
+                if with_calls and event.HasField("tool_returned"):
                     made.append(made_call_from_proto(event))
                 spent = added(spent, found.tally)
                 yield found
@@ -290,7 +293,7 @@ class EpisodesClient:
         """What `events` ends with, if that has happened."""
         try:
             async with asyncio.timeout(SNAPSHOT_S):
-                async for event in self.events(episode_id, answered_turn):
+                async for event in self.events(episode_id, answered_turn, with_calls=True):
                     if isinstance(event, Outcome):
                         return event
         except TimeoutError:
@@ -298,8 +301,11 @@ class EpisodesClient:
         return None
 
     async def said(self, episode_id: str, param: str) -> Said:
-        """In an episode; the parameter of the request names it."""
-        return said_from_proto(await self._episode(episode_id), param)
+        """In an episode; the parameter of the request names it. Raises ResponseStillRuns."""
+        episode = await self._episode(episode_id)
+        if episode.state in UNDER_WAY:
+            raise ResponseStillRuns(episode_id, param)
+        return said_from_proto(episode, param)
 
     async def label(self, episode_id: str, name: str) -> tuple[str, tuple[str, ...]]:
         """A label, "" for none, and the names of the tools that the episode was kept to."""

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from uuid_utils import uuid7
 
 from gateway.errors import InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown, UpstreamFault
+from podium_kit.characters import storable
 from podium_kit.derived_ids import derived_uuid7
 from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
 from podium_kit.rpc.identity import current_identity
@@ -92,7 +93,8 @@ class EpisodeIds:
         return None
 
     async def _remembered(self, key: str) -> str:
-        if not 1 <= len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX:
+        # A header holds no NUL; JSON of other protocols may.
+        if not 1 <= len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX or key != storable(key):
             raise InvalidIdempotencyKey(IDEMPOTENCY_KEY_CHARACTERS_MAX)
         return await self._store.episode_for(current_identity().tenant, key, str(uuid7()))
 

@@ -209,6 +209,18 @@ class ResponseNotFound(NotFound):
         super().__init__(f"there is no response {response_id[:100]}", param="response_id")
 
 
+class ResponseStillRuns(FailedPrecondition):
+    """Nothing can go on from an answer that is not there yet."""
+
+    def __init__(self, episode_id: str, param: str) -> None:
+        super().__init__(
+            f"episode {episode_id}, which this is to go on from, still runs; wait for its answer,"
+            " or cancel it",
+            episode_id=episode_id,
+            param=param,
+        )
+
+
 class InvalidEpisodeId(InvalidArgument):
     """Episodes are ordered by their ids, so these carry their time."""
 
@@ -221,11 +233,12 @@ class InvalidEpisodeId(InvalidArgument):
 
 
 class InvalidIdempotencyKey(InvalidArgument):
-    """The key is empty or too long."""
+    """The key is empty or too long, or holds what cannot be stored."""
 
     def __init__(self, characters_max: int) -> None:
         super().__init__(
-            f"Idempotency-Key must have 1 to {characters_max} characters", param="Idempotency-Key"
+            f"Idempotency-Key must have 1 to {characters_max} characters, and none of them NUL",
+            param="Idempotency-Key",
         )
 
 

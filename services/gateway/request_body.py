@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -24,6 +25,12 @@ LARGE_BYTES = 1024 * 1024
 LARGE_AT_ONCE = 2
 # One text of 20 MiB, which JSON may write with twice as many bytes.
 LARGER = {"/v1/tools/read-openapi": 48 * 1024 * 1024}
+# NUL, the first half of a pair without a second one, and a second one without a first one. Where a
+# backslash is escaped before it, it is none of them.
+UNFIT = re.compile(
+    rb"\\u(?:0000|[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u)[dD][c-fC-F])",
+    re.DOTALL,
+)
 
 
 class BodyRejected(Exception):
@@ -172,11 +179,18 @@ def _replaying(body: bytes, receive: Receive, turns: ExitStack) -> Receive:
 
 
 async def require_texts(request: Request) -> None:
-    """Raises NulInText for a path, query or JSON body; of routes that are no RPC."""
+    """Raises NulInText for a path, query or JSON body, and UnicodeEncodeError for a body with half
+    a character; of routes that are no RPC."""
     require_no_nul_in(request.path_params)
     for name, text in request.query_params.multi_items():
         require_no_nul_in({name: text})
-    # Only this can become the character; what is no JSON is rejected after this.
-    if b"\\u0000" in (body := await request.body()):
-        with suppress(ValueError, RecursionError):
-            require_no_nul_in(json.loads(body))
+    if not UNFIT.search(body := await request.body()):
+        return
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError):
+        # What is no JSON is rejected after this.
+        return
+    require_no_nul_in(values)
+    # An answer repeats parts of its request: it could not be written, with an episode begun.
+    json.dumps(values, ensure_ascii=False).encode()

@@ -1,8 +1,16 @@
 """What requests that are no RPC are read into."""
 
-from typing import Any, Self
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 # Each takes a kilobyte and more to write down, and only the first is answered.
@@ -26,3 +34,17 @@ class RequestModel(BaseModel):
             " send one of them to see why",
             {"most": ERRORS_MAX},
         )
+
+
+def _in_utc(given: datetime) -> datetime:
+    try:
+        return given.astimezone(UTC) if given.tzinfo else given
+    except OverflowError as error:
+        raise ValueError("in UTC it is not in the years 1 to 9999") from error
+
+
+# The database keeps times in UTC, and no others.
+Time = Annotated[datetime, AfterValidator(_in_utc)]
+
+# Libraries write what is unset as null, which OpenAI's API takes for false.
+Flag = Annotated[bool, BeforeValidator(lambda given: False if given is None else given)]

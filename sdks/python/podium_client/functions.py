@@ -10,7 +10,11 @@ from pydantic_core import to_json
 
 from podium_client.models import ClientResult, ClientTool, ToolCall
 
-UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+UNNAMED = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+)
 
 
 class Function:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -141,9 +142,10 @@ class TaskHandler(RequestHandler):
         """The task, what happens, and how it ends."""
         record = await self._record(run.episode_id)
         yield task_of(record, history_length)
+        numbers = count(1)
         async for event in run.events():
             if isinstance(event, Progress):
-                yield progress_event(record.id, record.context_id, event)
+                yield progress_event(record, next(numbers), event)
         record = await self._record(run.episode_id)
         if record.outcome.answer:
             yield answer_event(record)

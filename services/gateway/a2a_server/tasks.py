@@ -41,13 +41,14 @@ def task_of(record: TaskRecord, history_length: int | None = None) -> Task:
     return task
 
 
-def progress_event(task_id: str, context_id: str, progress: Progress) -> TaskStatusUpdateEvent:
-    """What has happened, in a line."""
+def progress_event(record: TaskRecord, number: int, progress: Progress) -> TaskStatusUpdateEvent:
+    """What has happened, in a line; the number stays the same each time."""
+    name = f"progress-{number}"
     status = TaskStatus(
         state=TaskState.TASK_STATE_WORKING,
-        message=_said(task_id, context_id, progress.line.strip(), f"turn-{progress.turn}"),
+        message=_said(record.id, record.context_id, progress.line.strip(), name),
     )
-    return TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=status)
+    return TaskStatusUpdateEvent(task_id=record.id, context_id=record.context_id, status=status)
 
 
 def answer_event(record: TaskRecord) -> TaskArtifactUpdateEvent:

@@ -12,6 +12,8 @@ from uuid_utils import uuid7
 from gateway.audit.models import AuditEntry, Claimant
 from gateway.audit.redaction import redacted
 from gateway.audit.service import AuditStore
+from podium_kit.characters import storable
+from podium_kit.rpc.errors import Unavailable
 
 ATTEMPTS_INTERVAL_S = 60.0
 ENTRIES_PER_TENANT = 20
@@ -49,17 +51,31 @@ class RejectedAttempts:
         kind = who, rejection
         if kind not in kinds and len(kinds) >= ENTRIES_PER_TENANT:
             kind = Claimant(who.tenant, "", ""), OTHERS
-        first = _Counted(request[:PATH_CHARACTERS_MAX], request_id)
+        # A path may hold a NUL, and what cannot be stored would keep the others from it.
+        first = _Counted(storable(request[:PATH_CHARACTERS_MAX]), request_id)
         kinds.setdefault(kind, first).count += 1
 
     async def write(self) -> None:
-        """Writes what was counted; to be called every ATTEMPTS_INTERVAL_S."""
-        counted, self._counted = self._counted, {}
-        for kinds in counted.values():
-            for (who, rejection), attempts in kinds.items():
-                entry = _entry(who, attempts)
-                await self._store.begin(entry)
-                await self._store.finish(entry.id, rejection, None)
+        """Writes what was counted; to be called every ATTEMPTS_INTERVAL_S.
+
+        What the database does not take now is written the next time.
+        """
+        for kinds in list(self._counted.values()):
+            for kind, attempts in list(kinds.items()):
+                del kinds[kind]
+                try:
+                    await self._write(kind, attempts)
+                except Unavailable:
+                    attempts.count += kinds[kind].count if kind in kinds else 0
+                    kinds[kind] = attempts
+                    raise
+        self._counted = {tenant: kinds for tenant, kinds in self._counted.items() if kinds}
+
+    async def _write(self, kind: Kind, attempts: _Counted) -> None:
+        who, rejection = kind
+        entry = _entry(who, attempts)
+        await self._store.begin(entry)
+        await self._store.finish(entry.id, rejection, None)
 
 
 def _entry(who: Claimant, attempts: _Counted) -> AuditEntry:

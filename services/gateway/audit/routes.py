@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from gateway.audit.models import AuditFilter, AuditRecord
 from gateway.audit.service import AuditLog
+from gateway.request_model import Time
 from podium_kit.rpc.identity import Scope, require_scope
 from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
 
@@ -58,8 +59,8 @@ def audit_router(log: AuditLog) -> APIRouter:
         subject: str = "",
         action: str = "",
         resource: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         size: int = Query(0, alias="page_size"),
         page_token: str = "",
     ) -> ListAuditLogResponse:

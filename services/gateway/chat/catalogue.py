@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -67,33 +68,18 @@ class Catalogue:
         self._cache: TTLCache[tuple[str, frozenset[str]], Names] = TTLCache(CALLERS_MAX, cache_s)
 
     async def names(self) -> Names:
-        identity = current_identity()
-        # Policies may bind two callers of a tenant differently.
-        caller = identity.tenant, identity.principals
-        if known := self._cache.get(caller):
-            return known
-        models, policies, tools = await asyncio.gather(
-            self._source.models(), self._source.policy_names(), self._source.tools()
-        )
-        self._cache[caller] = names = Names(tuple(models), tuple(policies), tuple(tools))
-        return names
+        return self._cache.get(_caller()) or await self._newest()
 
     async def resolve(self, model_id: str) -> Choice:
         """What the id means. Raises ModelNotFound.
 
         Of a tool the registry says whether it is there and allowed, when it is called.
         """
-        names = await self.names()
-        if model_id.startswith(TOOL_PREFIX):
-            return _tool(model_id, names)
-        known = {DEFAULT_ALIAS: "", **{model.name: model.name for model in names.models}}
-        # Whole ids first: a model's own name may contain a colon.
-        if model_id in known:
-            return Choice(known[model_id], "")
-        model, _, policy = model_id.rpartition(":")
-        if model in known and policy in names.policies:
-            return Choice(known[model], policy)
-        raise ModelNotFound(model_id, known, names.policies)
+        if known := self._cache.get(_caller()):
+            # What is not remembered may be newer.
+            with suppress(ModelNotFound):
+                return _choice(model_id, known)
+        return _choice(model_id, await self._newest())
 
     async def orchestrator(self, model_id: str) -> Choice:
         """What the id of an orchestrator means. Raises ModelNotFound, UnsupportedParameter."""
@@ -101,6 +87,32 @@ class Catalogue:
         if choice.tool:
             raise UnsupportedParameter("model", "this needs an orchestrator; name podium")
         return choice
+
+    async def _newest(self) -> Names:
+        models, policies, tools = await asyncio.gather(
+            self._source.models(), self._source.policy_names(), self._source.tools()
+        )
+        self._cache[_caller()] = names = Names(tuple(models), tuple(policies), tuple(tools))
+        return names
+
+
+def _caller() -> tuple[str, frozenset[str]]:
+    """Policies may bind two callers of a tenant differently."""
+    identity = current_identity()
+    return identity.tenant, identity.principals
+
+
+def _choice(model_id: str, names: Names) -> Choice:
+    if model_id.startswith(TOOL_PREFIX):
+        return _tool(model_id, names)
+    known = {DEFAULT_ALIAS: "", **{model.name: model.name for model in names.models}}
+    # Whole ids first: a model's own name may contain a colon.
+    if model_id in known:
+        return Choice(known[model_id], "")
+    model, _, policy = model_id.rpartition(":")
+    if model in known and policy in names.policies:
+        return Choice(known[model], policy)
+    raise ModelNotFound(model_id, known, names.policies)
 
 
 def _tool(model_id: str, names: Names) -> Choice:

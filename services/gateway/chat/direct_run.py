@@ -58,8 +58,8 @@ class DirectRun:
         """The outcome alone. Raises CallTooLate, CallLost, and the error of a call that failed."""
         yield await self.outcome()
 
-    async def outcome(self) -> Outcome:
-        """Waits for it."""
+    async def outcome(self, *, with_calls: bool = False) -> Outcome:
+        """Waits for it; no calls are made in it."""
         try:
             async with asyncio.timeout(self._wait_s):
                 ended = await self._calls.outcome(self.episode_id)

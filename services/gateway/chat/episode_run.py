@@ -22,7 +22,7 @@ class Episodes(Protocol):
     async def count_tokens(self, order: EpisodeOrder) -> int: ...
     async def answer(self, results: ToolResults) -> None: ...
     def events(
-        self, episode_id: str, answered_turn: int = 0
+        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
     ) -> AsyncIterator[Progress | Outcome]: ...
     async def cancel(self, episode_id: str, reason: str) -> None: ...
 
@@ -52,17 +52,17 @@ class EpisodeRun:
         """Gives the episode what the client's functions gave."""
         await self._episodes.answer(results)
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self, *, with_calls: bool = False) -> Outcome:
         """Waits for it."""
-        async for event in self.events():
+        async for event in self.events(with_calls=with_calls):
             if isinstance(event, Outcome):
                 return event
         raise AssertionError("a watch ends with an outcome or an error")
 
-    async def events(self) -> AsyncIterator[Progress | Outcome]:
+    async def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]:
         """What happens; the outcome comes last. Raises AnswerTooLate, WatchLost."""
         deadline = time.monotonic() + self._wait_s
-        source = self._episodes.events(self.episode_id, self.answered_turn)
+        source = self._episodes.events(self.episode_id, self.answered_turn, with_calls=with_calls)
         while not self._is_over:
             try:
                 event = await asyncio.wait_for(anext(source), deadline - time.monotonic())

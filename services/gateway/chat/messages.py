@@ -83,7 +83,8 @@ class Conversation:
 
     def task(self) -> str:
         """What the user asked last, and what came of it since. Raises InvalidChat."""
-        if self.messages[-1].role not in ("user", "tool"):
+        # Items that say nothing, like thoughts, are no messages.
+        if self.messages and self.messages[-1].role not in ("user", "tool"):
             raise InvalidChat(
                 "the last message is the task, so its role must be user", param="messages"
             )

@@ -14,7 +14,7 @@ from gateway.chat.parts import note_places
 from gateway.chat.response_format import ResponseFormat, answer_schema
 from gateway.chat.stop import StopTexts
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
-from gateway.request_model import RequestModel
+from gateway.request_model import Flag, RequestModel
 from podium_kit.money import Money
 
 # So many episodes of one request start and run beside those of others.
@@ -26,7 +26,7 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool = False
+    include_usage: Flag = False
 
 
 class PodiumOptions(BaseModel):
@@ -59,7 +59,7 @@ class ChatRequest(RequestModel):
     response_format: ResponseFormat | None = Field(None, description="what the answer looks like")
     n: int | None = Field(None, ge=1, le=CHOICES_MAX, description="choices: episodes of it")
     stop: StopTexts | None = Field(None, description="what the answer ends before")
-    stream: bool = False
+    stream: Flag = False
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(None, gt=0, lt=2**31)
     max_completion_tokens: int | None = Field(None, gt=0, lt=2**31)

@@ -7,6 +7,7 @@ import { clock, element, ended, money, state } from "./format.js";
 const REFRESH_MS = 2000;
 const PAGE_SIZE = 25;
 const BARS = 8;
+const MOST_POLICIES = 500;
 const byId = (id) => document.getElementById(id);
 
 let refreshing;
@@ -71,11 +72,14 @@ function leave(reason) {
 
 async function fillChoices() {
   const { data } = await get("/v1/models");
-  const policies = await get("/v1/policies");
-  const models = data.map(({ id }) => id).filter((id) => id !== "podium" && !hasPolicy(id, policies));
+  const policies = await get("/v1/policies", { page_size: MOST_POLICIES });
+  const models = data.map(({ id }) => id).filter((id) => runsEpisodes(id) && !hasPolicy(id, policies));
   choose("model", "default model", models);
   choose("policy", "default policy", policies.policies.map(({ spec }) => spec.name));
 }
+
+// "podium" is the default one, and models of tools are called without an episode.
+const runsEpisodes = (id) => id !== "podium" && !id.startsWith("tool/");
 
 const hasPolicy = (id, { policies }) => policies.some(({ spec }) => id.endsWith(`:${spec.name}`));
 
@@ -89,10 +93,10 @@ async function refresh() {
   try {
     const [page, spend] = await Promise.all([
       get("/v1/episodes", { page_size: shownRows }),
-      get("/v1/spend", { group_by: "SPEND_DIMENSION_TOOL" }).catch(() => ({ rows: [] })),
+      get("/v1/spend", { group_by: "SPEND_DIMENSION_TOOL" }).catch(({ message }) => ({ rows: [], message })),
     ]);
     showEpisodes(page);
-    showSpend(spend.rows);
+    showSpend(spend);
     byId("connection").textContent = "";
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) leave(error.message);
@@ -134,13 +138,14 @@ function row(episode) {
   );
 }
 
-function showSpend(rows) {
+// The message says why nothing is known.
+function showSpend({ rows, message = "Nothing spent yet." }) {
   const bars = rows
     .flatMap(({ values, amounts, call_count }) => amounts.map((amount) => ({ tool: values[0], amount, call_count })))
     .slice(0, BARS);
   const most = Math.max(...bars.map(({ amount }) => Number(amount.amount)), 0);
   byId("spend").replaceChildren(...bars.map((bar) => spendBar(bar, most)));
-  if (!bars.length) byId("spend").append(element("p", { class: "muted" }, "Nothing spent yet."));
+  if (!bars.length) byId("spend").append(element("p", { class: "muted" }, message));
 }
 
 function spendBar({ tool, amount, call_count }, most) {

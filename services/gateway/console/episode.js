@@ -37,8 +37,8 @@ class EpisodeView {
     this.stale = false;
     this.facts = element("div", { class: "meta" });
     this.cancelButton = element("button", { onclick: () => this.cancel() }, "Cancel");
-    const title = element("div", {}, element("h2", {}, episode.spec.task), this.facts);
-    this.head = element("div", { class: "episode-head" }, title, this.cancelButton);
+    this.title = element("div", {}, element("h2", {}, episode.spec.task), this.facts);
+    this.head = element("div", { class: "episode-head" }, this.title, this.cancelButton);
     this.turns = element("div");
     this.turnNodes = new Map();
     this.calls = new Map();
@@ -74,7 +74,9 @@ class EpisodeView {
 
   async cancel() {
     this.cancelButton.disabled = true;
-    await post(`/v1/episodes/${this.episode.id}/cancel`, { reason: "cancelled in the console" });
+    const asked = { reason: "cancelled in the console" };
+    const cancel = () => post(`/v1/episodes/${this.episode.id}/cancel`, asked);
+    this.cancelButton.disabled = await attempt(this.title, cancel);
   }
 
   add(event) {
@@ -152,12 +154,15 @@ class EpisodeView {
   addApproval(number, { call }) {
     const shown = this.calls.get(`${number}/${call.index ?? 0}`);
     if (!shown) return;
-    const decide = (approved) => async () => {
-      shown.outcome.replaceChildren(approved ? "approved" : "denied");
-      const decision = { turn: number, call_index: call.index ?? 0, approved };
-      await post(`/v1/episodes/${this.episode.id}/approve`, decision);
-    };
-    shown.outcome.replaceChildren(
+    // The call's result takes its place, perhaps before the decision is answered.
+    const { outcome } = shown;
+    const decide = (approved) => () =>
+      attempt(outcome, async () => {
+        const decision = { turn: number, call_index: call.index ?? 0, approved };
+        await post(`/v1/episodes/${this.episode.id}/approve`, decision);
+        outcome.replaceChildren(approved ? "approved" : "denied");
+      });
+    outcome.replaceChildren(
       "This call waits for your approval.",
       element("button", { onclick: decide(true) }, "Approve"),
       element("button", { onclick: decide(false) }, "Deny"),
@@ -189,17 +194,18 @@ class EpisodeView {
     );
     this.feedback = element("div", { class: "feedback" });
     this.turns.append(this.feedback);
-    this.showFeedback();
+    attempt(this.feedback, () => this.showFeedback());
     this.onChange();
   }
 
   // What was said of the episode, and two buttons to say something.
   async showFeedback() {
     const { episode } = await get(`/v1/episodes/${this.episode.id}`);
-    const give = (score) => async () => {
-      await post(`/v1/episodes/${this.episode.id}/feedback`, { score });
-      await this.showFeedback();
-    };
+    const give = (score) => () =>
+      attempt(this.feedback, async () => {
+        await post(`/v1/episodes/${this.episode.id}/feedback`, { score });
+        await this.showFeedback();
+      });
     const said = (episode.feedback ?? []).map((each) =>
       element(
         "p",
@@ -213,6 +219,18 @@ class EpisodeView {
       element("button", { onclick: give(1) }, "Solved"),
       element("button", { onclick: give(0) }, "Not solved"),
     );
+  }
+}
+
+// Whether it was done; why not stands in the place.
+async function attempt(place, action) {
+  place.querySelector(".error")?.remove();
+  try {
+    await action();
+    return true;
+  } catch (error) {
+    place.append(element("p", { class: "error", role: "alert" }, error.message));
+    return false;
   }
 }
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.keys.models import ApiKey, KeyRequest
 from gateway.keys.service import ApiKeys, check_grantable
-from gateway.request_model import RequestModel
+from gateway.request_model import RequestModel, Time
 from podium_kit.rpc.identity import Identity, Role, Scope, require_scope
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
@@ -26,7 +26,7 @@ class CreateApiKeyRequest(RequestModel):
     scopes: list[str] = Field([], description="what it may do, like episodes:run")
     roles: list[Role] = Field([], description="what its owner is, like developer")
     teams: list[str] = Field([], description="what its owner works in, for policies to bind")
-    expire_time: datetime | None = Field(None, description="unset means never")
+    expire_time: Time | None = Field(None, description="unset means never")
 
     def of(self, admin: Identity) -> KeyRequest:
         """The key the admin may ask for. Raises UnknownScope, ScopeNotGrantable."""

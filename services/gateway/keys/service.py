@@ -35,6 +35,7 @@ CACHED_KEYS_MAX = 10_000
 NAME_CHARACTERS_MAX = 128
 # All of them travel with every call.
 TEAMS_MAX = 32
+LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -81,8 +82,6 @@ class ApiKeys:
         old, now = await self._administered(admin, key_id), datetime.now(UTC)
         if old.revoke_time or (old.expire_time and old.expire_time <= now) or old.successor_id:
             raise ApiKeyEnded(key_id)
-        lifetime = old.expire_time and old.expire_time - old.create_time
-        expire_time = lifetime and now + lifetime
         new, text = new_key(
             KeyRequest(
                 old.tenant,
@@ -90,7 +89,7 @@ class ApiKeys:
                 old.scopes,
                 old.roles,
                 old.teams,
-                expire_time or None,
+                old.expire_time and _after(now, old.expire_time - old.create_time),
                 old.origin_id or old.id,
             )
         )
@@ -217,6 +216,11 @@ def _check_expiry(expire_time: datetime | None, now: datetime) -> None:
         raise InvalidApiKeyRequest("expire_time needs a time zone, like Z", param="expire_time")
     if expire_time <= now:
         raise InvalidApiKeyRequest("expire_time has passed already", param="expire_time")
+
+
+def _after(now: datetime, lifetime: timedelta) -> datetime:
+    """Not after the last moment there is, which is how some write that a key never expires."""
+    return now + min(lifetime, LAST_MOMENT - now)
 
 
 def _hash(secret: str) -> bytes:

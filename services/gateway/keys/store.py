@@ -48,10 +48,12 @@ class PostgresApiKeyStore:
 
     async def replace(self, old: ApiKey, new: ApiKey) -> None:
         """Stores the new key and when the old one ends, both or neither. Raises ApiKeyEnded."""
-        # Of two rotations at the same time, one finds that the key has a successor.
+        # Of two rotations at the same time, one finds that the key has a successor; and who revokes
+        # a key at that time leaves none behind.
+        lasting = API_KEYS.c.successor_id.is_(None) & API_KEYS.c.revoke_time.is_(None)
         ending = (
             API_KEYS.update()
-            .where(API_KEYS.c.id == old.id, API_KEYS.c.successor_id.is_(None))
+            .where(API_KEYS.c.id == old.id, lasting)
             .values(expire_time=old.expire_time, successor_id=old.successor_id)
         )
         async with transaction(self._engine) as connection:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 
+from podium_kit.rpc.errors import Unavailable
+
 WRITE_INTERVAL_S = 10.0
 
 
@@ -27,4 +29,8 @@ class KeyUses:
         """Writes what was collected; to be called every WRITE_INTERVAL_S."""
         if self._uses:
             uses, self._uses = self._uses, {}
-            await self._store.note_uses(uses)
+            try:
+                await self._store.note_uses(uses)
+            except Unavailable:
+                self._uses = uses | self._uses
+                raise

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.chat.starting import EpisodeStarter
+from gateway.mcp_server.failures import in_its_words
 from gateway.mcp_server.options import CallOptions, TaskOptions, options
 from gateway.mcp_server.policy_tools import ToolCalls
 from gateway.mcp_server.resources import TEMPLATES, TenantResources
@@ -84,7 +85,8 @@ class McpEndpoint:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         cursor = params.cursor if params else None
-        tools, more = await self._tools.page(cursor, but=NAME)
+        with in_its_words():
+            tools, more = await self._tools.page(cursor, but=NAME)
         own = [] if cursor else [DEFINITION]
         return types.ListToolsResult(tools=[*own, *tools], next_cursor=more)
 
@@ -93,18 +95,20 @@ class McpEndpoint:
     ) -> types.CallToolResult:
         """What went wrong is for the model that called, too."""
         meta, arguments = context.meta, dict(params.arguments or {})
-        try:
-            if params.name == NAME:
-                asked = options(TaskOptions, meta)
-                return await run_task(self._starter, arguments, asked, _telling(context))
-            return await self._tools.call(params.name, arguments, options(CallOptions, meta))
-        except DomainError as error:
-            return failed(error.message)
+        with in_its_words():
+            try:
+                if params.name == NAME:
+                    asked = options(TaskOptions, meta)
+                    return await run_task(self._starter, arguments, asked, _telling(context))
+                return await self._tools.call(params.name, arguments, options(CallOptions, meta))
+            except DomainError as error:
+                return failed(error.message)
 
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await self._resources.page(params.cursor if params else None)
+        with in_its_words():
+            return await self._resources.page(params.cursor if params else None)
 
     async def _list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -114,7 +118,8 @@ class McpEndpoint:
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await self._resources.read(params.uri)
+        with in_its_words():
+            return await self._resources.read(params.uri)
 
 
 def _telling(context: Context) -> Tell:

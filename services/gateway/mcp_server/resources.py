@@ -95,7 +95,10 @@ class TenantResources:
         return types.ReadResourceResult(contents=[content])
 
     async def _content(self, uri: str) -> dict[str, Any]:
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            raise NoSuchResource(uri) from None
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         path = tuple(unquote(part) for part in parts.path.strip("/").split("/"))
         match (f"{parts.scheme}://{parts.netloc}", *path):

@@ -14,7 +14,7 @@ from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
 from gateway.errors import UnsupportedParameter
 from gateway.models import NOTHING_SAID, ClientTool, EpisodeOrder, Message, Said, ToolResults
-from gateway.request_model import RequestModel
+from gateway.request_model import Flag, RequestModel
 from gateway.responses.items import Input, MessageItem, messages_of
 from gateway.responses.mcp_servers import label_of
 from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
@@ -96,8 +96,8 @@ class ResponseRequest(RequestModel):
     )
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | McpChoice | None = None
     text: TextOptions = TextOptions()
-    stream: bool = False
-    background: bool = Field(False, description="answered at once; ask for it by its id")
+    stream: Flag = False
+    background: Flag = Field(False, description="answered at once; ask for it by its id")
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     max_output_tokens: int | None = Field(None, gt=0, lt=2**31)

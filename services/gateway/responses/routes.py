@@ -47,7 +47,8 @@ class ResponsesApi:
             events = kept_alive(streamed(run, shape), self.starter.keepalive_s)
             return sse_response(events, headers, BackgroundTask(self.starter.left, run))
         async with self.starter.waited_for(run):
-            outcome = await while_connected(request, run.outcome())
+            ending = run.outcome(with_calls=bool(shape.servers))
+            outcome = await while_connected(request, ending)
         if outcome is None:
             await self.starter.left(run)
             return Response(status_code=CLIENT_CLOSED_REQUEST)

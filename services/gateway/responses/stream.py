@@ -26,7 +26,7 @@ async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
     yield events.event("response.created", response=shape.running())
     yield events.event("response.in_progress", response=shape.running())
     try:
-        outcome = await run.outcome()
+        outcome = await run.outcome(with_calls=bool(shape.servers))
         whole = shape.ended(outcome)
     except DomainError as error:
         said = error_body(error)["error"]

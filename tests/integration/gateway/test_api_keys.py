@@ -1,5 +1,6 @@
 """A key's life: roles, use, rotation with overlap, its end."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,12 @@ import asyncpg
 import pytest
 
 from embedded_servers import Database
+from gateway.errors import ApiKeyEnded
+from gateway.keys.models import KeyRequest
+from gateway.keys.service import new_key
+from gateway.keys.store import PostgresApiKeyStore
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Identity, Scope
 
 
@@ -70,6 +76,22 @@ async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: GatewayUnder
         assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "API_KEY_ENDED")
     stranger = await rotate(gateway, await gateway.new_key("umbrella"))
     assert (stranger.status_code, stranger.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
+
+
+async def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(
+    gateway: GatewayUnderTest,
+) -> None:
+    key_id = (await create(gateway, roles=["developer"]))["api_key"]["id"]
+    engine = open_engine(gateway.database_url)
+    store = PostgresApiKeyStore(engine)
+    read = await store.get(key_id)
+    assert read
+    await store.revoke(read.tenant, key_id)
+    new, _ = new_key(KeyRequest(read.tenant, read.subject, roles=read.roles))
+    with pytest.raises(ApiKeyEnded):
+        await store.replace(replace(read, successor_id=new.id), new)
+    assert await store.get(new.id) is None
+    await engine.dispose()
 
 
 async def starter(gateway: GatewayUnderTest, key: str) -> Identity:

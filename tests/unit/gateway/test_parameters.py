@@ -58,3 +58,12 @@ def test_what_is_ignored_passes_and_what_is_rejected_names_its_fix(
                 assert row.words in raised.value.message
     with pytest.raises(UnsupportedParameter, match="temprature"):
         parameters.check({"temprature": 1})
+
+
+def test_null_is_a_flag_that_is_not_given() -> None:
+    unset = {"model": "podium", "stream": None}
+    chat = ChatRequest.model_validate(
+        {**unset, "messages": [{"role": "user", "content": "6*7?"}], "stream_options": {}}
+    )
+    response = ResponseRequest.model_validate({**unset, "input": "6*7?", "background": None})
+    assert not (chat.stream or response.stream or response.background)

@@ -3,8 +3,10 @@
 from typing import Any
 
 import grpc
+import pytest
 
 from gateway.clients import EpisodesClient
+from gateway.models import Outcome
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2_grpc as rpc
@@ -37,3 +39,30 @@ async def test_a_watch_after_the_last_event_ends() -> None:
         events = [event async for event in EpisodesClient(channel).watch("0190", 5)]
     await server.stop(None)
     assert not events
+
+
+class ToolEpisode(rpc.EpisodeServiceServicer):
+    """An episode that calls a tool and ends."""
+
+    async def WatchEpisode(self, request: pb.WatchEpisodeRequest, context: Any) -> Any:
+        returned = episode_pb2.EpisodeEvent(sequence=2, turn=1)
+        returned.tool_returned.observation.call.tool_name = "search"
+        returned.tool_returned.observation.content = "a long text"
+        ended = episode_pb2.EpisodeEvent(sequence=3)
+        ended.finished.episode.id = "0190"
+        for event in (returned, ended):
+            yield pb.WatchEpisodeResponse(event=event)
+
+
+@pytest.mark.parametrize(("with_calls", "kept"), [(False, []), (True, ["a long text"])])
+async def test_what_tools_gave_is_kept_for_those_who_ask(with_calls: bool, kept: list[str]) -> None:
+    server = grpc.aio.server()
+    rpc.add_EpisodeServiceServicer_to_server(ToolEpisode(), server)  # type: ignore[abstract]
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        events = EpisodesClient(channel).events("0190", with_calls=with_calls)
+        last = [event async for event in events][-1]
+    await server.stop(None)
+    assert isinstance(last, Outcome)
+    assert [call.content for call in last.made_calls] == kept

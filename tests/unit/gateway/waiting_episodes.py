@@ -30,7 +30,7 @@ class WaitingEpisodes:
     async def answer(self, results: ToolResults) -> None: ...
 
     async def events(
-        self, episode_id: str, answered_turn: int = 0
+        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
     ) -> AsyncIterator[Progress | Outcome]:
         self.followed.set()
         await asyncio.Event().wait()
