@@ -51,9 +51,12 @@ FOREIGN_KEY_VIOLATION = "23503"
 
 HAS_ROOM = text("SELECT episode_has_room(:tenant, CAST(:id AS uuid), :running_limit)")
 
-# What a running episode has done is summed from its steps; an ended one keeps its sums.
+# What a running episode has done is summed from its steps; an ended one keeps its sums. It waits
+# while a call of its own or of its caller's is not decided or answered, whatever else was done
+# since; `waits` is NULL before its first step. Steps that cost nothing have a zero of the default
+# currency, which says nothing of what the others cost.
 _PROGRESS = """
-    SELECT e.*, {toolset} AS toolset, s.last_kind,
+    SELECT e.*, {toolset} AS toolset, s.waits,
            COALESCE(NULLIF(e.turn_count, 0), s.turns, 0) AS turn_count,
            COALESCE(NULLIF(e.tool_call_count, 0), s.tool_calls, 0) AS tool_call_count,
            COALESCE(e.cost, s.cost) AS cost,
@@ -63,11 +66,26 @@ _PROGRESS = """
     FROM episodes e
     JOIN segments g ON g.digest = e.toolset_digest
     LEFT JOIN LATERAL (
-        SELECT max(turn) AS turns, sum(cost) AS cost, max(currency) AS currency,
+        SELECT max(turn) AS turns, sum(cost) AS cost,
+               COALESCE(max(currency) FILTER (WHERE cost <> 0), max(currency)) AS currency,
                count(*) FILTER (WHERE kind = 'tool') AS tool_calls,
                count(*) FILTER (WHERE settled AND cost IS NULL AND kind <> 'approval') AS unpriced,
-               (array_agg(kind ORDER BY sequence DESC))[1] AS last_kind
-        FROM steps WHERE episode_id = e.id AND e.stop_reason IS NULL
+               bool_or(CASE kind
+                   WHEN 'client_calls' THEN NOT EXISTS (
+                       SELECT FROM client_results r
+                       WHERE r.episode_id = asked.episode_id AND r.turn = asked.turn
+                   )
+                   WHEN 'approval' THEN NOT EXISTS (
+                       SELECT FROM approval_decisions d WHERE d.episode_id = asked.episode_id
+                       AND d.turn = asked.turn AND d.call_index = asked.call_index
+                   ) AND NOT EXISTS (
+                       SELECT FROM steps made WHERE made.episode_id = asked.episode_id
+                       AND made.turn = asked.turn AND made.call_index = asked.call_index
+                       AND made.kind = 'tool'
+                   )
+                   ELSE false
+               END) AS waits
+        FROM steps asked WHERE episode_id = e.id AND e.stop_reason IS NULL
     ) s ON true
 """
 PROGRESS = _PROGRESS.format(toolset="g.body")
@@ -88,9 +106,9 @@ HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:
 
 STATE_FILTERS = {
     EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
-    EpisodeState.PENDING: "e.stop_reason IS NULL AND s.last_kind IS NULL",
-    EpisodeState.RUNNING: "e.stop_reason IS NULL AND s.last_kind IN ('model', 'tool')",
-    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.last_kind IN ('approval', 'client_calls')",
+    EpisodeState.PENDING: "e.stop_reason IS NULL AND s.waits IS NULL",
+    EpisodeState.RUNNING: "e.stop_reason IS NULL AND NOT s.waits",
+    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.waits",
 }
 
 
@@ -221,7 +239,7 @@ class EpisodeStore:
     async def unstarted(self, older_than_s: float, limit: int) -> list[StoredEpisode]:
         """Episodes that were accepted but whose workflow may never have been started."""
         statement = text(
-            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.last_kind IS NULL AND {NOT_QUEUED}"
+            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.waits IS NULL AND {NOT_QUEUED}"
             " AND e.create_time < now() - make_interval(secs => :age)"
             " ORDER BY e.create_time LIMIT :limit"
         )
