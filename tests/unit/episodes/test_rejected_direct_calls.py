@@ -12,6 +12,7 @@ from episodes.direct_calls.models import StoredCall
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import DependencyAway, DomainError, NotFound
@@ -40,7 +41,8 @@ class Platform:
         [operation] = operations
         if operation.HasField("reserve"):
             self.open.add(operation.reserve.key)
-            return [ledger_pb.OperationResult(reserve={"hold": {"key": operation.reserve.key}})]
+            held = ledger_pb.ReserveResponse(hold=hold_pb2.Hold(key=operation.reserve.key))
+            return [ledger_pb.OperationResult(reserve=held)]
         self.open.remove(operation.release.key)
         return [ledger_pb.OperationResult()]
 
