@@ -43,11 +43,14 @@ from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
+from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 
 # Left to store an episode and to answer, before its caller would be told that it failed.
 REPLY_TIME_S = 0.5
+# Those of all calls of a turn are in one payload of its workflow, which an over-large one ends.
+REASON_CHARACTERS_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,10 @@ class Episodes:
     async def approve(
         self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str
     ) -> StoredEpisode:
-        """Decides a waiting call. Raises NothingToApprove, SelfApproval."""
+        """Decides a waiting call. Raises NothingToApprove, SelfApproval, OutOfBounds."""
+        if len(reason) > REASON_CHARACTERS_MAX:
+            problem = f"has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
+            raise OutOfBounds("reason", problem)
         stored, actor = await self.get(episode_id), current_identity().subject
         if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
             raise SelfApproval(episode_id, actor)
