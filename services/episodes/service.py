@@ -141,7 +141,7 @@ class Episodes:
     async def cancel(self, episode_id: str) -> StoredEpisode:
         """Asks a running episode to end; one that has ended stays as it is."""
         stored = await self.get(episode_id)
-        ended = stored.state is EpisodeState.FINISHED
+        episode_id, ended = stored.new.episode_id, stored.state is EpisodeState.FINISHED
         # From the queue it goes to a workflow, and never back.
         if not ended and not await self.handover.queue.cancel(episode_id):
             await self.starter.cancel(episode_id)
@@ -155,6 +155,7 @@ class Episodes:
             problem = f"has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
             raise OutOfBounds("reason", problem)
         stored, actor = await self.get(episode_id), current_identity().subject
+        episode_id = stored.new.episode_id
         if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
             raise SelfApproval(episode_id, actor)
         approval = Approval(turn, call_index, approved, actor, reason)
@@ -166,7 +167,7 @@ class Episodes:
             await self.handover.hand_over(stored.new)
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
-        await self.approvals.decided(Place(stored.new.episode_id, turn, call_index))
+        await self.approvals.decided(Place(episode_id, turn, call_index))
         return stored
 
     async def waiting_calls(self, after: Place | None, size: int) -> tuple[list[WaitingCall], bool]:

@@ -1,7 +1,6 @@
 """Episodes in PostgreSQL."""
 
 import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
+from episodes.keys import canonical_id
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.store_rows import episode_of
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
@@ -182,12 +182,12 @@ class EpisodeStore:
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
         """The tenant's episode. Raises EpisodeNotFound."""
-        if not _is_uuid(episode_id):
+        if (stored_id := canonical_id(episode_id)) is None:
             raise EpisodeNotFound(episode_id)
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
         async with autocommit(self._engine) as connection:
             row = (
-                await connection.execute(statement, {"id": episode_id, "tenant": tenant})
+                await connection.execute(statement, {"id": stored_id, "tenant": tenant})
             ).one_or_none()
         if row is None:
             raise EpisodeNotFound(episode_id)
@@ -251,14 +251,6 @@ class EpisodeStore:
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(statement, values)
             return [episode_of(row) for row in rows]
-
-
-def _is_uuid(name: str) -> bool:
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _insert_values(new: NewEpisode) -> dict[str, object]:
