@@ -53,7 +53,8 @@ HAS_ROOM = text("SELECT episode_has_room(:tenant, CAST(:id AS uuid), :running_li
 
 # What a running episode has done is summed from its steps; an ended one keeps its sums. It waits
 # while a call of its own or of its caller's is not decided or answered, whatever else was done
-# since; `waits` is NULL before its first step. Steps that cost nothing have a zero of the default
+# since, and while nobody goes on from an answer: who gave it may not have been able to tell.
+# `waits` is NULL before its first step. Steps that cost nothing have a zero of the default
 # currency, which says nothing of what the others cost.
 _PROGRESS = """
     SELECT e.*, {toolset} AS toolset, s.waits,
@@ -74,6 +75,9 @@ _PROGRESS = """
                    WHEN 'client_calls' THEN NOT EXISTS (
                        SELECT FROM client_results r
                        WHERE r.episode_id = asked.episode_id AND r.turn = asked.turn
+                   ) OR NOT EXISTS (
+                       SELECT FROM steps later WHERE later.episode_id = asked.episode_id
+                       AND later.sequence > asked.sequence
                    )
                    WHEN 'approval' THEN NOT EXISTS (
                        SELECT FROM approval_decisions d WHERE d.episode_id = asked.episode_id

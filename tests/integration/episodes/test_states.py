@@ -65,12 +65,20 @@ async def test_what_was_decided_or_answered_waits_no_longer(engine: AsyncEngine)
     store, running = StepStore(engine), EpisodeState.RUNNING
     asked = (StepKind.APPROVAL, 0), (StepKind.APPROVAL, 1)
     await store.append(steps_of(decided, MODEL, *asked))
-    await store.append(steps_of(answered, MODEL, CLIENT_CALLS))
+    await store.append(steps_of(answered, MODEL, CLIENT_CALLS, (StepKind.TOOL, 1)))
     for index, state in enumerate((EpisodeState.WAITING, running)):
         await ApprovalStore(engine).decided(Place(decided, 1, index))
         assert await states(engine, decided) == (state, [state])
     await ClientResultStore(engine).put(answered, 1, b"")
     assert await states(engine, answered) == (running, [running])
+
+
+async def test_an_answer_that_nobody_goes_on_from_may_be_given_again(engine: AsyncEngine) -> None:
+    """It was stored, and the workflow could not be told; whoever polls gives it once more."""
+    episode, waiting = await queued_episode(engine), EpisodeState.WAITING
+    await StepStore(engine).append(steps_of(episode, MODEL, CLIENT_CALLS))
+    await ClientResultStore(engine).put(episode, 1, b"")
+    assert await states(engine, episode) == (waiting, [waiting])
 
 
 async def test_a_free_step_says_nothing_of_the_currency(engine: AsyncEngine) -> None:

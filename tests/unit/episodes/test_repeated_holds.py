@@ -1,7 +1,6 @@
 """A call that is asked for again is paid from what was held for it first."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ from episodes.charges.purchases import Purchase, token_worst_case
 from episodes.charges.service import KEY_REUSED, Charges, Grant
 from episodes.clients import Ledger, OperationResults, Operations
 from episodes.keys import StepKind
-from episodes.models import EpisodeState, Membership, NewEpisode, Progress, Step, StoredEpisode
+from episodes.models import Step
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
 from episodes.steps.settlements import Settlements
@@ -22,8 +21,8 @@ from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.rpc.errors import AlreadyExists
+from unit.episodes.stored_episodes import ID, stored_episode
 
-ID = "01900000-0000-7000-8000-000000000001"
 COVERED_TOKENS = 100
 
 
@@ -61,24 +60,8 @@ class OneAnswerLedger(Ledger):
 
 @pytest.fixture
 def episode() -> RunningEpisode:
-    spec, toolset = episode_pb2.EpisodeSpec(task="add"), toolset_pb2.Toolset()
-    new = NewEpisode(
-        episode_id=ID,
-        tenant="acme",
-        subject="ada",
-        groups=frozenset(),
-        spec=spec.SerializeToString(),
-        toolset=toolset.SerializeToString(),
-        toolset_digest=b"digest",
-        policy_name="balanced",
-        policy_version=1,
-        membership=Membership(ID, 1, 0, ""),
-        labels={},
-        turn_limit=5,
-        time_limit_s=60.0,
-    )
-    stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.RUNNING, Progress())
-    return RunningEpisode(stored, spec, toolset)
+    spec = episode_pb2.EpisodeSpec(task="add")
+    return RunningEpisode(stored_episode(), spec, toolset_pb2.Toolset())
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 import asyncio
 import threading
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from episodes.keys import StepKind
-from episodes.models import EpisodeState, Membership, NewEpisode, Progress, Step, StoredEpisode
+from episodes.models import Step
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog
 from episodes.turns.judge import JudgeActivity
@@ -17,8 +16,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.verifiers import Verdict
 from podium_kit.verifiers.numeric import NumericMatch
-
-ID = "01900000-0000-7000-8000-000000000001"
+from unit.episodes.stored_episodes import ID, stored_episode
 
 
 class OneLog:
@@ -44,14 +42,10 @@ async def test_a_worker_works_on_while_an_answer_is_judged(
     works_on = threading.Event()
     monkeypatch.setattr(NumericMatch, "judge", lambda *_: Verdict.of(works_on.wait(10), "seen"))
     check = check_pb2.Check(verifier="numeric", parameters_json='{"expected": 42}')
-    spec, place = episode_pb2.EpisodeSpec(task="add", check=check), Membership(ID, 1, 0, "")
-    of = (ID, "acme", "ada", frozenset[str](), b"", b"", b"", "balanced", 1, place, {}, 5, 60.0)
-    stored = StoredEpisode(
-        NewEpisode(*of), datetime.now(UTC), EpisodeState.RUNNING, Progress(turn_count=1)
-    )
+    spec = episode_pb2.EpisodeSpec(task="add", check=check)
     nowhere: Any = None
     logs: Any = OneLog()
     asyncio.get_running_loop().call_soon(works_on.set)
-    episode = RunningEpisode(stored, spec, toolset_pb2.Toolset())
+    episode = RunningEpisode(stored_episode(), spec, toolset_pb2.Toolset())
     assert await JudgeActivity(nowhere, logs, nowhere).judge_without_calls(episode, 1)
     assert [each.score for each in logs.judged] == [1.0]

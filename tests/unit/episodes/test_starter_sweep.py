@@ -1,11 +1,11 @@
 """Workflows that may never have been started are started, each once a round."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 
-from episodes.models import EpisodeState, Membership, NewEpisode, Progress, StoredEpisode
+from episodes.models import NewEpisode, StoredEpisode
 from episodes.workflows.sweep import BATCH, StarterSweep
+from unit.episodes.stored_episodes import stored_episode
 
 ROUNDS = 3
 
@@ -18,16 +18,10 @@ class Overdue:
         self.started: Counter[str] = Counter()
 
     async def unstarted(self, after_id: str, _: float, limit: int) -> list[StoredEpisode]:
-        return [_stored(each) for each in self.ids if each > after_id][:limit]
+        return [stored_episode(each) for each in self.ids if each > after_id][:limit]
 
     async def start(self, new: NewEpisode) -> None:
         self.started[new.episode_id] += 1
-
-
-def _stored(id: str) -> StoredEpisode:
-    place = Membership(id, 1, 0, "")
-    of = (id, "acme", "ada", frozenset[str](), b"", b"", b"", "balanced", 1, place, {}, 5, 60.0)
-    return StoredEpisode(NewEpisode(*of), datetime.now(UTC), EpisodeState.PENDING, Progress())
 
 
 async def test_a_round_starts_all_of_them_and_ends() -> None:

@@ -1,32 +1,25 @@
 """An episode is found, watched, cancelled and decided on, however a client writes its id."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from episodes.keys import canonical_id
-from episodes.models import EpisodeState, Membership, NewEpisode, Progress, StoredEpisode
+from episodes.models import NewEpisode, StoredEpisode
 from episodes.service import Episodes
 from episodes.steps.store_news import News
 from episodes.steps.watch import Watcher
 from episodes.workflows.payloads import Approval
-from podium.registry.v1 import toolset_pb2
 from podium_kit.rpc.identity import Identity, Scope, acting_as
-
-ID = "01900000-0000-7000-8000-00000000abcd"
+from unit.episodes.stored_episodes import ID, stored_episode
 
 
 class Platform:
     """One episode that waits in a workflow, for a person."""
 
     def __init__(self) -> None:
-        place = Membership(ID, 1, 0, "")
-        toolset = toolset_pb2.Toolset().SerializeToString()
-        of = (ID, "acme", "ada", frozenset[str](), b"", toolset, b"", "balanced", 1, place, {})
-        new = NewEpisode(*of, turn_limit=5, time_limit_s=60.0)
-        self.stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
+        self.stored = stored_episode()
         self.queue = self
         self.called: list[tuple[str, str]] = []
         self.looked = asyncio.Event()
