@@ -21,6 +21,15 @@ class StepKind(StrEnum):
     JUDGEMENT = "judgement"
 
 
+def canonical_id(name: str) -> str | None:
+    """An episode's id as it is stored and as its workflow is called, however a client writes it;
+    None for what is no id."""
+    try:
+        return str(uuid.UUID(name))
+    except ValueError:
+        return None
+
+
 def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> str:
     """`<episode id>/<turn>/<kind>/<call index>`."""
     return f"{episode_id}/{turn}/{kind.value}/{index}"

@@ -43,11 +43,14 @@ from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
+from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 
 # Left to store an episode and to answer, before its caller would be told that it failed.
 REPLY_TIME_S = 0.5
+# Those of all calls of a turn are in one payload of its workflow, which an over-large one ends.
+REASON_CHARACTERS_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class Episodes:
     async def cancel(self, episode_id: str) -> StoredEpisode:
         """Asks a running episode to end; one that has ended stays as it is."""
         stored = await self.get(episode_id)
-        ended = stored.state is EpisodeState.FINISHED
+        episode_id, ended = stored.new.episode_id, stored.state is EpisodeState.FINISHED
         # From the queue it goes to a workflow, and never back.
         if not ended and not await self.handover.queue.cancel(episode_id):
             await self.starter.cancel(episode_id)
@@ -147,8 +150,12 @@ class Episodes:
     async def approve(
         self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str
     ) -> StoredEpisode:
-        """Decides a waiting call. Raises NothingToApprove, SelfApproval."""
+        """Decides a waiting call. Raises NothingToApprove, SelfApproval, OutOfBounds."""
+        if len(reason) > REASON_CHARACTERS_MAX:
+            problem = f"has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
+            raise OutOfBounds("reason", problem)
         stored, actor = await self.get(episode_id), current_identity().subject
+        episode_id = stored.new.episode_id
         if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
             raise SelfApproval(episode_id, actor)
         approval = Approval(turn, call_index, approved, actor, reason)
@@ -160,7 +167,7 @@ class Episodes:
             await self.handover.hand_over(stored.new)
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
-        await self.approvals.decided(Place(stored.new.episode_id, turn, call_index))
+        await self.approvals.decided(Place(episode_id, turn, call_index))
         return stored
 
     async def waiting_calls(self, after: Place | None, size: int) -> tuple[list[WaitingCall], bool]:

@@ -3,6 +3,7 @@
 The server reports them, because it is there when every worker is gone.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -58,9 +59,19 @@ class Standing:
         )
 
     async def look(self) -> None:
-        """Asks anew; what cannot be asked is not reported until it can."""
-        self._found = {}
-        for name, ask in self._asks.items():
+        """Asks anew; what cannot be asked is not reported until it can.
+
+        All else is: workers are scaled by what is queued while Temporal is away. Raises the first
+        error once all were asked.
+        """
+        looks = [self._look(name, ask) for name, ask in self._asks.items()]
+        for outcome in await asyncio.gather(*looks, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
+    async def _look(self, name: str, ask: Ask) -> None:
+        self._found.pop(name, None)
+        async with asyncio.timeout(INTERVAL_S):
             self._found[name] = await ask()
 
     def _reported(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:

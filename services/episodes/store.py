@@ -1,7 +1,6 @@
 """Episodes in PostgreSQL."""
 
 import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
+from episodes.keys import canonical_id
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.store_rows import episode_of
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
@@ -51,9 +51,13 @@ FOREIGN_KEY_VIOLATION = "23503"
 
 HAS_ROOM = text("SELECT episode_has_room(:tenant, CAST(:id AS uuid), :running_limit)")
 
-# What a running episode has done is summed from its steps; an ended one keeps its sums.
+# What a running episode has done is summed from its steps; an ended one keeps its sums. It waits
+# while a call of its own or of its caller's is not decided or answered, whatever else was done
+# since, and while nobody goes on from an answer: who gave it may not have been able to tell.
+# `waits` is NULL before its first step. Steps that cost nothing have a zero of the default
+# currency, which says nothing of what the others cost.
 _PROGRESS = """
-    SELECT e.*, {toolset} AS toolset, s.last_kind,
+    SELECT e.*, {toolset} AS toolset, s.waits,
            COALESCE(NULLIF(e.turn_count, 0), s.turns, 0) AS turn_count,
            COALESCE(NULLIF(e.tool_call_count, 0), s.tool_calls, 0) AS tool_call_count,
            COALESCE(e.cost, s.cost) AS cost,
@@ -63,11 +67,29 @@ _PROGRESS = """
     FROM episodes e
     JOIN segments g ON g.digest = e.toolset_digest
     LEFT JOIN LATERAL (
-        SELECT max(turn) AS turns, sum(cost) AS cost, max(currency) AS currency,
+        SELECT max(turn) AS turns, sum(cost) AS cost,
+               COALESCE(max(currency) FILTER (WHERE cost <> 0), max(currency)) AS currency,
                count(*) FILTER (WHERE kind = 'tool') AS tool_calls,
                count(*) FILTER (WHERE settled AND cost IS NULL AND kind <> 'approval') AS unpriced,
-               (array_agg(kind ORDER BY sequence DESC))[1] AS last_kind
-        FROM steps WHERE episode_id = e.id AND e.stop_reason IS NULL
+               bool_or(CASE kind
+                   WHEN 'client_calls' THEN NOT EXISTS (
+                       SELECT FROM client_results r
+                       WHERE r.episode_id = asked.episode_id AND r.turn = asked.turn
+                   ) OR NOT EXISTS (
+                       SELECT FROM steps later WHERE later.episode_id = asked.episode_id
+                       AND later.sequence > asked.sequence
+                   )
+                   WHEN 'approval' THEN NOT EXISTS (
+                       SELECT FROM approval_decisions d WHERE d.episode_id = asked.episode_id
+                       AND d.turn = asked.turn AND d.call_index = asked.call_index
+                   ) AND NOT EXISTS (
+                       SELECT FROM steps made WHERE made.episode_id = asked.episode_id
+                       AND made.turn = asked.turn AND made.call_index = asked.call_index
+                       AND made.kind = 'tool'
+                   )
+                   ELSE false
+               END) AS waits
+        FROM steps asked WHERE episode_id = e.id AND e.stop_reason IS NULL
     ) s ON true
 """
 PROGRESS = _PROGRESS.format(toolset="g.body")
@@ -88,9 +110,9 @@ HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:
 
 STATE_FILTERS = {
     EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
-    EpisodeState.PENDING: "e.stop_reason IS NULL AND s.last_kind IS NULL",
-    EpisodeState.RUNNING: "e.stop_reason IS NULL AND s.last_kind IN ('model', 'tool')",
-    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.last_kind IN ('approval', 'client_calls')",
+    EpisodeState.PENDING: "e.stop_reason IS NULL AND s.waits IS NULL",
+    EpisodeState.RUNNING: "e.stop_reason IS NULL AND NOT s.waits",
+    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.waits",
 }
 
 
@@ -164,12 +186,12 @@ class EpisodeStore:
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
         """The tenant's episode. Raises EpisodeNotFound."""
-        if not _is_uuid(episode_id):
+        if (stored_id := canonical_id(episode_id)) is None:
             raise EpisodeNotFound(episode_id)
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
         async with autocommit(self._engine) as connection:
             row = (
-                await connection.execute(statement, {"id": episode_id, "tenant": tenant})
+                await connection.execute(statement, {"id": stored_id, "tenant": tenant})
             ).one_or_none()
         if row is None:
             raise EpisodeNotFound(episode_id)
@@ -218,24 +240,21 @@ class EpisodeStore:
             rows = await connection.execute(statement, {"after": after_id or None, "limit": limit})
             return [episode_of(row) for row in rows]
 
-    async def unstarted(self, older_than_s: float, limit: int) -> list[StoredEpisode]:
-        """Episodes that were accepted but whose workflow may never have been started."""
+    async def unstarted(
+        self, after_id: str, older_than_s: float, limit: int
+    ) -> list[StoredEpisode]:
+        """Episodes that were accepted but whose workflow may never have been started, in the order
+        of their ids."""
         statement = text(
-            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.last_kind IS NULL AND {NOT_QUEUED}"
+            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.waits IS NULL AND {NOT_QUEUED}"
             " AND e.create_time < now() - make_interval(secs => :age)"
-            " ORDER BY e.create_time LIMIT :limit"
+            " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
+            " ORDER BY e.id LIMIT :limit"
         )
+        values = {"after": after_id or None, "age": older_than_s, "limit": limit}
         async with autocommit(self._engine) as connection:
-            rows = await connection.execute(statement, {"age": older_than_s, "limit": limit})
+            rows = await connection.execute(statement, values)
             return [episode_of(row) for row in rows]
-
-
-def _is_uuid(name: str) -> bool:
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _insert_values(new: NewEpisode) -> dict[str, object]:

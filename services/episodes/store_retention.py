@@ -20,7 +20,7 @@ FORGET = text(
         )
         GROUP BY e.tenant, e.group_id HAVING count(*) = max(e.group_size) LIMIT :groups
     ), gone AS (
-        SELECT id FROM episodes JOIN due USING (tenant, group_id)
+        SELECT tenant, id FROM episodes JOIN due USING (tenant, group_id)
     ), said AS (
         DELETE FROM feedback WHERE episode_id IN (SELECT id FROM gone)
     ), decided AS (
@@ -28,7 +28,7 @@ FORGET = text(
     ), results AS (
         DELETE FROM client_results WHERE episode_id IN (SELECT id FROM gone)
     ), attached AS (
-        DELETE FROM attachments WHERE owner_id IN (SELECT id FROM gone)
+        DELETE FROM attachments WHERE (tenant, owner_id) IN (SELECT tenant, id FROM gone)
     ), step AS (
         DELETE FROM steps WHERE episode_id IN (SELECT id FROM gone) RETURNING digest
     ), record AS (

@@ -94,10 +94,9 @@ def _new_episode_of(row: Any) -> NewEpisode:
 def _state_of(row: Any) -> EpisodeState:
     if row.stop_reason is not None:
         return EpisodeState.FINISHED
-    if row.last_kind is None:
+    if row.waits is None:
         return EpisodeState.PENDING
-    waits = row.last_kind in (StepKind.APPROVAL, StepKind.CLIENT_CALLS)
-    return EpisodeState.WAITING if waits else EpisodeState.RUNNING
+    return EpisodeState.WAITING if row.waits else EpisodeState.RUNNING
 
 
 def _ending_of(row: Any) -> Ending | None:

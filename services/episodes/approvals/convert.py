@@ -3,6 +3,7 @@
 import uuid
 
 from episodes.approvals.models import Place, WaitingCall
+from episodes.steps.watch import SEQUENCE_MAX
 from episodes.workflows.convert import self_approval
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
@@ -38,7 +39,10 @@ def place_from_token(token: str) -> Place | None:
         episode_id = str(uuid.UUID(values.get("episode", "")))
     except ValueError as error:
         raise InvalidPageToken from error
-    return Place(episode_id, token_number(values, "turn", 0), token_number(values, "call", 0))
+    turn, call_index = token_number(values, "turn", 0), token_number(values, "call", 0)
+    if max(turn, call_index) > SEQUENCE_MAX:
+        raise InvalidPageToken
+    return Place(episode_id, turn, call_index)
 
 
 def token_of(place: Place) -> str:

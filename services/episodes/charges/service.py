@@ -25,7 +25,7 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import policy_pb2
 from podium_kit.money import Money
-from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.errors import AlreadyExists, InvalidArgument
 from podium_kit.wire import (
     duration_to_proto,
     enum_word,
@@ -42,6 +42,8 @@ DEFAULT_CURRENCY = "USD"
 HOLD_MARGIN_S = 600.0
 UNUSABLE_REASON_MAX = 400
 NOT_BEGUN = "not sent: the call had not begun"
+# The ledger's reason for a key that was answered with other content.
+KEY_REUSED = "KEY_REUSED"
 UNKNOWN_PRICE = {
     policy_pb2.UNKNOWN_PRICE_RULE_UNSPECIFIED: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
     policy_pb2.UNKNOWN_PRICE_RULE_REJECT: hold_pb2.UNKNOWN_PRICE_POLICY_REJECT,
@@ -119,7 +121,7 @@ class Charges:
         self, episode: RunningEpisode, purchases: list[Purchase], asks_again: bool
     ) -> list[pb.ReserveResponse]:
         operations = _reserves(episode, purchases, asks_again)
-        results, cancelled = await uninterrupted(self._ledger.apply(operations))
+        results, cancelled = await uninterrupted(self._apply([], operations))
         if cancelled:
             raise asyncio.CancelledError
         return [result.reserve for result in results]
@@ -127,7 +129,7 @@ class Charges:
     async def _apply(
         self, captures: list[pb.Operation], others: list[pb.Operation]
     ) -> list[pb.OperationResult]:
-        """All in one transaction, unless the ledger rejects a usage: then that one goes alone."""
+        """All in one transaction, unless the ledger rejects one of them: then each goes alone."""
         if not captures and not others:
             return []
         try:
@@ -135,6 +137,11 @@ class Charges:
         except InvalidArgument:
             if not captures:
                 raise
+        except AlreadyExists as error:
+            if error.reason != KEY_REUSED:
+                raise
+            if not captures:
+                return [await _applied_alone(self._ledger, each) for each in others]
         captured = [await captured_alone(self._ledger, each.capture) for each in captures]
         return [*captured, *await self._apply([], others)]
 
@@ -171,6 +178,26 @@ async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.Opera
         source = capture.usage.source or usage_pb2.USAGE_SOURCE_PROVIDER
         operation.capture.usage.CopyFrom(usage_pb2.Usage(source=source, unusable_reason=reason))
         [result] = await ledger.apply([operation])
+    return result
+
+
+async def _applied_alone(ledger: Ledger, operation: pb.Operation) -> pb.OperationResult:
+    """The result; for a call that an earlier attempt asked for otherwise, what that one holds.
+
+    The default orchestrator, its SKU or a setting may have changed between two attempts.
+    """
+    try:
+        [result] = await ledger.apply([operation])
+    except AlreadyExists as error:
+        if error.reason != KEY_REUSED or not operation.HasField("reserve"):
+            raise
+        # Every hold is dispatched from its beginning, so this shows it and changes nothing.
+        shown = pb.MarkDispatchedRequest(key=operation.reserve.key)
+        [found] = await ledger.apply([pb.Operation(mark_dispatched=shown)])
+        hold = found.mark_dispatched.hold
+        if hold.state != hold_pb2.HOLD_STATE_OPEN:
+            raise
+        return pb.OperationResult(reserve=pb.ReserveResponse(hold=hold))
     return result
 
 

@@ -30,6 +30,7 @@ from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store import DirectCallStore
+from episodes.temporal.activity_errors import TRANSIENT
 from episodes.turns.tool_records import answer_timeout_s, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import failure_pb2
@@ -101,7 +102,7 @@ class DirectCallMaker:
             if reply.HasField("rejection"):
                 await self._end_unmade(call, rejected(reply.rejection))
                 return
-            response = await self._asked(call, reply.hold)
+            response = await self._answer(call, reply.hold)
             stored = await self.store.answered(stored.id, response.SerializeToString())
         answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
         cost = await self._charged(stored.key, answer)
@@ -125,6 +126,17 @@ class DirectCallMaker:
         capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
         result = await captured_alone(self.ledger, capture)
         return optional_money_from_proto(result.capture.entry.amount)
+
+    async def _answer(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
+        """The adapters' answer; a failure that was not sent where they reject the call."""
+        try:
+            return await self._asked(call, hold)
+        except TRANSIENT:
+            raise
+        except DomainError as error:
+            # They do so before they make it, so it costs nothing.
+            failure = ToolFailure(FailureKind.UNAVAILABLE, error.message)
+            return adapters_pb.InvokeResponse(failure=failure_to_proto(failure), unsent=True)
 
     async def _asked(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
         granted = output_tokens(quantities_from_proto(hold.worst_case))

@@ -61,12 +61,14 @@ ENDED = text(
            pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
     """
 )
+# Another tenant's episode may have the id of a call.
 FORGET = text(
     """
     WITH gone AS (
-        DELETE FROM direct_calls WHERE create_time < now() - CAST(:age AS interval) RETURNING id
+        DELETE FROM direct_calls WHERE create_time < now() - CAST(:age AS interval)
+        RETURNING tenant, id
     )
-    DELETE FROM attachments WHERE owner_id IN (SELECT id FROM gone)
+    DELETE FROM attachments WHERE (tenant, owner_id) IN (SELECT tenant, id FROM gone)
     """
 )
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from episodes.keys import canonical_id
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.store_news import NewsStore
 from episodes.store import EpisodeStore
@@ -61,6 +62,8 @@ class Watcher:
                 "after_sequence",
                 f"is {after}; give the sequence of an event, at most {SEQUENCE_MAX}",
             )
+        # Notifications have the id as it is stored.
+        episode_id = canonical_id(episode_id) or episode_id
         news = asyncio.Event()
         self._waiting[episode_id].add(news)
         try:

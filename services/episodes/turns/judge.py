@@ -5,6 +5,7 @@ priced under a key of its own. What cannot be judged is recorded as unjudged, wi
 reason; only a fault of the platform that may pass is raised, to be tried again.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -88,7 +89,8 @@ class JudgeActivity:
                 await self.calls.result(episode, steps, turn, index, call)
                 for index, call in enumerate(verifier.calls(episode.spec.task, answer))
             ]
-            return judged(verifier, _verdict(verifier, answer, results))
+            # Answer and check are strangers'. Beside the loop, which has leases to renew meanwhile.
+            return judged(verifier, await asyncio.to_thread(_verdict, verifier, answer, results))
         except (InvalidVerifier, Unjudged) as error:
             return unjudged(check, str(error))
 

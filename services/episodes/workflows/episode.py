@@ -215,11 +215,12 @@ class EpisodeWorkflow:
     ) -> TurnInput:
         """The turn with what people decided about the calls that waited."""
         decided = await self._decisions(episode, asked.turn, pending)
-        # A call that is not decided in time is denied.
+        # A call that is not decided in time is denied. What was decided before stays decided: the
+        # policy may have come to ask about another call of the turn since.
         approvals = {
             str(index): str(index) in decided and decided[str(index)].approved for index in pending
         }
-        return replace(asked, approvals=approvals, decided=decided)
+        return replace(asked, approvals=asked.approvals | approvals, decided=decided)
 
     async def _join(self, episode: EpisodeInput, asked: TurnInput, result: TurnResult) -> TurnInput:
         """The turn with how its children ended, which run beside its other calls.
@@ -230,7 +231,8 @@ class EpisodeWorkflow:
         children = asyncio.gather(*(self._run_child(call) for call in result.children))
         try:
             if result.others:
-                await self._run_turn(episode, replace(asked, run_to=0))
+                # One of them may give the answer: the episode ends once its children have.
+                await self._run_turn(episode, replace(asked, run_to=0, finishes=False))
             ended = await children
         finally:
             # When the turn is cut off, its children end before it does.

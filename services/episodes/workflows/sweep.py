@@ -13,15 +13,21 @@ BATCH = 200
 
 
 class StarterSweep:
-    """Starting a started workflow changes nothing."""
+    """Goes through them a batch at a time; starting a started workflow changes nothing."""
 
     def __init__(self, episodes: EpisodeStore, starter: WorkflowStarter) -> None:
         self._episodes = episodes
         self._starter = starter
+        self._after_id = ""
 
     async def sweep(self) -> bool:
-        """Starts what is overdue; whether there may be more."""
-        overdue = await self._episodes.unstarted(OLDER_THAN_S, BATCH)
+        """Starts what is overdue of the next batch; whether there may be more.
+
+        What was started stays overdue until its first step: a model may take minutes for it.
+        """
+        overdue = await self._episodes.unstarted(self._after_id, OLDER_THAN_S, BATCH)
         for stored in overdue:
             await self._starter.start(stored.new)
-        return len(overdue) == BATCH
+        more = len(overdue) == BATCH
+        self._after_id = overdue[-1].new.episode_id if more else ""
+        return more
