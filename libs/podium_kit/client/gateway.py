@@ -29,6 +29,8 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 class Unreachable(UserError):
     """Nothing answers at the gateway's URL, or something that is no gateway."""
 
+    temporary = True
+
     def __init__(self, url: str, error: Exception) -> None:
         # A ValueError comes from reading the answer, as of a proxy's page.
         why = "the answer is not JSON" if isinstance(error, ValueError) else type(error).__name__
@@ -130,11 +132,11 @@ class Gateway:
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         """What happened and happens, until the episode ends; a broken stream is resumed.
 
-        Raises Rejected, Unreachable.
+        So is one that a gateway which starts or stops cannot open. Raises Rejected, Unreachable.
         """
         attempts = 0
         while True:
-            lost: httpx.TransportError
+            lost: UserError
             try:
                 async for event in self._stream(episode_id, after_sequence):
                     after_sequence, attempts = event.sequence, 0
@@ -142,12 +144,17 @@ class Gateway:
                     if event.HasField("finished"):
                         return
             except httpx.TransportError as error:
+                lost = Unreachable(self.url, error)
+            except Rejected as error:
+                if not error.temporary:
+                    raise
                 lost = error
             else:
-                lost = httpx.RemoteProtocolError("the stream ended early")
+                ended = httpx.RemoteProtocolError("the stream ended early")
+                lost = Unreachable(self.url, ended)
             attempts += 1
             if attempts == ATTEMPTS_MAX:
-                raise Unreachable(self.url, lost)
+                raise lost
             await asyncio.sleep(ATTEMPT_PAUSE_S)
 
     async def _stream(

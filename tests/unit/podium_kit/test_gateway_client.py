@@ -13,6 +13,7 @@ import pytest
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import audit_service_pb2
 from podium_kit.client.gateway import ATTEMPT_PAUSE_S, ATTEMPTS_MAX, Gateway, Unreachable
+from podium_kit.client.rejections import Rejected
 
 URL = "http://gateway.example.com"
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -84,3 +85,27 @@ async def test_a_gateway_that_stays_away_is_given_up_after_pauses(
                 pass
     assert next(attempts) == ATTEMPTS_MAX + 1
     assert pauses == [ATTEMPT_PAUSE_S] * (ATTEMPTS_MAX - 1)
+
+
+async def test_a_gateway_that_stops_and_starts_again_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    statuses = iter((503, 502, 200))
+
+    def starting(_: httpx.Request) -> httpx.Response:
+        event = json.dumps({"sequence": 1, "finished": {}})
+        return httpx.Response(next(statuses), text=f"data: {event}\n\n")
+
+    async with gateway_of(monkeypatch, starting) as gateway:
+        assert [event.sequence async for event in gateway.events("e")] == [1]
+    assert pauses == [ATTEMPT_PAUSE_S] * 2
+
+
+async def test_an_episode_that_there_is_not_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    async with gateway_of(monkeypatch, lambda _: httpx.Response(404)) as gateway:
+        with pytest.raises(Rejected):
+            async for _ in gateway.events("e"):
+                pass
+    assert not pauses
