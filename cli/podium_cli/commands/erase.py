@@ -9,7 +9,6 @@ import typer
 from podium_cli.command import Session, command
 from podium_cli.commands.backup import Environment, require_no_url
 from podium_cli.local.state import write_private
-from podium_cli.output import escaped
 from podium_cli.writing import writing
 from podium_kit.client.errors import UnreadableFile, UsageError
 
@@ -69,7 +68,7 @@ async def erase(
             write_private(receipt, json.dumps(erasing.signed(written, signing), indent=2) + "\n")
         kept = [f"{count:8} {column}" for column, count in sorted(written.kept.items())]
         lines = ["deleted:", *lines, "kept, by name alone:", *kept, f"receipt: {receipt}"]
-    session.output.result({**values, "really": yes}, escaped("\n".join(lines)))
+    session.output.result({**values, "really": yes}, "\n".join(lines))
 
 
 def _check_receipt(path: Path) -> None:

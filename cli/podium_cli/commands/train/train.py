@@ -91,7 +91,7 @@ async def rollout(
         max_tokens,
         parse_prompt_mode(prompt_mode),
     )
-    session.output.note(f"run {run_id}; `--resume {run_id}` resumes it")
+    session.output.note(escaped(f"run {run_id}; `--resume {run_id}` resumes it"))
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], chosen)
         offer = Offer(
@@ -132,7 +132,8 @@ class _Counted:
 
     def __call__(self, rolled: Rolled) -> None:
         self._done += 1
-        unjudged = f"unjudged: {escaped(rolled.reason)}"
+        unjudged = f"unjudged: {rolled.reason}"
         score = unjudged if rolled.score is None else f"{rolled.score:g}"
         place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
-        self._output.note(f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})")
+        said = f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})"
+        self._output.note(escaped(said))
