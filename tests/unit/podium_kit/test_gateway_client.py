@@ -12,6 +12,7 @@ import pytest
 
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import audit_service_pb2
+from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import ATTEMPT_PAUSE_S, ATTEMPTS_MAX, Gateway, Unreachable
 from podium_kit.client.rejections import Rejected
 
@@ -36,6 +37,23 @@ def gateway_of(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> Gateway:
     with monkeypatch.context() as patched:
         patched.setattr(httpx, "AsyncClient", client)
         return Gateway(URL, "key")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8080", "podium.example.com", "http://[::1", "http://host:port", "http://", ""],
+)
+def test_what_is_no_url_is_rejected_with_an_example(url: str) -> None:
+    with pytest.raises(UsageError, match="is no URL") as rejected:
+        Gateway(url, "key")
+    assert "https://" in rejected.value.fix
+
+
+@pytest.mark.parametrize("key", ["", "pod_x\n", "pod x", "pod_ключ"])
+def test_what_is_no_key_is_rejected_and_not_shown(key: str) -> None:
+    with pytest.raises(UsageError, match="API key") as rejected:
+        Gateway(URL, key)
+    assert not key.strip() or key.strip() not in str(rejected.value)
 
 
 def proxys_page(_: httpx.Request) -> httpx.Response:
