@@ -80,6 +80,15 @@ def test_the_same_gate_look_is_rejected_the_second_time(store: Path) -> None:
     assert run_gate(store, 0.25, "--looks", "2", "--look", "2").exit_code == 0
 
 
+@pytest.mark.parametrize("changed", [("--looks", "2"), ("--looks", "3", "--delta", "0.5")])
+def test_rules_do_not_change_after_a_look(store: Path, changed: tuple[str, ...]) -> None:
+    planned = ("--looks", "1") if changed == ("--looks", "2") else ("--looks", "3")
+    assert run_gate(store, -0.25, *planned).exit_code == 1
+    again = run_gate(store, 0.25, "--look", "2", *changed)
+    assert again.exit_code == 2
+    assert " ".join(planned) in again.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value", "accepted"),
     [
