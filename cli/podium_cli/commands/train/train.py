@@ -31,7 +31,7 @@ from podium_cli.training.choosing import (
 from podium_cli.training.consent import note_consent
 from podium_cli.training.planning import planned
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
-from podium_cli.writing import writing
+from podium_cli.writing import require_place, writing
 from podium_kit.client.errors import UsageError
 from podium_training.rollouts import Offer, RolloutLimits
 from podium_training.rollouts.rolling import Rolled, Roller, known_tools
@@ -80,6 +80,8 @@ async def rollout(
 
     --resume continues an interrupted run: no episode is started twice.
     """
+    if evaluation is not None:
+        require_place(evaluation)
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
     sampled_at = _temperature(temperature, greedy)
