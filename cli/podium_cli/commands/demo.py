@@ -25,6 +25,7 @@ from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
 from podium_cli.demo.tasks import choose, load_tasks
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.inputs import parse_seconds
+from podium_cli.stopping import stopping_on_sigterm
 from podium_cli.writing import require_place, writing
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.errors import UsageError, UserError
@@ -64,7 +65,7 @@ async def demo(
     # What a platform is made of is slow to import, and needed here alone; so are the plots.
     from podium_cli.demo.platform import demo_platform  # noqa: PLC0415
     from podium_cli.demo.report import write_report  # noqa: PLC0415
-    from podium_cli.local.starting import engine_choice, stopping_on_sigterm  # noqa: PLC0415
+    from podium_cli.local.starting import engine_choice  # noqa: PLC0415
 
     started = time.monotonic()
     _prepare(report)

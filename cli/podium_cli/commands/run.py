@@ -19,6 +19,7 @@ from podium_cli.inputs import (
     parse_prompt_mode,
     parse_seconds,
 )
+from podium_cli.stopping import stopping_on_sigterm
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, Unreachable
 from podium_kit.client.rejections import Rejected
@@ -60,7 +61,7 @@ async def run(
     label: Labels = None,
     prompt_mode: PromptMode = "",
 ) -> None:
-    """Run a task and show its turns; the answer goes to stdout. Ctrl-C cancels it.
+    """Run a task and show its turns; the answer goes to stdout. Ctrl-C or SIGTERM cancels it.
 
     With --json every event is a line of its own; the last one carries the episode.
     """
@@ -79,7 +80,8 @@ async def run(
         spec.budget.CopyFrom(money_to_proto(parse_money(budget)))
     if time_limit:
         spec.time_limit.CopyFrom(duration_to_proto(parse_seconds(time_limit)))
-    await _run(session, spec)
+    with stopping_on_sigterm():
+        await _run(session, spec)
 
 
 async def start(gateway: Gateway, episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
