@@ -18,6 +18,7 @@ class Endless(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
         self.started: list[str] = []
+        self.stop_reason = "STOP_REASON_UNSPECIFIED"
         self.watched, self.cancelled = threading.Event(), threading.Event()
 
 
@@ -32,7 +33,8 @@ class Answering(BaseHTTPRequestHandler):
             self.server.cancelled.set()
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"{}")
+        episode = {"stop_reason": self.server.stop_reason}
+        self.wfile.write(json.dumps({"episode": episode}).encode())
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -59,6 +61,19 @@ def gateway() -> Iterator[Endless]:
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_cancels_the_episode(gateway: Endless, sent: signal.Signals, status: int) -> None:
+    said = run_until(gateway, sent, status)
+    assert said.splitlines()[-1] == f"cancelled episode {gateway.started[0]}"
+    assert gateway.cancelled.is_set()
+
+
+def test_an_episode_that_ended_first_is_not_said_to_be_cancelled(gateway: Endless) -> None:
+    gateway.stop_reason = "STOP_REASON_ANSWERED"
+    said = run_until(gateway, signal.SIGINT, 130)
+    assert said.splitlines()[-1] == f"episode {gateway.started[0]} had ended"
+
+
+def run_until(gateway: Endless, sent: signal.Signals, status: int) -> str:
+    """What a run says that gets the signal while it watches, and ends with the status."""
     host, port = gateway.server_address[:2]
     options = ["--url", f"http://{host!s}:{port}", "--api-key", "key"]
     with subprocess.Popen(
@@ -71,5 +86,4 @@ def test_a_signal_cancels_the_episode(gateway: Endless, sent: signal.Signals, st
         running.send_signal(sent)
         _, said = running.communicate(timeout=60)
     assert running.returncode == status
-    assert said.splitlines()[-1] == f"cancelled episode {gateway.started[0]}"
-    assert gateway.cancelled.is_set()
+    return said
