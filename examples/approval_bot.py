@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 
 from podium_client import BadRequest, Podium
 from podium_client.models import PolicySpec, ToolCall, ToolSelector
@@ -27,21 +28,14 @@ def verdict(call: ToolCall) -> tuple[bool, str]:
     return short, "a short sum" if short else "only short sums are approved here"
 
 
-def decide(episode_id: str) -> None:
-    """The calls of an episode that wait now."""
-    decided = {}
-    for event in approver.episodes.watch(episode_id):
-        if event.approval_requested and event.approval_requested.call:
-            decided[event.turn] = call = event.approval_requested.call
-            approved, reason = verdict(call)
-            choose = approver.episodes.approve if approved else approver.episodes.deny
-            try:
-                choose(episode_id, event.turn, call.index, reason=reason)
-            except BadRequest:
-                # Somebody was faster, or its time is over.
-                continue
-            word = "approved" if approved else "denied"
-            print(f"{word} {call.tool_name}({call.arguments_json}): {reason}", flush=True)
+def decide(episode_id: str, turn: int, call: ToolCall) -> None:
+    """One call, unless somebody was faster or its time is over."""
+    approved, reason = verdict(call)
+    choose = approver.episodes.approve if approved else approver.episodes.deny
+    with suppress(BadRequest):
+        choose(episode_id, turn, call.index, reason=reason)
+        word = "approved" if approved else "denied"
+        print(f"{word} {call.tool_name}({call.arguments_json}): {reason}", flush=True)
 
 
 def demo() -> None:
@@ -52,7 +46,9 @@ def demo() -> None:
         user.policies.create(spec)
         for task in ("What is 6 x 7?", "What is 123456 x 654321?"):
             episode = user.episodes.start(task, policy="ask-first", tools=["calculator"])
-            decide(episode.id)
+            for event in user.episodes.watch(episode.id):
+                if event.approval_requested and event.approval_requested.call:
+                    decide(episode.id, event.turn, event.approval_requested.call)
             print(f"{task} {user.episodes.get(episode.id).answer}")
 
 
@@ -60,6 +56,8 @@ if "--demo" in sys.argv:
     demo()
 else:
     while True:
-        for waiting in approver.episodes.list(states=["waiting"]):
-            decide(waiting.id)
+        # To watch one episode to its end would let the calls of others wait for hours.
+        for waiting in approver.episodes.approvals():
+            if waiting.approvable and waiting.call:
+                decide(waiting.episode_id, waiting.turn, waiting.call)
         time.sleep(2)

@@ -18,7 +18,8 @@ from podium_kit.embedded.errors import EmbeddedError, StartupFailed
 from podium_kit.rpc.errors import DomainError
 
 PANEL = "Which platform"
-INTERRUPTED = 130
+# What a shell reports of a program that SIGINT or SIGTERM ended.
+INTERRUPTED, TERMINATED = 130, 143
 
 SHARED_OPTIONS = {
     "url": Annotated[
@@ -77,6 +78,8 @@ def _runner(function: Command) -> Callable[..., None]:
             asyncio.run(function(Session(output, Target(**shared)), **given))
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except asyncio.CancelledError:
+            raise typer.Exit(TERMINATED) from None
         except (UserError, EmbeddedError, DomainError) as error:
             problem = user_error(error)
             output.error(problem)

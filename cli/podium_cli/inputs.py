@@ -47,12 +47,12 @@ def parse_time(text: str) -> str:
     if not text:
         return ""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{text!r} is not a time", "write it like 2026-03-01T14:00; a start also like 7d"
         ) from error
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_start(text: str) -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.syntax import Syntax
+from rich.text import Text
 
 from podium_kit.client.errors import UserError
 from podium_kit.wire import json_values
@@ -24,11 +26,11 @@ class Output:
         self.progress = _console(stderr=True)
 
     def result(self, data: Message | Mapping[str, Any], view: RenderableType) -> None:
-        """Prints the view for people, or the data as JSON."""
+        """Prints the view for people, or the data as JSON. A view that is a str is no markup."""
         if self.as_json:
             self.json(data, indent=2)
         else:
-            self._show(view)
+            self._show(Text(view) if isinstance(view, str) else view)
 
     def _show(self, view: RenderableType) -> None:
         if self.results.is_terminal:
@@ -49,7 +51,8 @@ class Output:
         self.results.file.flush()
 
     def note(self, text: str) -> None:
-        self.progress.print(text, highlight=False)
+        """Prints markup: what others wrote is `escaped`."""
+        self.progress.print(text, highlight=False, emoji=False)
 
     def error(self, error: UserError) -> None:
         """Two lines: the cause, and what fixes it; or one of JSON, the last of stderr."""
@@ -57,14 +60,14 @@ class Output:
             said = {"cause": error.cause, "fix": error.fix, "status": error.exit_status}
             self.progress.file.write(json.dumps({"error": said}, ensure_ascii=False) + "\n")
             return
-        self.progress.print(f"[bold red]error:[/] {escaped(error.cause)}", highlight=False)
+        self.progress.print(Text.assemble(("error:", "bold red"), f" {error.cause}"))
         if error.fix:
-            self.progress.print(f" [bold]fix:[/] {escaped(error.fix)}", highlight=False)
+            self.progress.print(Text.assemble((" fix:", "bold"), f" {error.fix}"))
 
 
 def escaped(text: str) -> str:
     """Text whose brackets rich must not read as markup."""
-    return text.replace("[", r"\[")
+    return escape(text)
 
 
 def _console(stderr: bool) -> Console:

@@ -22,8 +22,8 @@ from podium_cli.demo.solving import Effort, solve
 from podium_cli.demo.tables import accuracy_table
 from podium_cli.demo.tasks import Task, tasks_of
 from podium_cli.local.engines import EngineChoice
-from podium_cli.local.starting import stopping_on_sigterm
 from podium_cli.output import Output
+from podium_cli.stopping import stopping_on_sigterm
 from podium_cli.target import Target
 from podium_kit.client.errors import UserError
 from podium_kit.embedded.errors import EmbeddedError

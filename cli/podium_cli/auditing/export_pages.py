@@ -6,6 +6,7 @@ the last one is all that is needed to go on.
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from podium.ledger.v1 import audit_pb2
@@ -16,9 +17,14 @@ from podium_kit.client.gateway import Gateway
 class ExportPages:
     """The responses fetched so far for one file."""
 
-    def __init__(self, file: Path, request: pb.ExportChargesRequest) -> None:
+    def __init__(
+        self, file: Path, request: pb.ExportChargesRequest, address: tuple[str, str]
+    ) -> None:
+        """`address` is the gateway's URL and key: what others fetched is not gone on with."""
         export_format = audit_pb2.ExportFormat.Name(request.format)
-        asked = "-".join(filter(None, (export_format, request.month or "all", request.tenant)))
+        whose = sha256("\n".join(address).encode()).hexdigest()[:12]
+        parts = (export_format, request.month or "all", request.tenant, whose)
+        asked = "-".join(filter(None, parts))
         self._folder = file.with_name(f".{file.name}.{asked}.pages")
         self._query = {
             "format": export_format,

@@ -26,6 +26,8 @@ COLUMNS = {
     "amount": ("amount", "cost", "total"),
     "currency": ("currency", "currency_code"),
 }
+# No amount has more; written out, a few characters can stand for a gigabyte.
+DIGITS_MAX = 40
 # A line needs a request_id or a sku, too.
 REQUIRED = ("time", "amount")
 FIX = f"columns are {', '.join(COLUMNS)}; nothing was changed"
@@ -89,16 +91,18 @@ def _line(path: Path, number: int, row: Mapping[str, Any], provider: str) -> aud
 
 def _value(row: Mapping[str, Any], names: tuple[str, ...]) -> str:
     found = next((row[name] for name in names if row.get(name) not in (None, "")), "")
-    return f"{found:f}" if isinstance(found, Decimal) else str(found).strip()
+    if isinstance(found, Decimal) and abs(found.adjusted()) < DIGITS_MAX:
+        return f"{found:f}"
+    return str(found).strip()
 
 
 def _time(path: Path, place: str, text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         problem = f"{place} has the time {text!r}; write it like 2026-10-31T09:30:00Z"
         raise InvalidDocument(path, problem, FIX) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _amount(path: Path, place: str, amount: str, currency: str) -> money_pb2.Money:

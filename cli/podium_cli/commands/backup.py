@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
 
 Environment = Annotated[
@@ -49,11 +48,9 @@ async def backup(
     ledger = manifest.ledger
     session.output.result(
         {"folder": str(target), "size_bytes": size, **manifest.model_dump(mode="json")},
-        escaped(
-            f"{target}: {len(manifest.databases)} databases of {whose} as of "
-            f"{manifest.point_time:%FT%TZ}, "
-            f"{ledger.entries} entries of {ledger.tenants} ledgers, {size} bytes"
-        ),
+        f"{target}: {len(manifest.databases)} databases of {whose} as of "
+        f"{manifest.point_time:%FT%TZ}, "
+        f"{ledger.entries} entries of {ledger.tenants} ledgers, {size} bytes",
     )
 
 

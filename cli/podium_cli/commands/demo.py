@@ -25,8 +25,10 @@ from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
 from podium_cli.demo.tasks import choose, load_tasks
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.inputs import parse_seconds
+from podium_cli.stopping import stopping_on_sigterm
+from podium_cli.writing import require_place, writing
 from podium_kit.bundled_files import bundled_folder
-from podium_kit.client.errors import UserError
+from podium_kit.client.errors import UsageError, UserError
 
 REPORT = Path("build") / "demo" / "report.html"
 
@@ -63,9 +65,10 @@ async def demo(
     # What a platform is made of is slow to import, and needed here alone; so are the plots.
     from podium_cli.demo.platform import demo_platform  # noqa: PLC0415
     from podium_cli.demo.report import write_report  # noqa: PLC0415
-    from podium_cli.local.starting import engine_choice, stopping_on_sigterm  # noqa: PLC0415
+    from podium_cli.local.starting import engine_choice  # noqa: PLC0415
 
     started = time.monotonic()
+    _prepare(report)
     chosen = choose(load_tasks(bundled_folder() / "tasks"), tasks)
     choice = engine_choice(model, untrained, openai_base_url, openai_api_key, openai_model)
     with stopping_on_sigterm():
@@ -74,11 +77,22 @@ async def demo(
                 effort = Effort(turn_limit, parse_seconds(time_limit), tools, at_once)
                 outcomes = await solve(gateway, session.output, chosen, effort, progress)
             found = await accounts(gateway, outcomes)
-            write_report(report, outcomes, found, tools, f"{gateway.url}/console")
+            with writing(report):
+                write_report(report, outcomes, found, tools, f"{gateway.url}/console")
     _show(session, outcomes, found, report, f"{gateway.url}/console")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:
         raise UserError("ledger and trajectories differ", "this is a fault: keep the state folder")
+
+
+def _prepare(report: Path) -> None:
+    """Before tasks are paid for that no report could be about. Raises UsageError."""
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        cause = f"{report.parent} cannot be made: {error.strerror}"
+        raise UsageError(cause, "name another place with --report") from error
+    require_place(report)
 
 
 def _show(

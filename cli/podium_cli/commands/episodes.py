@@ -66,12 +66,9 @@ async def show(session: Session, episode: Episode) -> None:
         session.output.results.print(Text(found.spec.task, style="bold"))
         if found.spec.HasField("parent"):
             session.output.results.print(caller_line(found.spec.parent))
-        view = EpisodeView(session.output.results)
-        async for event in gateway.events(episode):
-            view.show(event)
-            # The stream of a running episode does not end; show the turns it has so far.
-            if event.turn >= found.turn_count and found.state != episode_pb2.EPISODE_STATE_FINISHED:
-                break
+        # Of one that has not begun nothing has happened, and its stream says nothing.
+        if found.state != episode_pb2.EPISODE_STATE_PENDING:
+            await _show_turns(gateway, found, EpisodeView(session.output.results))
     said = map(feedback_line, found.feedback)
     session.output.results.print(Group(totals(found), Text(found.answer), *said))
 
@@ -138,6 +135,14 @@ async def feedback(
             episode_service_pb2.GiveFeedbackResponse,
         )
     session.output.result(reply, feedback_line(reply.feedback))
+
+
+async def _show_turns(gateway: Gateway, found: episode_pb2.Episode, view: EpisodeView) -> None:
+    async for event in gateway.events(found.id):
+        view.show(event)
+        # The stream of a running episode does not end; show the turns it has so far.
+        if event.turn >= found.turn_count and found.state != episode_pb2.EPISODE_STATE_FINISHED:
+            break
 
 
 async def _get(gateway: Gateway, episode: str) -> episode_pb2.Episode:

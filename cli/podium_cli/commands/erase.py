@@ -9,7 +9,6 @@ import typer
 from podium_cli.command import Session, command
 from podium_cli.commands.backup import Environment, require_no_url
 from podium_cli.local.state import write_private
-from podium_cli.output import escaped
 from podium_cli.writing import writing
 from podium_kit.client.errors import UnreadableFile, UsageError
 
@@ -52,6 +51,8 @@ async def erase(
         signing = load_private_key(key_file.read_bytes())
     except OSError as error:
         raise UnreadableFile(key_file, error, "give --key") from error
+    if yes:
+        _check_receipt(receipt)
     whose = erasing.Whose(tenant, user or None)
     if environment:
         written = await erasing.erase(urls_of_environment(), whose, really=yes)
@@ -67,4 +68,15 @@ async def erase(
             write_private(receipt, json.dumps(erasing.signed(written, signing), indent=2) + "\n")
         kept = [f"{count:8} {column}" for column, count in sorted(written.kept.items())]
         lines = ["deleted:", *lines, "kept, by name alone:", *kept, f"receipt: {receipt}"]
-    session.output.result({**values, "really": yes}, escaped("\n".join(lines)))
+    session.output.result({**values, "really": yes}, "\n".join(lines))
+
+
+def _check_receipt(path: Path) -> None:
+    """Before anything is deleted: what is gone cannot be counted again. Raises UsageError."""
+    with writing(path):
+        if path.exists():
+            raise UsageError(
+                f"{path} exists already, and receipts are kept", "name another file with --receipt"
+            )
+        write_private(path, "")
+        path.unlink()

@@ -7,7 +7,6 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.local.keys import ensure_keys
-from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
 
 SECRET = "podium-identity"  # noqa: S105  its name
@@ -28,4 +27,4 @@ async def identity(
     except (OSError, TypeError, ValueError) as error:
         raise UsageError(f"cannot keep keys in {folder}: {error}", "name another folder") from error
     command_line = f"kubectl create secret generic {SECRET} --from-file={folder}"
-    session.output.result({"folder": str(folder), "command": command_line}, escaped(command_line))
+    session.output.result({"folder": str(folder), "command": command_line}, command_line)

@@ -14,7 +14,7 @@ from podium_cli.command import Session, command
 from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import read_only_message
 from podium_cli.episodes.following import follow, require_answer
-from podium_cli.output import Output
+from podium_cli.output import Output, escaped
 from podium_cli.prices.lists import read_price_list
 from podium_cli.writing import writing
 from podium_kit.bundled_files import bundled_folder
@@ -47,10 +47,12 @@ async def init(
             episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
             episode_service_pb2.StartEpisodeResponse,
         )
-        session.output.note(f"[dim]podium run {task!r} --tool {tool} --policy {policy}[/]")
+        line = escaped(f"podium run {task!r} --tool {tool} --policy {policy}")
+        session.output.note(f"[dim]{line}[/]")
         episode = await follow(gateway, episode_id, session.output)
+    session.output.note("\n[bold]next[/]")
     for line in _next(folder, tool, policy, task, episode_id):
-        session.output.note(line)
+        session.output.note(escaped(line))
     require_answer(episode)
 
 
@@ -65,11 +67,11 @@ def _write(folder: Path, output: Output) -> None:
     for name in (TOOL, PRICES, POLICY, TASK):
         path = folder / name
         if path.exists():
-            output.note(f"[dim]{path} stays as it is[/]")
+            output.note(f"[dim]{escaped(str(path))} stays as it is[/]")
             continue
         with writing(path):
             shutil.copyfile(starter / name, path)
-        output.note(f"wrote {path}")
+        output.note(escaped(f"wrote {path}"))
 
 
 async def _apply(gateway: Gateway, folder: Path, output: Output) -> tuple[str, str]:
@@ -96,7 +98,6 @@ async def _apply(gateway: Gateway, folder: Path, output: Output) -> tuple[str, s
 
 def _next(folder: Path, tool: str, policy: str, task: str, episode_id: str) -> list[str]:
     return [
-        "\n[bold]next[/]",
         f'  the tool alone     podium tools try {tool} \'{{"expression": "2^10"}}\'',
         f"  what it cost       podium spend --episode {episode_id} --by tool",
         f"  another tool       edit {folder / TOOL}, then podium tools apply -f {folder / TOOL}",

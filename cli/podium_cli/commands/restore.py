@@ -8,7 +8,6 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.commands.backup import Environment, require_no_url
-from podium_cli.output import escaped
 
 app = typer.Typer(add_completion=False)
 
@@ -40,11 +39,9 @@ async def restore(
     ledger, unfinished = manifest.ledger, restored.unfinished_episodes
     session.output.result(
         {"folder": str(folder), "point_time": str(manifest.point_time), **asdict(restored)},
-        escaped(
-            f"restored as of {manifest.point_time:%FT%TZ}; {ledger.entries} entries of "
-            f"{ledger.tenants} ledgers verify\n"
-            f"after the start: {restored.begun_episodes} episodes that had begun end as failed, "
-            f"{unfinished - restored.begun_episodes} others start, {restored.records_to_check} "
-            "records are looked for on the stream"
-        ),
+        f"restored as of {manifest.point_time:%FT%TZ}; {ledger.entries} entries of "
+        f"{ledger.tenants} ledgers verify\n"
+        f"after the start: {restored.begun_episodes} episodes that had begun end as failed, "
+        f"{unfinished - restored.begun_episodes} others start, {restored.records_to_check} "
+        "records are looked for on the stream",
     )

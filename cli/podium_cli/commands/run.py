@@ -3,6 +3,7 @@
 import asyncio
 from typing import Annotated
 
+import httpx
 import tenacity
 import typer
 import uuid_utils
@@ -18,8 +19,9 @@ from podium_cli.inputs import (
     parse_prompt_mode,
     parse_seconds,
 )
-from podium_kit.client.errors import UsageError
-from podium_kit.client.gateway import Gateway
+from podium_cli.stopping import stopping_on_sigterm
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway, Unreachable
 from podium_kit.client.rejections import Rejected
 from podium_kit.wire import duration_to_proto, money_to_proto
 
@@ -39,6 +41,8 @@ Labels = Annotated[list[str] | None, typer.Option("--label", help="name=value; r
 
 # What was started just now finds the others within seconds.
 PAUSE_S, PATIENCE_S = 1.0, 30.0
+# The request was sent, and its answer was lost.
+ANSWER_LOST = (httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError)
 
 app = typer.Typer(add_completion=False)
 
@@ -57,7 +61,7 @@ async def run(
     label: Labels = None,
     prompt_mode: PromptMode = "",
 ) -> None:
-    """Run a task and show its turns; the answer goes to stdout. Ctrl-C cancels it.
+    """Run a task and show its turns; the answer goes to stdout. Ctrl-C or SIGTERM cancels it.
 
     With --json every event is a line of its own; the last one carries the episode.
     """
@@ -76,7 +80,8 @@ async def run(
         spec.budget.CopyFrom(money_to_proto(parse_money(budget)))
     if time_limit:
         spec.time_limit.CopyFrom(duration_to_proto(parse_seconds(time_limit)))
-    await _run(session, spec)
+    with stopping_on_sigterm():
+        await _run(session, spec)
 
 
 async def start(gateway: Gateway, episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
@@ -99,6 +104,11 @@ def _is_unknown(error: BaseException) -> bool:
     return isinstance(error, Rejected) and error.reason == "START_UNKNOWN"
 
 
+def _may_have_started(error: UserError) -> bool:
+    is_lost = isinstance(error, Unreachable) and isinstance(error.__cause__, ANSWER_LOST)
+    return is_lost or _is_unknown(error)
+
+
 async def _run(session: Session, spec: episode_pb2.EpisodeSpec) -> None:
     # Ours to choose, so that it can be cancelled before the platform has answered.
     episode_id = str(uuid_utils.uuid7())
@@ -109,5 +119,10 @@ async def _run(session: Session, spec: episode_pb2.EpisodeSpec) -> None:
             episode = await follow(gateway, episode_id, session.output)
         except asyncio.CancelledError:
             await cancel(gateway, episode_id, session.output)
+            raise
+        except UserError as error:
+            if _may_have_started(error):
+                end = f"`podium episodes cancel {episode_id}`"
+                session.output.note(f"it may have been started all the same; {end} ends it")
             raise
     require_answer(episode)

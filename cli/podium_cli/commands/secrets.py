@@ -96,9 +96,10 @@ def _value() -> str:
     if sys.stdin.isatty():
         return str(typer.prompt("Value", hide_input=True, err=True))
     # A byte more than is taken, so that the platform says what the limit is.
-    given = sys.stdin.buffer.read(VALUE_BYTES_MAX + 2)
+    given = sys.stdin.buffer.read(VALUE_BYTES_MAX + 3)
     try:
-        value = given.decode().removesuffix("\n")
+        # The end of the line is the editor's, that of Windows too.
+        value = given.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UsageError("the value on stdin is not UTF-8 text", "encode it as base64") from error
     if not value:

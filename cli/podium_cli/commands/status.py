@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -59,6 +60,16 @@ async def status(session: Session) -> None:
         raise UserError(f"not ready: {names}", f"see {unwell[0].log}")
 
 
+def memory_bytes(process: psutil.Process) -> int:
+    """Of a process and its children. Raises NoSuchProcess when it is dead."""
+    total = int(process.memory_info().rss)
+    for child in process.children(recursive=True):
+        # One that ends meanwhile, as sandboxes do, says nothing of its parent.
+        with suppress(psutil.NoSuchProcess):
+            total += child.memory_info().rss
+    return total
+
+
 def _known(state: StateFolder) -> dict[str, dict[str, Any]]:
     try:
         known: dict[str, dict[str, Any]] = json.loads(state.processes_file.read_text())
@@ -70,9 +81,7 @@ def _known(state: StateFolder) -> dict[str, dict[str, Any]]:
 async def _status(name: str, about: dict[str, Any]) -> ProcessStatus:
     pid, port = int(about["pid"]), about["port"]
     try:
-        process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-        memory = sum(each.memory_info().rss for each in family)
+        memory = memory_bytes(psutil.Process(pid))
         state = "ready" if await answers(name, port) else "not answering"
     except psutil.NoSuchProcess:
         memory, state = 0, "dead"

@@ -13,6 +13,7 @@ from podium_cli.command import Session, command
 from podium_cli.local.background import ENGINE_KEY_VARIABLE, start_in_background
 from podium_cli.local.state import STATE_VARIABLE, Connection, StateFolder, default_state_dir
 from podium_cli.output import Output
+from podium_cli.stopping import stopping_on_sigterm
 
 ModelFolder = Annotated[
     Path | None, typer.Option("--model", help="Model folder to serve instead of SmolLM2.")
@@ -83,7 +84,7 @@ async def up(
         )
         _announce(session.output, state, connection, "`podium down` stops it")
         return
-    with starting.stopping_on_sigterm():
+    with stopping_on_sigterm():
         running_platform = starting.running_platform(options, session.output.progress)
         async with running_platform as (connection, running):
             _announce(session.output, state, connection, "Ctrl-C stops it")

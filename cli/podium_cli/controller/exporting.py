@@ -1,6 +1,9 @@
 """Objects of what a tenant registered: applied again, they change nothing."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from typing import Any
 
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
@@ -25,18 +28,35 @@ BUDGET_FIELDS = (
     "soft_limits",
 )
 NAME_CHARACTERS_MAX = 253
+DIGEST_CHARACTERS = 8
 
 Object = dict[str, Any]
 
 
 async def exported(gateway: Gateway) -> list[Object]:
     """Every tool, policy, own price and budget of the caller's tenant. Raises Rejected."""
-    return [
+    objects = [
         *await _tools(gateway),
         *await _policies(gateway),
         *await _prices(gateway),
         *await _budgets(gateway),
     ]
+    return list(_apart(objects))
+
+
+def _apart(objects: Sequence[Object]) -> Iterator[Object]:
+    """The objects; two names of one kind that Kubernetes would take for one become two."""
+    named = Counter((each["kind"], each["metadata"]["name"]) for each in objects)
+    for each in objects:
+        name, spec = each["metadata"]["name"], each["spec"]
+        # Whose object says its name is the one that Kubernetes does not take as it is.
+        given = spec.get("name") or spec.get("id")
+        if given and named[each["kind"], name] > 1:
+            digest = sha256(given.encode()).hexdigest()[:DIGEST_CHARACTERS]
+            short = name[: NAME_CHARACTERS_MAX - DIGEST_CHARACTERS - 1]
+            yield _object(each["kind"], f"{short}-{digest}", spec)
+        else:
+            yield each
 
 
 async def _tools(gateway: Gateway) -> list[Object]:

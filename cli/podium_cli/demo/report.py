@@ -32,7 +32,6 @@ def write_report(
         duration_s=_duration_s(outcomes),
         written=datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page)
 
 

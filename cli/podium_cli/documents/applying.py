@@ -55,8 +55,7 @@ class ApplyTools:
         `wrong` lists problems found while reading, `gone` names tools to deprecate, `files` says
         where each spec was read, `left_out` what was not even to become a tool, and why.
         """
-        if twice := _twice(specs, files):
-            raise UsageError("\n".join(twice), "give each tool a name of its own")
+        require_names_of_their_own("tools", [spec.name for spec in specs], files)
         self._files = {spec.name: path for spec, path in zip(specs, files, strict=False)}
         causes, before = list(wrong), await self._registered()
         # Where wrong ones are left out anyway, registering is the check.
@@ -165,17 +164,19 @@ def _batches(specs: Sequence[tool_pb2.ToolSpec]) -> Iterator[list[tool_pb2.ToolS
         yield batch
 
 
-def _twice(specs: Sequence[tool_pb2.ToolSpec], files: Sequence[Path]) -> list[str]:
-    """What is wrong with names that several specs have: the last would win unseen."""
+def require_names_of_their_own(kinds: str, names: Sequence[str], files: Sequence[Path]) -> None:
+    """Raises UsageError for names that several specs have: the last would win unseen."""
     where = dict(enumerate(files))
     places: dict[str, list[str]] = {}
-    for number, spec in enumerate(specs):
-        places.setdefault(spec.name, []).append(str(where.get(number, f"number {number + 1}")))
-    return [
-        f"{len(each)} tools are named {name}: {', '.join(each)}"
+    for number, name in enumerate(names):
+        places.setdefault(name, []).append(str(where.get(number, f"number {number + 1}")))
+    twice = [
+        f"{len(each)} {kinds} are named {name}: {', '.join(each)}"
         for name, each in places.items()
         if len(each) > 1
     ]
+    if twice:
+        raise UsageError("\n".join(twice), f"give each of the {kinds} a name of its own")
 
 
 def difference(old: tool_pb2.ToolSpec | None, new: tool_pb2.ToolSpec) -> str:

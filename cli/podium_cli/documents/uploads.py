@@ -64,10 +64,18 @@ class Upload:
 
 def uploads(paths: Iterable[Path]) -> list[Upload]:
     """The files, and those of known endings in the folders. Raises UsageError."""
-    found = [upload for path in paths for upload in _below(path)]
+    found: dict[str, Upload] = {}
+    for upload in (upload for path in paths for upload in _below(path)):
+        known = found.setdefault(upload.document_id, upload)
+        if known.path.resolve() != upload.path.resolve():
+            # The second would take the place of the first.
+            raise UsageError(
+                f"{known.path} and {upload.path} would both be document {upload.document_id}",
+                "name the folder that both are in, or rename one",
+            )
     if not found:
         raise UsageError("there is no file to add", f"known are {', '.join(MEDIA_TYPES)}")
-    return found
+    return list(found.values())
 
 
 def batches(found: Iterable[Upload]) -> Iterator[list[Upload]]:

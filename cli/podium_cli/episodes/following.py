@@ -45,12 +45,18 @@ async def follow(
 async def cancel(gateway: Gateway, episode_id: str, output: Output) -> None:
     """Cancels the episode and says so, also when that was no longer possible."""
     try:
-        await gateway.post(
+        reply = await gateway.post(
             f"/v1/episodes/{segment(episode_id)}/cancel",
             {"reason": "interrupted at the terminal"},
             episode_service_pb2.CancelEpisodeResponse,
         )
-        output.note(f"cancelled episode {episode_id}")
+        reason = reply.episode.stop_reason
+        ended = reason not in (
+            episode_pb2.STOP_REASON_UNSPECIFIED,
+            episode_pb2.STOP_REASON_CANCELLED,
+        )
+        how = f"episode {episode_id} had ended" if ended else f"cancelled episode {episode_id}"
+        output.note(how)
     except UserError as error:
         output.error(error)
 

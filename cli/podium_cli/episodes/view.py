@@ -145,14 +145,16 @@ def caller_line(parent: episode_pb2.ParentCall) -> Text:
 
 
 def totals(episode: episode_pb2.Episode) -> RenderableType:
-    """How an episode ended, in one or two lines."""
+    """How an episode ended, or what it does, in one or two lines."""
     took = format_seconds(duration_between(episode))
     cost = _with_unpriced(episode.cost, episode.unpriced_call_count)
     if episode.HasField("children_cost"):
         below = _with_unpriced(episode.children_cost, episode.children_unpriced_call_count)
         cost += f", and {below} by the episodes it called"
-    reason = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
-    line = f"{reason} after {episode.turn_count} turns, {episode.tool_call_count} tool calls"
+    how = enum_word(episode_pb2.EpisodeState.Name(episode.state), "EPISODE_STATE_")
+    if episode.stop_reason:
+        how = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
+    line = f"{how} after {episode.turn_count} turns, {episode.tool_call_count} tool calls"
     totals_line = Text(f"{line}, {took}, {cost}", style="dim")
     lines = [totals_line, *(Text(f"warning: {each}", style="yellow") for each in episode.warnings)]
     if episode.HasField("failure"):

@@ -3,10 +3,8 @@
 Slow to import: it brings everything that a platform is made of.
 """
 
-import asyncio
 import json
 import os
-import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,6 @@ __all__ = [
     "engine_choice",
     "ensure_engine_installed",
     "running_platform",
-    "stopping_on_sigterm",
     "up_arguments",
     "with_policy_store",
 ]
@@ -91,15 +88,3 @@ def up_arguments(
     words = [str(word) for pair in options.items() if pair[1] for word in pair]
     words += [word for host in hosts for word in ("--allow-host", host)]
     return [*words, "--untrained"] if choice.untrained else words
-
-
-class stopping_on_sigterm:  # noqa: N801  reads as a statement
-    """Makes SIGTERM end the running task as Ctrl-C does."""
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)

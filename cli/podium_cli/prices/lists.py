@@ -72,6 +72,9 @@ def _read_csv(path: Path) -> list[pb.PriceSpec]:
 def _check_header(path: Path, names: list[str]) -> None:
     missing = [name for name in REQUIRED if name not in names]
     unknown = [name for name in names if name not in COLUMNS]
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        fix = "name each column once; nothing was changed"
+        raise InvalidDocument(path, f"has two columns {', '.join(twice)}", fix)
     if missing:
         raise InvalidDocument(path, f"has no column {', '.join(missing)}", "name it in line 1")
     if unknown:

@@ -29,12 +29,21 @@ def latest_decision(version: str, store: Path) -> Decision | None:
 
 
 def decided(version: str, store: Path, played: Played, rules: GateRules, look: int = 1) -> Decision:
-    """Raises UsageError when the look was taken already, or the evaluations do not match."""
+    """Raises UsageError when the look was taken already, or under other rules than the one
+    before, or the evaluations do not match.
+    """
     VersionName.parse(version)
     earlier = latest_decision(version, store)
     if earlier is not None and earlier.look >= look:
         fix = "take the next look with --look, or publish a new version"
         raise UsageError(f"look {earlier.look} at {version} was taken already", fix)
+    if earlier is not None and earlier.rules != rules:
+        # Rules that follow what was seen no longer bound how often a decision errs.
+        raise UsageError(
+            f"look {earlier.look} at {version} was taken under other rules",
+            f"give the options of that look, --looks {earlier.rules.looks} among them, or publish"
+            " a new version",
+        )
     current = Aliases(store).current(Alias.PROMOTED)
     try:
         decision = decide(version, current, pair(*played), rules, look=look)

@@ -2,18 +2,19 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
-from podium_kit.client.errors import UserError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.rejections import Rejected, near_names
 from podium_kit.wire import json_values
 
@@ -24,10 +25,14 @@ STREAM_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 # Of a stream that brings nothing new: long enough for a gateway to restart.
 ATTEMPTS_MAX, ATTEMPT_PAUSE_S = 20, 1.0
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+# What a header takes; a line break at the end of a file is none of it.
+KEY = re.compile(r"[!-~]+")
 
 
 class Unreachable(UserError):
     """Nothing answers at the gateway's URL, or something that is no gateway."""
+
+    temporary = True
 
     def __init__(self, url: str, error: Exception) -> None:
         # A ValueError comes from reading the answer, as of a proxy's page.
@@ -38,17 +43,39 @@ class Unreachable(UserError):
         )
 
 
+class InvalidUrl(UsageError):
+    """What should be the gateway's URL is none."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url!r} is no URL of a gateway", "write it like https://podium.example.com"
+        )
+
+
+class InvalidKey(UsageError):
+    """What should be an API key is none; the error must not show it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the API key is empty, or has a space, a line break or a letter that no key has",
+            "copy it again, without what stands around it",
+        )
+
+
 class Gateway:
     """One connection pool with one API key; an asynchronous context manager."""
 
     def __init__(self, url: str, api_key: str) -> None:
+        """Raises InvalidUrl, InvalidKey."""
         self.url = url
+        if not KEY.fullmatch(api_key):
+            raise InvalidKey
         self._client = httpx.AsyncClient(
             base_url=url,
             headers={"authorization": f"Bearer {api_key}"},
             timeout=TIMEOUT,
             # A proxy for the world is none for this machine.
-            trust_env=urlsplit(url).hostname not in LOOPBACK,
+            trust_env=_host(url) not in LOOPBACK,
         )
 
     async def __aenter__(self) -> Self:
@@ -130,11 +157,11 @@ class Gateway:
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         """What happened and happens, until the episode ends; a broken stream is resumed.
 
-        Raises Rejected, Unreachable.
+        So is one that a gateway which starts or stops cannot open. Raises Rejected, Unreachable.
         """
         attempts = 0
         while True:
-            lost: httpx.TransportError
+            lost: UserError
             try:
                 async for event in self._stream(episode_id, after_sequence):
                     after_sequence, attempts = event.sequence, 0
@@ -142,12 +169,17 @@ class Gateway:
                     if event.HasField("finished"):
                         return
             except httpx.TransportError as error:
+                lost = Unreachable(self.url, error)
+            except Rejected as error:
+                if not error.temporary:
+                    raise
                 lost = error
             else:
-                lost = httpx.RemoteProtocolError("the stream ended early")
+                ended = httpx.RemoteProtocolError("the stream ended early")
+                lost = Unreachable(self.url, ended)
             attempts += 1
             if attempts == ATTEMPTS_MAX:
-                raise Unreachable(self.url, lost)
+                raise lost
             await asyncio.sleep(ATTEMPT_PAUSE_S)
 
     async def _stream(
@@ -171,6 +203,17 @@ class Gateway:
     async def _reject(self, reply: httpx.Response) -> None:
         rejected = Rejected.of(reply)
         raise rejected.with_fix(await near_names(partial(self.call, "GET"), rejected)) from None
+
+
+def _host(url: str) -> str:
+    """Raises InvalidUrl."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise InvalidUrl(url) from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidUrl(url)
+    return parsed.host
 
 
 def segment(name: str) -> str:

@@ -50,10 +50,10 @@ def url() -> Iterator[str]:
 async def test_a_cut_export_has_every_row_once(url: str, tmp_path: Path) -> None:
     async with Gateway(url, "key") as gateway:
         # The first run is broken off by its caller, the second by the gateway.
-        async for page in ExportPages(tmp_path / "all.csv", REQUEST).fetch(gateway):
+        async for page in ExportPages(tmp_path / "all.csv", REQUEST, (url, "key")).fetch(gateway):
             assert page.sequence == 1
             break
-        pages = ExportPages(tmp_path / "all.csv", REQUEST)
+        pages = ExportPages(tmp_path / "all.csv", REQUEST, (url, "key"))
         fetched = [page.sequence async for page in pages.fetch(gateway)]
     assert fetched == [2, 3, 4]
     rows = [list(row.values) for page in pages.read() for row in page.rows]

@@ -126,3 +126,6 @@ def test_a_schedule_is_created_once_and_an_existing_one_is_reported(
     rejected = submit(podium, task_file, *options)
     assert "there is a schedule yearly already" in rejected.communicate(timeout=PATIENCE_S)[1]
     assert rejected.returncode == 2
+    unreadable = submit(podium, task_file, "--cron", "nightly", "--name", "nights")
+    assert "no schedule nights of 'nightly'" in unreadable.communicate(timeout=PATIENCE_S)[1]
+    assert unreadable.returncode == 2

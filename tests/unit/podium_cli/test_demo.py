@@ -109,7 +109,7 @@ def test_accounts_that_differ_in_the_last_digit_do_not_agree() -> None:
 
 
 def test_the_report_is_one_self_contained_page_that_escapes_answers(tmp_path: Path) -> None:
-    page = tmp_path / "new" / "report.html"
+    page = tmp_path / "report.html"
     outcomes = [make_outcome(answer="<script>alert(4)</script>"), make_outcome(right=False)]
     write_report(page, outcomes, make_accounts(), 6, "http://127.0.0.1:1/console")
     text = page.read_text()

@@ -10,6 +10,7 @@ from podium_cli.auditing.export_pages import ExportPages
 from podium_kit.client.gateway import Gateway
 
 REQUEST = pb.ExportChargesRequest(format=audit_pb2.EXPORT_FORMAT_CHARGES)
+ADDRESS = "https://podium.example.com", "key"
 
 
 class Journal(Gateway):
@@ -32,7 +33,15 @@ async def test_what_was_posted_since_a_fetch_that_was_not_written_is_fetched(
 ) -> None:
     journal = Journal(head=2)
     for journal.head in (2, 5):
-        pages = ExportPages(tmp_path / "all.csv", REQUEST)
+        pages = ExportPages(tmp_path / "all.csv", REQUEST, ADDRESS)
         assert [page.sequence async for page in pages.fetch(journal)] == [journal.head]
     rows = [row.values[0] for page in pages.read() for row in page.rows]
     assert rows == ["1", "2", "3", "4", "5"]
+
+
+async def test_what_another_tenant_or_platform_fetched_is_not_gone_on_with(tmp_path: Path) -> None:
+    journal, file = Journal(head=2), tmp_path / "all.csv"
+    for address in (ADDRESS, (ADDRESS[0], "another key"), ("http://127.0.0.1:1", ADDRESS[1])):
+        pages = ExportPages(file, REQUEST, address)
+        assert [page.sequence async for page in pages.fetch(journal)] == [2]
+        assert [row.values[0] for page in pages.read() for row in page.rows] == ["1", "2"]

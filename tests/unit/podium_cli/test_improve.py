@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import pytest
@@ -65,6 +67,42 @@ def test_progress_says_what_was_read(tmp_path: Path) -> None:
     assert found.has_read({0: 10, 1: 6})
     assert not found.has_read({0: 11, 1: 6})
     assert not found.has_read({2: 1}), "a partition that was added since"
+
+
+def test_progress_that_was_lost_with_the_machine_is_none(tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_bytes(b"\0\0")
+    assert read_progress(tmp_path) is None
+
+
+class Empty(BaseHTTPRequestHandler):
+    """A platform that has nothing."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_a_trained_run_without_a_version_is_not_said_to_be_promoted(tmp_path: Path) -> None:
+    output, path = tmp_path / "run", tmp_path / "run.yaml"
+    publish = {"store": str(tmp_path / "moved"), "run": "letters"}
+    path.write_text(yaml.safe_dump({**RUN, "output": str(output), "publish": publish}))
+    output.mkdir()
+    write_progress(output, Progress(3, 3, 0, 4, {}))
+    tasks = write_tasks(tmp_path / "tasks.jsonl", make_tasks(2))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        options = ["--task-file", tasks, "--policy", "p", "--url", url, "--api-key", "key"]
+        ended = RUNNER.invoke(app, ["train", "improve", str(path), *options, "--json"])
+        server.shutdown()
+        thread.join()
+    assert ended.exit_code == 1, ended.output
+    assert f"{tmp_path / 'moved'} holds no version" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,15 @@
 import pytest
+from typer.testing import CliRunner
 
-from podium_cli.inputs import month_bounds, parse_labels, parse_money, parse_seconds, parse_start
+from podium_cli.app import app
+from podium_cli.inputs import (
+    month_bounds,
+    parse_labels,
+    parse_money,
+    parse_seconds,
+    parse_start,
+    parse_time,
+)
 from podium_kit.client.errors import UsageError
 
 
@@ -54,3 +63,20 @@ def test_a_label_without_name_or_value_is_rejected(pair: str) -> None:
 def test_a_month_that_no_report_is_about_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="is no month"):
         month_bounds(text)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-05:00", "soon"])
+def test_a_time_that_no_calendar_holds_is_rejected(text: str) -> None:
+    for parse in (parse_time, parse_start):
+        with pytest.raises(UsageError, match="is not a time"):
+            parse(text)
+
+
+def test_an_early_year_has_four_digits() -> None:
+    assert parse_time("0999-03-01T12:00Z") == "0999-03-01T12:00:00.000000Z"
+
+
+def test_an_empty_start_is_the_platforms_own() -> None:
+    nowhere = ["--url", "http://127.0.0.1:1", "--api-key", "key"]
+    ended = CliRunner().invoke(app, ["policies", "try", "balanced", "--since", "", *nowhere])
+    assert ended.stderr.startswith("error: no gateway answers")

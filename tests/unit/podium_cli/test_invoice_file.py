@@ -37,3 +37,19 @@ def test_an_amount_with_a_comma_is_rejected_and_not_cut(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="line 1 has more cells") as rejected:
         read_invoice(path, "openai")
     assert "with a point" in rejected.value.fix
+
+
+@pytest.mark.parametrize("amount", ["1e999999999", "1e-999999999", "0e999999999", "1e20", "NaN"])
+def test_an_amount_that_no_invoice_has_is_named_by_its_line(tmp_path: Path, amount: str) -> None:
+    path = tmp_path / "invoice.json"
+    path.write_text(f'[{{"id": "r1", "time": "2026-10-31T09:30:00Z", "amount": {amount}}}]')
+    with pytest.raises(InvalidDocument, match="line 1: amount"):
+        read_invoice(path, "openai")
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "now"])
+def test_a_time_that_no_invoice_has_is_named_by_its_line(tmp_path: Path, time: str) -> None:
+    path = tmp_path / "invoice.csv"
+    path.write_text(f"id,time,amount\nr1,{time},0.002\n")
+    with pytest.raises(InvalidDocument, match="line 1 has the time"):
+        read_invoice(path, "openai")

@@ -72,6 +72,7 @@ def test_validity_and_owner_are_parsed(tmp_path: Path) -> None:
     [
         ("sku,price", "m,1", "has no column dimension, unit_price"),
         ("sku,dimension,unit_price,colour", "m,call,1,red", "unknown columns colour"),
+        ("sku,dimension,unit_price,unit_price", "m,call,1,2", "two columns unit_price"),
         (HEADER, "m,call,,1,,,,,,", "line 2: unit_price is empty"),
         (HEADER, '"m"n,call,1,,,,,,,', "line 2: ',' expected after"),
         (HEADER, "m,tokens,1,,,,,,,", "line 2: dimension is 'tokens'"),

@@ -1,5 +1,6 @@
 """`podium train` on a store: what it shows, records and rejects."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -80,6 +81,15 @@ def test_the_same_gate_look_is_rejected_the_second_time(store: Path) -> None:
     assert run_gate(store, 0.25, "--looks", "2", "--look", "2").exit_code == 0
 
 
+@pytest.mark.parametrize("changed", [("--looks", "2"), ("--looks", "3", "--delta", "0.5")])
+def test_rules_do_not_change_after_a_look(store: Path, changed: tuple[str, ...]) -> None:
+    planned = ("--looks", "1") if changed == ("--looks", "2") else ("--looks", "3")
+    assert run_gate(store, -0.25, *planned).exit_code == 1
+    again = run_gate(store, 0.25, "--look", "2", *changed)
+    assert again.exit_code == 2
+    assert " ".join(planned) in again.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value", "accepted"),
     [
@@ -134,6 +144,18 @@ def test_watching_shows_every_step_once_and_not_the_one_being_written(tmp_path: 
     assert [line.split()[1] for line in found.stdout.splitlines()] == ["1", "2"]
     assert "solved 20%" in found.stdout
     assert found.stdout.count("rejected 3") == 2
+
+
+def test_watching_a_run_that_is_not_there_says_what_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asyncio, "sleep", interrupted)
+    found = podium("watch", tmp_path / "misspelt")
+    assert found.exit_code == 130
+    assert "misspelt has no step yet" in " ".join(found.stderr.split())
 
 
 def test_the_report_is_a_page_of_plots_that_escapes_markup(tmp_path: Path) -> None:

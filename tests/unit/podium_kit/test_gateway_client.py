@@ -12,7 +12,9 @@ import pytest
 
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import audit_service_pb2
+from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import ATTEMPT_PAUSE_S, ATTEMPTS_MAX, Gateway, Unreachable
+from podium_kit.client.rejections import Rejected
 
 URL = "http://gateway.example.com"
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -35,6 +37,23 @@ def gateway_of(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> Gateway:
     with monkeypatch.context() as patched:
         patched.setattr(httpx, "AsyncClient", client)
         return Gateway(URL, "key")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8080", "podium.example.com", "http://[::1", "http://host:port", "http://", ""],
+)
+def test_what_is_no_url_is_rejected_with_an_example(url: str) -> None:
+    with pytest.raises(UsageError, match="is no URL") as rejected:
+        Gateway(url, "key")
+    assert "https://" in rejected.value.fix
+
+
+@pytest.mark.parametrize("key", ["", "pod_x\n", "pod x", "pod_ключ"])
+def test_what_is_no_key_is_rejected_and_not_shown(key: str) -> None:
+    with pytest.raises(UsageError, match="API key") as rejected:
+        Gateway(URL, key)
+    assert not key.strip() or key.strip() not in str(rejected.value)
 
 
 def proxys_page(_: httpx.Request) -> httpx.Response:
@@ -84,3 +103,27 @@ async def test_a_gateway_that_stays_away_is_given_up_after_pauses(
                 pass
     assert next(attempts) == ATTEMPTS_MAX + 1
     assert pauses == [ATTEMPT_PAUSE_S] * (ATTEMPTS_MAX - 1)
+
+
+async def test_a_gateway_that_stops_and_starts_again_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    statuses = iter((503, 502, 200))
+
+    def starting(_: httpx.Request) -> httpx.Response:
+        event = json.dumps({"sequence": 1, "finished": {}})
+        return httpx.Response(next(statuses), text=f"data: {event}\n\n")
+
+    async with gateway_of(monkeypatch, starting) as gateway:
+        assert [event.sequence async for event in gateway.events("e")] == [1]
+    assert pauses == [ATTEMPT_PAUSE_S] * 2
+
+
+async def test_an_episode_that_there_is_not_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    async with gateway_of(monkeypatch, lambda _: httpx.Response(404)) as gateway:
+        with pytest.raises(Rejected):
+            async for _ in gateway.events("e"):
+                pass
+    assert not pauses

@@ -39,7 +39,8 @@ Pair = tuple[Evaluated, Evaluated]
 def read_evaluation(path: Path) -> list[Evaluated]:
     """The episodes of a JSONL file. Raises InvalidEvaluation naming the line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            lines = list(file)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidEvaluation(f"{path} cannot be read: {error}") from error
     found = []

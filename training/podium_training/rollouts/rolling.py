@@ -5,14 +5,18 @@ it, so whatever is started again goes on where it is, or is there already.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ParamSpec, TypeVar
+
+import tenacity
 
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
-from podium_kit.client.gateway import Gateway, segment
+from podium_kit.client.gateway import Gateway, Unreachable, segment
+from podium_kit.client.rejections import Rejected
 from podium_kit.concurrency import in_parallel
 from podium_kit.money import Money
 from podium_kit.wire import (
@@ -27,8 +31,13 @@ from podium_training.rollouts.evaluating import evaluated
 from podium_training.rollouts.plan import Group, Rollout
 from podium_training.tasks.task import Task
 
+P = ParamSpec("P")
+T = TypeVar("T")
 # Behaviour log-probabilities are those of the whole distribution only where none of it is cut off.
 TOP_P = 1.0
+# A gateway that starts again, a tenant's limit that others' episodes reach: one of thousands of
+# requests that comes then must not end the run. Ten minutes at least.
+ATTEMPTS_MAX, PAUSE_MAX_S = 64, 10.0
 
 # Told of every episode that has ended.
 Progress = Callable[["Rolled"], None]
@@ -84,15 +93,18 @@ class Roller:
         request = episode_service_pb2.StartEpisodeRequest(
             episode_id=rollout.episode_id, spec=self._spec(group, rollout)
         )
-        reply = await self.gateway.post(
-            "/v1/episodes", request, episode_service_pb2.StartEpisodeResponse
+        reply = await _patiently(
+            self.gateway.post, "/v1/episodes", request, episode_service_pb2.StartEpisodeResponse
         )
         if reply.episode.state != episode_pb2.EPISODE_STATE_FINISHED:
-            async for _ in self.gateway.events(rollout.episode_id):
-                pass
+            await _patiently(self._ended, rollout.episode_id)
         path = f"/v1/episodes/{segment(rollout.episode_id)}/trajectory"
-        found = await self.gateway.get(path, episode_service_pb2.GetTrajectoryResponse)
+        found = await _patiently(self.gateway.get, path, episode_service_pb2.GetTrajectoryResponse)
         return _rolled(group, rollout, found.trajectory)
+
+    async def _ended(self, episode_id: str) -> None:
+        async for _ in self.gateway.events(episode_id):
+            pass
 
     def _spec(self, group: Group, rollout: Rollout) -> episode_pb2.EpisodeSpec:
         spec = episode_pb2.EpisodeSpec(
@@ -111,6 +123,24 @@ class Roller:
         )
         spec.MergeFrom(_spec_of(self.limits))
         return spec
+
+
+async def _patiently(send: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T:
+    """What a request that may be repeated gives, tried again while only time can help.
+
+    Raises Rejected, Unreachable.
+    """
+    again = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(_is_temporary),
+        wait=tenacity.wait_exponential_jitter(multiplier=0.5, max=PAUSE_MAX_S),
+        stop=tenacity.stop_after_attempt(ATTEMPTS_MAX),
+        reraise=True,
+    )
+    return await again(send, *given, **named)
+
+
+def _is_temporary(error: BaseException) -> bool:
+    return isinstance(error, Unreachable | Rejected) and error.temporary
 
 
 async def known_tools(gateway: Gateway) -> dict[str, list[str]]:

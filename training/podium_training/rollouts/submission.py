@@ -13,6 +13,7 @@ from temporalio.client import (
     WorkflowHandle,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from episodes.temporal.client import connect_temporal
@@ -58,6 +59,11 @@ async def schedule_runs(
     except ScheduleAlreadyRunningError as error:
         fix = f"give it another --name, or `temporal schedule delete -s {name}`"
         raise UsageError(f"there is a schedule {name} already", fix) from error
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        cause = f"Temporal takes no schedule {name} of {cron!r}: {error.message}"
+        raise UsageError(cause, 'write it like --cron "0 3 * * *"') from error
 
 
 async def ended(handle: Run) -> RolloutProgress:

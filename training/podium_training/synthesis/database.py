@@ -69,7 +69,7 @@ class Database:
         marks = ", ".join(f":{name}" for name in row)
         try:
             self._connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', row)  # noqa: S608 names are the schema's
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise CallFailed(f"{table} does not take {row.get(ROW_KEY)!r}: {error}") from error
 
     def call(self, tool: DomainTool, arguments: Mapping[str, Any]) -> Any:

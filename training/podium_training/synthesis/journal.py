@@ -6,14 +6,18 @@ prompt, schema, model, seed or earlier reply) asks anew.
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+from podium_kit.client.errors import UsageError
 
 
 class Journal:
     """Replies by the digest of their request."""
 
     def __init__(self, path: Path) -> None:
+        """Raises UsageError for a file that is no journal."""
         self._path = path
         self._replies = dict(_read(path))
 
@@ -32,14 +36,21 @@ class Journal:
 
 
 def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Whole lines; what a killed run left of its last one is cut off."""
+    """Whole lines; what a killed run left of its last one is cut off. Raises UsageError."""
     if not path.exists():
         return []
-    whole, _, torn = path.read_bytes().rpartition(b"\n")
+    whole, end, torn = path.read_bytes().rpartition(b"\n")
     if torn:
-        path.write_bytes(whole + b"\n" if whole else b"")
-    lines = [json.loads(line) for line in whole.splitlines()]
-    return [(line["key"], line["reply"]) for line in lines]
+        os.truncate(path, len(whole + end))
+    replies = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found = json.loads(line)
+            replies.append((str(found["key"]), dict(found["reply"])))
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"{path}, line {number} is no reply of a model"
+            raise UsageError(problem, "drop the line, and its question is asked anew") from error
+    return replies
 
 
 def _digest(request: dict[str, Any]) -> str:

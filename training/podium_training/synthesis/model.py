@@ -128,9 +128,9 @@ class ChatModel:
             return {"text": body["choices"][0]["message"]["content"] or "", "tokens": tokens}
         except httpx.HTTPStatusError as error:
             raise ModelUnusable(f"{self.url} answers {_told(error.response)}") from error
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelUnusable(f"{self.url} does not answer: {type(error).__name__}") from error
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ModelUnusable(f"{self.url} does not speak the chat completions API") from error
 
     async def _response(self, request: dict[str, Any]) -> httpx.Response:
@@ -168,8 +168,14 @@ def _told(response: httpx.Response) -> str:
 
 def _checked(text: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The reply as JSON of the schema. Raises ValueError."""
-    value = json.loads(text)
-    if fault := next(validator_of(schema).iter_errors(value), None):
+    try:
+        value = json.loads(text)
+        # Half a character, which JSON can escape, is in no text: UnicodeEncodeError.
+        json.dumps(value, ensure_ascii=False).encode()
+        fault = next(validator_of(schema).iter_errors(value), None)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if fault:
         raise ValueError(f"{fault.json_path}: {fault.message[:300]}")
     return dict(value)
 

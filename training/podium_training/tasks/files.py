@@ -10,16 +10,23 @@ from podium_training.tasks.task import InvalidTask, Split, Task
 def read_tasks(path: Path) -> list[Task]:
     """The tasks of a JSONL file. Raises UsageError."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            # A text may hold what str.splitlines takes for the end of a line.
+            lines = list(file)
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableFile(path, error, "name a JSONL file") from error
-    tasks = []
+    tasks: dict[str, Task] = {}
     for number, line in enumerate(lines, 1):
         try:
-            tasks.append(Task.from_json(line))
+            task = Task.from_json(line)
         except InvalidTask as error:
             raise UsageError(f"{path}, line {number}: {error}", "fix or drop the line") from error
-    return tasks
+        if task.id in tasks:
+            # Ids of episodes follow from it: one episode would be counted twice.
+            problem = f"{path}, line {number}: task {task.id} came before"
+            raise UsageError(problem, "drop the line, or give the task another id")
+        tasks[task.id] = task
+    return list(tasks.values())
 
 
 def read_train_tasks(path: Path) -> list[Task]:

@@ -59,7 +59,7 @@ async def export(
     if month:
         month_bounds(month)
     with writing(output):
-        pages = ExportPages(output, request)
+        pages = ExportPages(output, request, session.target.address(admin=bool(tenant)))
     async with session.gateway(admin=bool(tenant)) as gateway:
         with writing(output), progress_bar(session.output.progress, "exporting") as bar:
             async for page in pages.fetch(gateway):

@@ -100,7 +100,8 @@ async def report(
 
 def _past(since: str, limit: int) -> policy_service_pb2.PastEpisodes:
     past = policy_service_pb2.PastEpisodes(limit=limit)
-    past.start_time.FromJsonString(parse_start(since))
+    if start := parse_start(since):
+        past.start_time.FromJsonString(start)
     return past
 
 

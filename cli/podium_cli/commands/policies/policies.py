@@ -12,6 +12,7 @@ from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
 from podium_cli.completion import policy_names
+from podium_cli.documents.applying import require_names_of_their_own
 from podium_cli.documents.documents import read_messages, read_only_message
 from podium_cli.documents.written import as_yaml
 from podium_cli.formats import format_time, one_line
@@ -65,6 +66,8 @@ async def apply(
 ) -> None:
     """Create policies, or new versions of them, from files."""
     documents = read_messages(file, policy_pb2.PolicySpec)
+    names = [spec.name for _, spec in documents]
+    require_names_of_their_own("policies", names, [path for path, _ in documents])
     replies = []
     async with session.gateway() as gateway:
         # All are checked before the first is stored.

@@ -24,7 +24,7 @@ from podium_cli.training.choosing import (
 from podium_cli.training.consent import note_consent
 from podium_cli.training.gating import decided, latest_decision
 from podium_cli.training.version_view import decision_table
-from podium_kit.client.errors import UsageError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import segment
 from podium_kit.policy_versions import Alias, Aliases
 from podium_training.gate import GateRules, Objective, Verdict
@@ -122,6 +122,11 @@ async def improve(
         if not is_trained(run):
             await rounds.play(tasks, make_trainer(config, run, skip_lost))
         version = await rounds.candidate()
+        if not version:
+            raise UserError(
+                f"{store} holds no version of the run, which has taken all its steps",
+                "name the store that it published to, or another `output` to train anew",
+            )
         is_promoted = Aliases(store).current(Alias.PROMOTED) == version
         if is_promoted or not held:
             words = f"{version} is promoted" if is_promoted else version

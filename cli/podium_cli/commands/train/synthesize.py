@@ -48,7 +48,10 @@ async def synthesize_domain(
     A key for the model is read from PODIUM_SYNTHESIS_API_KEY.
     """
     prices = _prices(input_price, output_price)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be made: {error.strerror}", "name a folder") from error
     journal, gate = Journal(out / JOURNAL_FILE), asyncio.Semaphore(at_once)
     before = len(journal)
     async with httpx.AsyncClient(headers=_headers(), trust_env=False) as client:

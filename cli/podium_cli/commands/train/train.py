@@ -31,7 +31,7 @@ from podium_cli.training.choosing import (
 from podium_cli.training.consent import note_consent
 from podium_cli.training.planning import planned
 from podium_cli.training.rollout_view import rollout_table, rollout_values, summary
-from podium_cli.writing import writing
+from podium_cli.writing import require_place, writing
 from podium_kit.client.errors import UsageError
 from podium_training.rollouts import Offer, RolloutLimits
 from podium_training.rollouts.rolling import Rolled, Roller, known_tools
@@ -80,6 +80,8 @@ async def rollout(
 
     --resume continues an interrupted run: no episode is started twice.
     """
+    if evaluation is not None:
+        require_place(evaluation)
     chosen = read_tasks(task_file) if task_file else make_tasks(count, split, seed, family)
     run_id = resume or str(uuid_utils.uuid7())
     sampled_at = _temperature(temperature, greedy)
@@ -91,7 +93,7 @@ async def rollout(
         max_tokens,
         parse_prompt_mode(prompt_mode),
     )
-    session.output.note(f"run {run_id}; `--resume {run_id}` resumes it")
+    session.output.note(escaped(f"run {run_id}; `--resume {run_id}` resumes it"))
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], chosen)
         offer = Offer(
@@ -132,7 +134,8 @@ class _Counted:
 
     def __call__(self, rolled: Rolled) -> None:
         self._done += 1
-        unjudged = f"unjudged: {escaped(rolled.reason)}"
+        unjudged = f"unjudged: {rolled.reason}"
         score = unjudged if rolled.score is None else f"{rolled.score:g}"
         place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
-        self._output.note(f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})")
+        said = f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})"
+        self._output.note(escaped(said))

@@ -99,9 +99,12 @@ def test_checking_a_tool_runs_nothing() -> None:
             database.check(tool("SELECT * FROM books"))
 
 
-def test_entries_the_tables_do_not_take_are_rejected() -> None:
-    rows = {"members": MEMBERS, "loans": [LOANS[0] | {"member": "nobody"}]}
-    with pytest.raises(CallFailed, match="FOREIGN KEY"):
+@pytest.mark.parametrize(
+    ("wrong", "fault"), [({"member": "nobody"}, "FOREIGN KEY"), ({"days": 2**63}, "too large")]
+)
+def test_entries_the_tables_do_not_take_are_rejected(wrong: dict[str, Any], fault: str) -> None:
+    rows = {"members": MEMBERS, "loans": [LOANS[0] | wrong]}
+    with pytest.raises(CallFailed, match=fault):
         Database.filled(DOMAIN.model_copy(update={"entries": rows}))
 
 

@@ -207,6 +207,36 @@ def test_a_run_that_broke_off_goes_on_and_ends_as_one_that_did_not(
         assert (out / name).read_text() == (finished.out / name).read_text()
 
 
+@pytest.mark.parametrize("line", ["no JSON", "[]", '{"key": "k"}', '{"key": "k", "reply": 1}'])
+def test_a_journal_that_was_damaged_is_named_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "replies.jsonl").write_text(f'{{"key": "k", "reply": {{}}}}\n{line}\n')
+    with OpenAiServer() as server:
+        ended = run(server, tmp_path)
+    assert ended.exit_code == 2
+    assert "replies.jsonl, line 2" in json.loads(ended.stderr)["error"]["cause"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with OpenAiServer() as server:
+        ended = run(server, tmp_path / "file" / "library")
+    assert ended.exit_code == 2
+    assert "cannot be made" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [("[" * 100_000, "nested too deeply"), ('{"tables": "\\ud800"}', "surrogates not allowed")],
+)
+def test_a_reply_that_python_cannot_hold_is_asked_again(
+    tmp_path: Path, reply: str, fault: str
+) -> None:
+    with OpenAiServer([reply, *[LibraryModel()] * 200]) as server:
+        assert run(server, tmp_path / "library").exit_code == 0
+        second = server.requests[1]["messages"]
+    assert fault in second[-1]["content"]
+
+
 def test_a_reply_that_makes_no_sense_is_asked_again_with_its_fault(tmp_path: Path) -> None:
     model = LibraryModel()
     twice = {"tables": TABLES["tables"] * 2}
@@ -222,6 +252,13 @@ def test_a_model_that_never_gives_a_valid_reply_ends_the_run_with_its_error(tmp_
     assert ended.exit_code == 1
     assert "schema/0" in ended.stderr
     assert "stronger model" in ended.stderr
+
+
+def test_an_address_that_is_none_is_named(tmp_path: Path) -> None:
+    with OpenAiServer() as server:
+        ended = run(server, tmp_path / "library", "--model-url", "http://host:port/v1")
+    assert ended.exit_code == 1
+    assert "http://host:port/v1" in ended.stderr
 
 
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:

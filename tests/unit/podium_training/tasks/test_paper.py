@@ -43,6 +43,13 @@ def test_every_line_is_a_task_of_one_split(tmp_path: Path) -> None:
     assert load(path, 5, Split.TRAIN, [], "") == train[:5]
 
 
+def test_a_line_ends_where_the_file_says(tmp_path: Path) -> None:
+    problem = "What is\u2028one\x85and one?"
+    path = write(tmp_path, json.dumps(line(1, problem=problem), ensure_ascii=False))
+    [task] = [task for split in Split for task in load(path, 9, split, [], "")]
+    assert task.question == problem
+
+
 def test_numbers_are_compared_by_value_and_words_as_words(tmp_path: Path) -> None:
     path = write(tmp_path, line(1), line(2, answer="Mount Kenya"), line(3, answer="vitamin B12"))
     [number, words, both] = sorted(

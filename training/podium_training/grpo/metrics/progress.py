@@ -37,10 +37,10 @@ def write_progress(output: Path, progress: Progress) -> None:
 
 
 def read_progress(output: Path) -> Progress | None:
-    """None before the trainer has begun."""
+    """None before the trainer has begun, and where the file was lost with the machine."""
     try:
         found = json.loads((output / FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
     offsets = {int(partition): offset for partition, offset in found.pop("offsets").items()}
     return Progress(offsets=offsets, **found)

@@ -106,10 +106,10 @@ def _by_id(path: Path) -> dict[str, Any]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            yield number, json.loads(line)
-        except ValueError as error:
-            raise BadLines(path.name, [(number, f"not JSON: {error}")], f"run `{INSTALL}`") from (
-                error
-            )
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                faults = [(number, f"not JSON: {error}")]
+                raise BadLines(path.name, faults, f"run `{INSTALL}`") from error

@@ -51,7 +51,7 @@ def load(path: Path, count: int, split: Split, families: Sequence[str], judge: s
         raise UnknownFamily(unknown[0], CATEGORIES)
     tasks: dict[str, Task] = {}
     faults: list[tuple[int, str]] = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         try:
             read = PaperLine.model_validate_json(line)
             if families and read.category not in families:
@@ -69,9 +69,11 @@ def load(path: Path, count: int, split: Split, families: Sequence[str], judge: s
     return [task for task in tasks.values() if task.split is split][:count]
 
 
-def _text(path: Path) -> str:
+def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            # Problems are prose, and str.splitlines ends a line at some characters of prose.
+            return list(file)
     except (OSError, UnicodeError) as error:
         raise UnreadableSource(f"{path} cannot be read: {error}", "name a file of lines") from error
 
