@@ -6,7 +6,13 @@ from typing import Any
 from podium_kit.context_length import says_too_long
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
-from tool_adapters.http.client import ArrivingReply, HttpReply, status_failure, too_many_bytes
+from tool_adapters.http.client import (
+    ArrivingReply,
+    HttpReply,
+    is_success,
+    status_failure,
+    too_many_bytes,
+)
 from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import LlmApiFormat, error_words
 from tool_adapters.llm.completion import Completion
@@ -24,7 +30,9 @@ async def read_completion(
     arriving: ArrivingReply, api: LlmApiFormat, completion: Completion, bytes_max: int
 ) -> None:
     """Fills the completion. Raises CallFailed; what arrived before stays in the completion."""
-    if arriving.headers.get("content-type", "").startswith("text/event-stream"):
+    streams = arriving.headers.get("content-type", "").startswith("text/event-stream")
+    # Some servers name an error a stream, for that was asked for.
+    if streams and is_success(arriving.status):
         await _read_stream(arriving, api, completion, bytes_max)
     else:
         _read_reply(await arriving.whole(bytes_max + ENVELOPE_BYTES_MAX), api, completion)
