@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 from google.protobuf import json_format
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 from podium_kit.failures import FailureKind
@@ -36,6 +37,8 @@ UNPACKED = (
     ("grpc.per_message_decompression", 0),
 )
 COMPRESSED = "the tool's answer is compressed, which was not asked for; send it as it is"
+# What json_format raises besides its own errors, as for a type or a time that it does not know.
+UNWRITABLE = (TypeError, ValueError, AttributeError)
 GZIP = b"\x1f\x8b"
 PACKED = re.compile(r"Compression algorithm '\w+' is disabled")
 # What gRPC says of a call for which it found no connection; it has no code for that.
@@ -154,8 +157,8 @@ def _unsent() -> Iterator[None]:
 def _request(method: _Method, arguments: JsonObject) -> Message:
     request = method.types.request()
     try:
-        json_format.ParseDict(arguments, request)
-    except json_format.ParseError as error:
+        json_format.ParseDict(arguments, request, descriptor_pool=method.types.pool)
+    except (json_format.ParseError, *UNWRITABLE) as error:
         raise CallFailed(FailureKind.INVALID_ARGUMENTS, str(error)) from error
     return request
 
@@ -180,11 +183,11 @@ async def _exchange(
         if raw.startswith(GZIP):
             message = COMPRESSED
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
-    return await asyncio.to_thread(_as_json, reply)
+    return await asyncio.to_thread(_as_json, reply, method.types.pool)
 
 
-def _as_json(reply: Message) -> str:
-    """Raises CallFailed."""
+def _as_json(reply: Message, pool: DescriptorPool) -> str:
+    """Raises CallFailed. What an Any holds is described where the reply is."""
     found, pending = 0, [reply]
     while pending:
         for _, value in pending.pop().ListFields():
@@ -194,7 +197,13 @@ def _as_json(reply: Message) -> str:
                 message = f"the answer holds over {VALUES_MAX} values; ask for less"
                 raise CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
             pending.extend(part for part in parts if isinstance(part, Message))
-    return json_format.MessageToJson(reply, preserving_proto_field_name=True, indent=None)
+    try:
+        return json_format.MessageToJson(
+            reply, preserving_proto_field_name=True, indent=None, descriptor_pool=pool
+        )
+    except (json_format.SerializeToJsonError, DecodeError, *UNWRITABLE) as error:
+        message = f"the tool's answer holds what JSON cannot: {error}"
+        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
 
 
 def _parts(value: Any) -> Collection[Any]:
