@@ -263,7 +263,8 @@ def host_of(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        host = parts.hostname
+        # Also a port that is none is a ValueError.
+        host = parts.hostname if parts.port != 0 else None
     except ValueError:
         host = None
     if not host or parts.scheme not in {"http", "https"}:
