@@ -33,9 +33,10 @@ async def arriving(status: int, media_type: str, body: bytes) -> AsyncIterator[A
     await site.start()
     host, port = runner.addresses[0]
     with acting_as(make_identity("acme")):
-        async with HttpClient(NetworkGuard(allow_private=True)) as client:
-            async with client.opened(HttpRequest("GET", f"http://{host}:{port}/")) as reply:
-                yield reply
+        request = HttpRequest("GET", f"http://{host}:{port}/")
+        guard = NetworkGuard(allow_private=True)
+        async with HttpClient(guard) as client, client.opened(request) as reply:
+            yield reply
     await runner.cleanup()
 
 
@@ -64,7 +65,7 @@ async def test_a_success_that_is_too_large_is_none() -> None:
 async def test_an_error_that_calls_itself_a_stream_is_no_answer(body: bytes) -> None:
     completion = Completion()
     async with arriving(429, "text/event-stream", body) as reply:
-        with pytest.raises(CallFailed, match="status 429: .*slow down") as failed:
+        with pytest.raises(CallFailed, match=r"status 429: .*slow down") as failed:
             await read_completion(reply, OpenAiChat(), completion, 65_536)
     assert failed.value.failure.kind is FailureKind.RATE_LIMITED
     assert not completion.texts

@@ -40,7 +40,9 @@ def file_of(*imports: str) -> Described:
             type_name=type_name,
         )
     service = descriptor_pb2.ServiceDescriptorProto(name="Weather")
-    service.method.add(name="Get", input_type=".weather.v1.Report", output_type=".weather.v1.Report")
+    service.method.add(
+        name="Get", input_type=".weather.v1.Report", output_type=".weather.v1.Report"
+    )
     return Described(
         name="weather.proto",
         package="weather.v1",
