@@ -112,7 +112,9 @@ async def _ask(
     try:
         # One to each; a server that goes on is not listened to.
         for _ in requests:
-            if (reply := await replies.read()) is grpc.aio.EOF:
+            reply = await replies.read()
+            if not isinstance(reply, pb.ServerReflectionResponse):
+                # The end.
                 break
             found += _files_in(reply)
     finally:

@@ -146,7 +146,7 @@ async def test_arguments_with_an_unknown_type_are_invalid() -> None:
     assert failed.value.failure.kind is FailureKind.INVALID_ARGUMENTS
 
 
-class Reflection(ServerReflectionServicer):
+class Reflection(ServerReflectionServicer):  # type: ignore[misc]
     """Gives the same replies to every stream of requests, without reading them."""
 
     def __init__(self, replies: Iterable[pb.ServerReflectionResponse]) -> None:

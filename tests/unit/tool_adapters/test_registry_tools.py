@@ -29,7 +29,8 @@ class OneTool(rpc.ToolRegistryServiceServicer):
 @asynccontextmanager
 async def registry_tools(*, shared: bool) -> AsyncIterator[RegistryTools]:
     server = grpc.aio.server()
-    rpc.add_ToolRegistryServiceServicer_to_server(OneTool(shared=shared), server)
+    servicer = OneTool(shared=shared)  # type: ignore[abstract]
+    rpc.add_ToolRegistryServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

@@ -24,7 +24,7 @@ class Forgetful(rpc.EpisodeServiceServicer):
 
 async def test_an_episode_that_was_forgotten_wrote_nothing() -> None:
     server = grpc.aio.server()
-    rpc.add_EpisodeServiceServicer_to_server(Forgetful(), server)
+    rpc.add_EpisodeServiceServicer_to_server(Forgetful(), server)  # type: ignore[abstract]
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
