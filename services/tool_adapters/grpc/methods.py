@@ -10,7 +10,6 @@ from typing import Any
 
 import grpc
 from google.protobuf import json_format
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 from podium_kit.failures import FailureKind
@@ -157,7 +156,7 @@ def _unsent() -> Iterator[None]:
 def _request(method: _Method, arguments: JsonObject) -> Message:
     request = method.types.request()
     try:
-        json_format.ParseDict(arguments, request, descriptor_pool=method.types.pool)
+        json_format.ParseDict(arguments, request, descriptor_pool=_pool_of(request))
     except (json_format.ParseError, *UNWRITABLE) as error:
         raise CallFailed(FailureKind.INVALID_ARGUMENTS, str(error)) from error
     return request
@@ -183,11 +182,11 @@ async def _exchange(
         if raw.startswith(GZIP):
             message = COMPRESSED
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
-    return await asyncio.to_thread(_as_json, reply, method.types.pool)
+    return await asyncio.to_thread(_as_json, reply)
 
 
-def _as_json(reply: Message, pool: DescriptorPool) -> str:
-    """Raises CallFailed. What an Any holds is described where the reply is."""
+def _as_json(reply: Message) -> str:
+    """Raises CallFailed."""
     found, pending = 0, [reply]
     while pending:
         for _, value in pending.pop().ListFields():
@@ -199,11 +198,16 @@ def _as_json(reply: Message, pool: DescriptorPool) -> str:
             pending.extend(part for part in parts if isinstance(part, Message))
     try:
         return json_format.MessageToJson(
-            reply, preserving_proto_field_name=True, indent=None, descriptor_pool=pool
+            reply, preserving_proto_field_name=True, indent=None, descriptor_pool=_pool_of(reply)
         )
     except (json_format.SerializeToJsonError, DecodeError, *UNWRITABLE) as error:
         message = f"the tool's answer holds what JSON cannot: {error}"
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
+
+
+def _pool_of(message: Message) -> Any:
+    """Where what an Any in it holds is described, too."""
+    return message.DESCRIPTOR.file.pool
 
 
 def _parts(value: Any) -> Collection[Any]:

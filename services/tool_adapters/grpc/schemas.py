@@ -23,7 +23,6 @@ class MethodTypes:
 
     request: type[Message]
     response: type[Message]
-    pool: descriptor_pool.DescriptorPool
 
 
 async def method_types(connection: GrpcConnection, channel: grpc.aio.Channel) -> MethodTypes:
@@ -34,8 +33,8 @@ async def method_types(connection: GrpcConnection, channel: grpc.aio.Channel) ->
     else:
         files = await _reflected_files(channel, service_name)
     try:
-        pool = _pool(files)
-        method = pool.FindServiceByName(service_name).methods_by_name[method_name]
+        service = _pool(files).FindServiceByName(service_name)
+        method = service.methods_by_name[method_name]
     except (KeyError, TypeError, RecursionError) as error:
         message = f"the server describes no method {connection.method}"
         raise CallFailed(FailureKind.NOT_FOUND, message) from error
@@ -44,7 +43,6 @@ async def method_types(connection: GrpcConnection, channel: grpc.aio.Channel) ->
     return MethodTypes(
         message_factory.GetMessageClass(method.input_type),
         message_factory.GetMessageClass(method.output_type),
-        pool,
     )
 
 

@@ -147,7 +147,7 @@ async def test_arguments_with_an_unknown_type_are_invalid() -> None:
 
 
 class Reflection(ServerReflectionServicer):  # type: ignore[misc]
-    """Gives the same replies to every stream of requests, without reading them."""
+    """Gives the same replies to every stream of requests, whatever they are."""
 
     def __init__(self, replies: Iterable[pb.ServerReflectionResponse]) -> None:
         self._replies = replies
@@ -159,6 +159,9 @@ class Reflection(ServerReflectionServicer):  # type: ignore[misc]
         self.streams += 1
         for reply in self._replies:
             yield reply
+        # To end before would be another fault.
+        async for _ in requests:
+            pass
 
 
 def reply_with(*files: bytes) -> pb.ServerReflectionResponse:
