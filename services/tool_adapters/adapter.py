@@ -95,7 +95,8 @@ class Output:
         """Bytes of everything in it; the JSON form repeats the text and is not counted."""
         text = self.content
         size = len(text) if text.isascii() else len(text.encode())
-        return size + sum(len(file.data) for file in self.files)
+        files = (len(file.name) + len(file.media_type) + len(file.data) for file in self.files)
+        return size + sum(files)
 
 
 ONE_CALL = Usage.of(UsageSource.MEASURED, call=1)

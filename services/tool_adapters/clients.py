@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from decimal import Decimal
+from weakref import WeakValueDictionary
 
 import grpc
 
@@ -34,6 +35,8 @@ class RegistryTools:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = ToolRegistryServiceStub(channel)
         self._known: OrderedDict[tuple[str, str, int], ToolDefinition] = OrderedDict()
+        # Limits are counted per definition, so all tenants have one of a tool that they share.
+        self._shared: WeakValueDictionary[tuple[str, int], ToolDefinition] = WeakValueDictionary()
 
     async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
         """A version. Raises what the registry raises, for example NotFound."""
@@ -42,7 +45,9 @@ class RegistryTools:
             self._known.move_to_end(key)
             return self._known[key]
         fetched = tool_from_proto(await self._fetch(name, version))
-        # Of two fetches at once the first stands: limits are counted per definition.
+        if fetched.shared:
+            fetched = self._shared.setdefault((name, version), fetched)
+        # Of two fetches at once the first stands.
         tool = self._known.setdefault(key, fetched)
         if len(self._known) > TOOLS_KEPT:
             self._known.popitem(last=False)

@@ -62,6 +62,19 @@ def is_users(name: str) -> bool:
     return name.removeprefix(SCHEME).startswith(USERS)
 
 
+def for_header(name: str, value: str) -> str:
+    """A secret's value, to be sent in a header. Raises CallFailed for more than one line.
+
+    Libraries reject such a header as well, and repeat it in another spelling than is redacted.
+    """
+    if not value.isprintable():
+        raise _unusable(
+            f"the secret {name} goes into a header and holds a line break or another character "
+            "that cannot be printed; store it as one line"
+        )
+    return value
+
+
 class KnownSecrets:
     """Those that users and tenants stored, and else those that are mounted."""
 
@@ -88,24 +101,27 @@ class KnownSecrets:
         identity = current_identity()
         found = await self._found(Owner(identity.tenant, identity.subject), name)
         if found is None:
-            raise _missing(
+            raise _unusable(
                 f"{identity.subject} has no secret {name[:100]}; store it with"
                 f" PUT /v1/user-secrets/{name[:100]}"
             )
         info, value = found
         if host.lower() not in info.hosts:
             where = ", ".join(info.hosts)
-            raise _missing(f"the secret {name} of {identity.subject} may be sent to {where} alone")
+            raise _unusable(f"the secret {name} of {identity.subject} may be sent to {where} alone")
         return value
 
     async def _found(self, owner: Owner, name: str) -> tuple[SecretInfo, str] | None:
         try:
             found = await self._stored.value(owner, name)
         except NoMasterKey as error:
-            raise _missing(error.message) from error
-        if found is not None:
-            self.conceal(found[1])
-        return found
+            raise _unusable(error.message) from error
+        if found is None:
+            return None
+        # As of a file: what ends its line is no part of a secret.
+        info, value = found[0], found[1].strip()
+        self.conceal(value)
+        return info, value
 
 
 class MountedSecrets:
@@ -125,15 +141,15 @@ class MountedSecrets:
     async def value(self, owner: str, name: str, host: str = "") -> str:
         """The value; a variable comes before a file. Raises CallFailed."""
         if not _NAME.fullmatch(name) or (owner and not _NAME.fullmatch(owner)):
-            raise _missing(f"{name!r} cannot be the name of a secret")
+            raise _unusable(f"{name!r} cannot be the name of a secret")
         variable = _variable(owner, name)
-        value = self._environment.get(variable) or self._from_file(owner, name)
+        value = self._environment.get(variable, "").strip() or self._from_file(owner, name)
         if not value:
             ways = [f"set {variable}"] if variable else []
             ways += [f"mount the file {name}"] if self._folder else []
             ways += ["store it with PUT /v1/secrets"] if owner else []
             how = " or ".join(ways) + ("" if variable else f"; {NO_VARIABLE}")
-            raise _missing(f"the secret {name} is not in the adapters' secret store; {how}")
+            raise _unusable(f"the secret {name} is not in the adapters' secret store; {how}")
         self._given_out.add(value)
         return value
 
@@ -166,5 +182,6 @@ def _variable(owner: str, name: str) -> str:
     return SECRET_PREFIX + parts.upper().translate(_TO_VARIABLE)
 
 
-def _missing(message: str) -> CallFailed:
-    return CallFailed(FailureKind.PERMISSION_DENIED, message)
+def _unusable(message: str) -> CallFailed:
+    """Without its secret a call does not leave."""
+    return CallFailed(FailureKind.PERMISSION_DENIED, message, unsent=True)

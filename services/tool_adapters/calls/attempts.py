@@ -30,6 +30,8 @@ from tool_adapters.secret_store import SecretStore
 log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
+# Of what is said about a failure, also where an output may be smaller still.
+FAILURE_BYTES_MIN = 4_096
 SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
 
 
@@ -152,10 +154,17 @@ class Attempts:
 
 def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | ToolFailure:
     if isinstance(outcome, ToolFailure):
-        return outcome
+        return replace(outcome, message=_cut(tool, outcome.message))
     if outcome.size_bytes > tool.limits.max_output_bytes:
         return too_large(tool)
     return result_failure(tool, outcome) or outcome
+
+
+def _cut(tool: ToolDefinition, message: str) -> str:
+    """What a tool says about a failure is no larger than what it may answer."""
+    most = max(tool.limits.max_output_bytes, FAILURE_BYTES_MIN)
+    raw = message.encode()
+    return message if len(raw) <= most else raw[:most].decode(errors="ignore") + "..."
 
 
 def too_large(tool: ToolDefinition) -> ToolFailure:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from podium_kit.metering import LatencyHistogram, Quantity, Usage
+from podium_kit.rpc.errors import DomainError
 
 SAMPLES_MAX = 500
 WINDOW_S = 900.0
@@ -58,9 +59,18 @@ class FactsBook:
         return {tenant: self._facts_of(tenant) for tenant in changed}
 
     async def report(self, send: Callable[[str, list[Facts]], Awaitable[None]]) -> None:
-        """Sends what changed. What cannot be sent now is sent again after the next call."""
+        """Sends what changed, each tenant's by itself. Raises the last of what went wrong.
+
+        What cannot be sent now is sent again after the next call.
+        """
+        failed: DomainError | None = None
         for tenant, changed in self.take_changes().items():
-            await send(tenant, changed)
+            try:
+                await send(tenant, changed)
+            except DomainError as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _facts_of(self, tenant: str) -> list[Facts]:
         oldest = self._clock() - WINDOW_S

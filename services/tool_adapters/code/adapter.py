@@ -8,7 +8,7 @@ from decimal import Decimal
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.places import Places
-from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
+from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.fences import unfenced
 from tool_adapters.models import CodeConnection, ToolDefinition
 from tool_adapters.sandbox import (
@@ -47,6 +47,10 @@ class CodeAdapter:
         Raises SandboxBroken and DependencyAway: neither is an answer of the code.
         """
         assert isinstance(tool.connection, CodeConnection)
+        # The schema is the tool owner's, and need not ask for it.
+        if "code" not in call.arguments:
+            message = "give code, the program that is to be run"
+            raise CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)
         if missing := await self._missing():
             return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, missing))
         limits = _limits(tool, tool.connection)

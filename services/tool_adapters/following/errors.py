@@ -1,10 +1,17 @@
 """What can be wrong with a request to follow a server."""
 
-from podium_kit.rpc.errors import InvalidArgument, NotFound
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound
 
 
 class InvalidFollowing(InvalidArgument):
     """The request does not say what to follow."""
+
+
+class TooManyFollowed(FailedPrecondition):
+    """An owner has as many as it may."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} MCP servers are followed already; unfollow one of them first")
 
 
 class FollowedServerNotFound(NotFound):

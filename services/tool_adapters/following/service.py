@@ -3,16 +3,20 @@
 from typing import Protocol
 
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
-from tool_adapters.following.errors import FollowedServerNotFound
+from tool_adapters.following.errors import FollowedServerNotFound, TooManyFollowed
 from tool_adapters.following.models import FollowedServer
 from tool_adapters.mcp.servers import McpServers
 from tool_adapters.secret_store import PLATFORM
+
+# Of a tenant, or of the platform: one process may hold a session with each.
+FOLLOWED_MAX = 100
 
 
 class FollowingStore(Protocol):
     """What the service needs of a database; see store."""
 
     async def follow(self, server: FollowedServer) -> FollowedServer | None: ...
+    async def others(self, server: FollowedServer) -> int: ...
     async def find(self, tenant: str, server_id: str) -> FollowedServer | None: ...
     async def unfollow(self, server: FollowedServer) -> None: ...
     async def list_for(self, tenant: str, after: str, limit: int) -> list[FollowedServer]: ...
@@ -36,10 +40,13 @@ class Following:
     async def follow(self, server: FollowedServer) -> FollowedServer:
         """Follows it from now on.
 
-        Raises PermissionDenied, McpServerUnusable, NotFound, and what the registry raises.
+        Raises PermissionDenied, McpServerUnusable, TooManyFollowed, NotFound, and what the
+        registry raises.
         """
         _require_owner(server.owner)
         self._servers.require_defined(server.transport)
+        if await self._store.others(server) >= FOLLOWED_MAX:
+            raise TooManyFollowed(FOLLOWED_MAX)
         # First, for what is followed without it could change nothing.
         await self._permission.allow(server)
         kept = await self._store.follow(server)

@@ -22,6 +22,7 @@ FOLLOW = text(
     RETURNING *
     """
 )
+OTHERS = text("SELECT count(*) FROM followed_servers WHERE owner = :owner AND id <> :id")
 FIND = text("SELECT * FROM followed_servers WHERE id = :id AND owner IN (:tenant, :platform)")
 UNFOLLOW = text("DELETE FROM followed_servers WHERE id = :id AND owner = :owner")
 LIST = text(
@@ -65,6 +66,12 @@ class PostgresFollowingStore:
         values = {"id": server.id, "owner": server.owner, "definition": server.definition}
         rows = await self._rows(FOLLOW, values)
         return rows[0] if rows else None
+
+    async def others(self, server: FollowedServer) -> int:
+        """How many its owner follows besides."""
+        values = {"id": server.id, "owner": server.owner}
+        async with autocommit(self._engine) as connection:
+            return int((await connection.execute(OTHERS, values)).scalar_one())
 
     async def find(self, tenant: str, server_id: str) -> FollowedServer | None:
         """A server of the tenant or of the platform."""

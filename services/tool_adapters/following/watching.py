@@ -17,6 +17,8 @@ from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import McpHttp, McpStdio
 
 LIST_TIMEOUT_S = 30.0
+# After each list, however often another one is announced: all of them are compared and stored.
+PAUSE_S = 1.0
 
 EachListing = Callable[[Discovery], Awaitable[None]]
 
@@ -43,6 +45,7 @@ class ListWatch:
                 while not announced.over:
                     announced.changed.clear()
                     await each(await _list(client))
+                    await asyncio.sleep(PAUSE_S)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._relist_s):
                             await announced.changed.wait()

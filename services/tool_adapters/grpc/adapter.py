@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.models import GrpcConnection, JsonObject, ToolDefinition
-from tool_adapters.secret_store import PLATFORM, SecretStore
+from tool_adapters.secret_store import PLATFORM, SecretStore, for_header
 
 
 class Methods(Protocol):
@@ -30,7 +30,7 @@ class GrpcAdapter:
         assert isinstance(tool.connection, GrpcConnection)
         name = tool.connection.secret
         owner = PLATFORM if tool.shared else call.tenant
-        token = await self._secrets.value(owner, name) if name else ""
+        token = for_header(name, await self._secrets.value(owner, name)) if name else ""
         content = await self._methods.call(call.tenant, tool, call.arguments, token)
         return AdapterResult(Output(content, content))
 

@@ -36,6 +36,8 @@ UNPACKED = (
     ("grpc.per_message_decompression", 0),
 )
 COMPRESSED = "the tool's answer is compressed, which was not asked for; send it as it is"
+# What json_format raises besides its own errors, as for a type or a time that it does not know.
+UNWRITABLE = (TypeError, ValueError, AttributeError)
 GZIP = b"\x1f\x8b"
 PACKED = re.compile(r"Compression algorithm '\w+' is disabled")
 # What gRPC says of a call for which it found no connection; it has no code for that.
@@ -154,8 +156,8 @@ def _unsent() -> Iterator[None]:
 def _request(method: _Method, arguments: JsonObject) -> Message:
     request = method.types.request()
     try:
-        json_format.ParseDict(arguments, request)
-    except json_format.ParseError as error:
+        json_format.ParseDict(arguments, request, descriptor_pool=_pool_of(request))
+    except (json_format.ParseError, *UNWRITABLE) as error:
         raise CallFailed(FailureKind.INVALID_ARGUMENTS, str(error)) from error
     return request
 
@@ -194,7 +196,18 @@ def _as_json(reply: Message) -> str:
                 message = f"the answer holds over {VALUES_MAX} values; ask for less"
                 raise CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
             pending.extend(part for part in parts if isinstance(part, Message))
-    return json_format.MessageToJson(reply, preserving_proto_field_name=True, indent=None)
+    try:
+        return json_format.MessageToJson(
+            reply, preserving_proto_field_name=True, indent=None, descriptor_pool=_pool_of(reply)
+        )
+    except (json_format.SerializeToJsonError, DecodeError, *UNWRITABLE) as error:
+        message = f"the tool's answer holds what JSON cannot: {error}"
+        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message) from error
+
+
+def _pool_of(message: Message) -> Any:
+    """Where what an Any in it holds is described, too."""
+    return message.DESCRIPTOR.file.pool
 
 
 def _parts(value: Any) -> Collection[Any]:

@@ -13,7 +13,8 @@ from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.models import GrpcConnection
 
-FILES_MAX = 500
+# Of what a server says about itself: it is read before any call, and parsed at once.
+FILES_MAX, BYTES_MAX = 500, 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ async def method_types(connection: GrpcConnection, channel: grpc.aio.Channel) ->
     try:
         service = _pool(files).FindServiceByName(service_name)
         method = service.methods_by_name[method_name]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, RecursionError) as error:
         message = f"the server describes no method {connection.method}"
         raise CallFailed(FailureKind.NOT_FOUND, message) from error
     if method.client_streaming or method.server_streaming:
@@ -78,12 +79,23 @@ async def _reflected_files(
     """The file of a symbol and everything it imports (gRPC server reflection)."""
     files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
     wanted = [pb.ServerReflectionRequest(file_containing_symbol=symbol)]
-    while wanted and len(files) < FILES_MAX:
-        for file in await _ask(channel, wanted):
-            files[file.name] = file
+    while wanted:
+        found = {file.name: file for file in await _ask(channel, wanted)}
+        if not found.keys() - files.keys():
+            # It would not say more if it was asked again.
+            break
+        files |= found
         missing = {name for file in files.values() for name in file.dependency} - files.keys()
+        if len(files) + len(missing) > FILES_MAX or _size_bytes(files) > BYTES_MAX:
+            message = f"the server describes itself in more than {FILES_MAX} files or"
+            message += f" {BYTES_MAX >> 20} MiB; give the tool a descriptor_set"
+            raise CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
         wanted = [pb.ServerReflectionRequest(file_by_filename=name) for name in sorted(missing)]
     return files
+
+
+def _size_bytes(files: dict[str, descriptor_pb2.FileDescriptorProto]) -> int:
+    return sum(file.ByteSize() for file in files.values())
 
 
 async def _ask(
@@ -93,11 +105,33 @@ async def _ask(
         for request in requests:
             yield request
 
-    found = []
-    async for reply in ServerReflectionStub(channel).ServerReflectionInfo(stream()):
-        if reply.HasField("error_response"):
-            message = f"the server describes itself badly: {reply.error_response.error_message}"
-            raise CallFailed(FailureKind.NOT_FOUND, message)
-        for serialized in reply.file_descriptor_response.file_descriptor_proto:
-            found.append(descriptor_pb2.FileDescriptorProto.FromString(serialized))
+    replies = ServerReflectionStub(channel).ServerReflectionInfo(stream())
+    found: list[descriptor_pb2.FileDescriptorProto] = []
+    try:
+        # One to each; a server that goes on is not listened to.
+        for _ in requests:
+            reply = await replies.read()
+            if not isinstance(reply, pb.ServerReflectionResponse):
+                # The end.
+                break
+            found += _files_in(reply)
+    finally:
+        replies.cancel()
     return found
+
+
+def _files_in(
+    reply: pb.ServerReflectionResponse,
+) -> list[descriptor_pb2.FileDescriptorProto]:
+    """Raises CallFailed."""
+    if reply.HasField("error_response"):
+        message = f"the server describes itself badly: {reply.error_response.error_message}"
+        raise CallFailed(FailureKind.NOT_FOUND, message)
+    try:
+        return [
+            descriptor_pb2.FileDescriptorProto.FromString(serialized)
+            for serialized in reply.file_descriptor_response.file_descriptor_proto
+        ]
+    except DecodeError as error:
+        message = "the server describes itself with what is no FileDescriptorProto"
+        raise CallFailed(FailureKind.NOT_FOUND, message) from error

@@ -45,8 +45,13 @@ class HttpAdapter:
             auth, owner, signed
         ):
             # The API did nothing yet, so also an effectful tool may be asked once more.
-            signed = await self._authenticator.signed(request, auth, owner, tool)
-            reply = await self._client.send(signed, tool)
+            try:
+                signed = await self._authenticator.signed(request, auth, owner, tool)
+                return await self._client.send(signed, tool)
+            except CallFailed as error:
+                # The rejected request has left.
+                error.unsent = False
+                raise
         return reply
 
     async def _signed(

@@ -17,7 +17,7 @@ from tool_adapters.models import (
     QueryAuth,
     ToolDefinition,
 )
-from tool_adapters.secret_store import SecretStore, is_users
+from tool_adapters.secret_store import SecretStore, for_header, is_users
 
 
 class HttpAuthenticator:
@@ -34,6 +34,7 @@ class HttpAuthenticator:
         match auth:
             case HeaderAuth():
                 value = await self._secrets.value(owner, auth.secret, _host(request.url))
+                value = for_header(auth.secret, value)
                 return _with_header(request, auth.header, auth.prefix + value)
             case BasicAuth():
                 password = await self._secrets.value(owner, auth.secret, _host(request.url))

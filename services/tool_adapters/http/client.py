@@ -24,6 +24,8 @@ from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_
 
 CONNECT_TIMEOUT_S = 10.0
 WORDS_OF_ERRORS_MAX = 500
+# Of an error's body, of which only words are shown; also where an answer may be smaller still.
+ERROR_BYTES_MIN = 65_536
 # Secrets are of ASCII; languages without spaces are not.
 _CUT_WORD = re.compile(r"[^\s\"'<>,\u0080-\U0010ffff]+\Z")
 # Longer than any call may take; a number like 1e999 fits no message.
@@ -140,15 +142,22 @@ class ArrivingReply:
         return aiter(self._response.content.iter_any())
 
     async def whole(self, bytes_max: int) -> HttpReply:
-        """The reply with its body. Raises CallFailed when it is larger."""
+        """The reply with its body. Raises CallFailed when it is larger.
+
+        Of an error the beginning will do: its status says what happened, and whether to try again.
+        """
+        failed = not is_success(self.status)
+        most = max(bytes_max, ERROR_BYTES_MIN) if failed else bytes_max
         chunks: list[bytes] = []
         size = 0
         async for chunk in self.chunks():
             chunks.append(chunk)
             size += len(chunk)
-            if size > bytes_max:
+            if size > most:
                 # What is left would otherwise be read to keep the connection.
                 self._response.close()
+                if failed:
+                    break
                 raise too_many_bytes(bytes_max)
         # One chunk, as most replies are, is not copied.
         return HttpReply(self.status, self.headers, b"".join(chunks))
@@ -175,9 +184,13 @@ def _asked(
     )
 
 
+def is_success(status: int) -> bool:
+    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+
+
 def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:
     """The failure a status means; None for a success. `words` replace the body's."""
-    if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+    if is_success(reply.status):
         return None
     if reply.status < HTTPStatus.BAD_REQUEST:
         message = f"the tool redirects (status {reply.status}), which is not followed"
@@ -250,7 +263,8 @@ def host_of(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        host = parts.hostname
+        # Also a port that is none is a ValueError.
+        host = parts.hostname if parts.port != 0 else None
     except ValueError:
         host = None
     if not host or parts.scheme not in {"http", "https"}:

@@ -72,7 +72,7 @@ def _token_of(reply: HttpReply) -> OAuth2Token:
     """The token in a reply (RFC 6749, section 5.1); the reply is never shown, for it holds one."""
     if failure := status_failure(reply, words=_error_of(reply)):
         raise CallFailed(failure.kind, f"no access token: {failure.message}", failure.retryable)
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
+    with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
         token = OAuth2Token(reply_json(reply.body))
         if token["token_type"].lower() == "bearer" and token["access_token"]:
             return token

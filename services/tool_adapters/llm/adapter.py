@@ -21,7 +21,7 @@ from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.stream import read_completion, require_success
 from tool_adapters.models import JsonObject, LlmApi, LlmConnection, LlmModel, ToolDefinition
-from tool_adapters.secret_store import PLATFORM, SecretStore
+from tool_adapters.secret_store import PLATFORM, SecretStore, for_header
 
 APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),
@@ -95,7 +95,8 @@ class LlmAdapter:
 
     async def _secret(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> str:
         owner = PLATFORM if tool.shared else call.tenant
-        return await self._secrets.value(owner, model.secret) if model.secret else ""
+        name = model.secret
+        return for_header(name, await self._secrets.value(owner, name)) if name else ""
 
     async def _answer(
         self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
@@ -143,7 +144,8 @@ def _model(connection: LlmConnection, alias: str) -> LlmModel:
         if model.alias == alias:
             return model
     aliases = ", ".join(model.alias for model in connection.models)
-    raise CallFailed(FailureKind.NOT_FOUND, f"there is no model {alias}; choose one of {aliases}")
+    message = f"there is no model {alias}; choose one of {aliases}"
+    raise CallFailed(FailureKind.NOT_FOUND, message, unsent=True)
 
 
 def _outcome(completion: Completion, cut_is_answer: bool = False) -> Output | ToolFailure:

@@ -6,7 +6,14 @@ from typing import Any
 from podium_kit.context_length import says_too_long
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
-from tool_adapters.http.client import ArrivingReply, HttpReply, status_failure, too_many_bytes
+from tool_adapters.http.client import (
+    FAILURE_OF_STATUS,
+    ArrivingReply,
+    HttpReply,
+    is_success,
+    status_failure,
+    too_many_bytes,
+)
 from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import LlmApiFormat, error_words
 from tool_adapters.llm.completion import Completion
@@ -17,6 +24,13 @@ ENVELOPE_BYTES_MAX = 65536
 # With which servers reject a prompt that does not fit.
 TOO_LARGE_STATUSES = (400, 413, 422)
 LAST_EVENT = "[DONE]"
+# What an error in a stream is called, as the status that it would have had before.
+STATUS_OF_ERROR = {
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "api_error": 500,
+}
 NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError)
 
 
@@ -24,7 +38,9 @@ async def read_completion(
     arriving: ArrivingReply, api: LlmApiFormat, completion: Completion, bytes_max: int
 ) -> None:
     """Fills the completion. Raises CallFailed; what arrived before stays in the completion."""
-    if arriving.headers.get("content-type", "").startswith("text/event-stream"):
+    streams = arriving.headers.get("content-type", "").startswith("text/event-stream")
+    # Some servers name an error a stream, for that was asked for.
+    if streams and is_success(arriving.status):
         await _read_stream(arriving, api, completion, bytes_max)
     else:
         _read_reply(await arriving.whole(bytes_max + ENVELOPE_BYTES_MAX), api, completion)
@@ -38,7 +54,7 @@ async def _read_stream(
             break
         event = _object(data)
         if words := error_words(event):
-            raise CallFailed(FailureKind.TOOL_ERROR, f"the model server broke off: {words}")
+            raise _broke_off(event["error"], words, completion)
         try:
             api.read_event(event, completion)
         except NOT_THE_API as error:
@@ -48,6 +64,16 @@ async def _read_stream(
     if not completion.reason:
         message = "the model's answer ended in the middle"
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.texts)
+
+
+def _broke_off(error: Any, words: str, completion: Completion) -> CallFailed:
+    """The failure that the status would have meant; what was bought is not bought again."""
+    told = error if isinstance(error, dict) else {}
+    status = STATUS_OF_ERROR.get(str(told.get("type")), told.get("code"))
+    known = FAILURE_OF_STATUS.get(status) if isinstance(status, int) else None
+    kind, retryable = known or (FailureKind.TOOL_ERROR, False)
+    unused = not completion.texts and not completion.report
+    return CallFailed(kind, f"the model server broke off: {words}", retryable and unused)
 
 
 def require_success(reply: HttpReply) -> None:

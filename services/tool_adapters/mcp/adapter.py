@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
 from tool_adapters.errors import McpServerUnusable
+from tool_adapters.http.client import too_many_bytes
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import ServerOwner
 from tool_adapters.mcp.session import McpSession
@@ -57,7 +58,7 @@ class McpAdapter:
             if isinstance(error, CallFailed):
                 error.unsent = call.cut.unsent
             raise
-        return AdapterResult(_outcome(result))
+        return AdapterResult(_outcome(result, tool.limits.max_output_bytes))
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Closes the episode's sessions and ends their processes."""
@@ -85,9 +86,12 @@ class McpAdapter:
         return ToolFailure(kind, error.message)
 
 
-def _outcome(result: mcp_types.CallToolResult) -> Output | ToolFailure:
+def _outcome(result: mcp_types.CallToolResult, bytes_max: int) -> Output | ToolFailure:
     structured = result.structured_content
     content_json = "" if structured is None else json.dumps(structured, ensure_ascii=False)
+    # The texts beside it may be others, so their size says nothing about it.
+    if len(content_json.encode()) > bytes_max:
+        return too_many_bytes(bytes_max).failure
     try:
         files = tuple(_files(result))
     except binascii.Error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import mcp_types
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
@@ -59,11 +60,14 @@ class McpDiscovery:
 
 
 async def discovery_of(client: Client) -> Discovery:
-    """The server's tools, from every page of its list. Raises DiscoveryFailed for one too long."""
+    """The server's tools, from every page of its list.
+
+    Raises DiscoveryFailed for a list that is too long, or none of the protocol's.
+    """
     tools: list[mcp_types.Tool] = []
     size_bytes, cursor = 0, None
     for _ in range(PAGES_MAX):
-        page = await client.list_tools(cursor=cursor)
+        page = await _page(client, cursor)
         tools += page.tools
         size_bytes += sum(len(tool.model_dump_json()) for tool in page.tools)
         if len(tools) > TOOLS_MAX or size_bytes > BYTES_MAX:
@@ -78,6 +82,18 @@ async def discovery_of(client: Client) -> Discovery:
     info = client.server_info
     name = f"{info.name} {info.version}".strip() if info else ""
     return Discovery(name, tuple(_listed(tool) for tool in tools))
+
+
+async def _page(client: Client, cursor: str | None) -> mcp_types.ListToolsResult:
+    try:
+        return await client.list_tools(cursor=cursor)
+    except ValidationError as error:
+        # Without what was found there: it may repeat a credential.
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DiscoveryFailed(
+            f"the MCP server's list of tools is none of the protocol's: {place}: {first['msg']}"
+        ) from error
 
 
 def _listed(tool: mcp_types.Tool) -> ListedTool:

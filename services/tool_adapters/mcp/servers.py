@@ -23,7 +23,7 @@ from tool_adapters.mcp.statuses import LastReply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, stdio_streams
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard
-from tool_adapters.secret_store import PLATFORM, SecretStore
+from tool_adapters.secret_store import PLATFORM, SecretStore, for_header
 
 STDERR_SHOWN = 500
 
@@ -86,7 +86,8 @@ class McpServers:
     ) -> AsyncIterator[Client]:
         host, token = host_of(server.url), ""
         if server.secret:
-            token = await self._secrets.value(owner.secrets, server.secret, host)
+            value = await self._secrets.value(owner.secrets, server.secret, host)
+            token = for_header(server.secret, value)
         trusted = owner.shared or self._guard.trusts(owner.tenant, None, host)
         last = LastReply()
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.postgres.engine import DatabaseUnavailable
-from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidCorpusName, InvalidSearch
 from tool_adapters.corpus.models import Hit, Passage
 from tool_adapters.corpus.service import Corpora
@@ -24,8 +24,7 @@ class RetrievalAdapter:
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The best passages, numbered, each with title and URI."""
         assert isinstance(tool.connection, RetrievalConnection)
-        top_k = int(call.arguments.get("top_k") or tool.connection.default_top_k)
-        query = str(call.arguments["query"])
+        query, top_k = _wanted(call, tool.connection)
         try:
             hits = await self._corpora.search(call.tenant, tool.connection.corpus, query, top_k)
         except (CorpusNotFound, InvalidCorpusName) as error:
@@ -41,6 +40,16 @@ class RetrievalAdapter:
 
     async def close(self) -> None:
         """The database belongs to the server."""
+
+
+def _wanted(call: ToolCall, connection: RetrievalConnection) -> tuple[str, int]:
+    """What is searched for, and how many. Raises CallFailed: the schema is the tool owner's."""
+    try:
+        top_k = int(call.arguments.get("top_k") or connection.default_top_k)
+        return str(call.arguments["query"]), top_k
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        message = "give query, what is searched for, and as top_k, if at all, a whole number"
+        raise CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True) from error
 
 
 def _as_text(hits: Sequence[Hit]) -> str:

@@ -22,7 +22,8 @@ def job_to_proto(job: Job) -> pb.RunCodeRequest:
         code=job.code,
         stateful=job.stateful,
         state=job.state,
-        wall_time=duration_to_proto(job.limits.wall_time_s),
+        # A tool may have an hour; the pods end a run before.
+        wall_time=duration_to_proto(min(job.limits.wall_time_s, WALL_TIME_MAX_S)),
         memory_bytes=job.limits.memory_bytes,
         output_bytes=job.limits.output_bytes,
         files_bytes=job.limits.files_bytes,

@@ -10,7 +10,8 @@ from tool_adapters.adapter import OutputFile
 class Execution:
     """Everything printed, the files made, and the failure when there is one.
 
-    `left_out` names changed files that were too many or too large to come back.
+    `left_out` names changed files that were too many or too large to come back, and says last how
+    many more there are.
     """
 
     stdout: str

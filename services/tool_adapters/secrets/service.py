@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tool_adapters.secrets.envelope import MasterKeys, opened, rewrapped, seal
-from tool_adapters.secrets.errors import SecretNotFound
+from tool_adapters.secrets.errors import NoMasterKey, SecretNotFound
 from tool_adapters.secrets.models import NewSecret, Owner, Sealed, SecretInfo
 
 BATCH = 100
+# Before every secret: names are not empty.
+FIRST = (Owner(""), "")
 
 
 class SecretsTable(Protocol):
@@ -18,7 +20,9 @@ class SecretsTable(Protocol):
     async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]: ...
     async def delete(self, owner: Owner, name: str) -> bool: ...
     async def find(self, owner: Owner, name: str) -> tuple[SecretInfo, Sealed] | None: ...
-    async def under_others(self, key_id: str, limit: int) -> list[tuple[Owner, str, Sealed]]: ...
+    async def under_others(
+        self, key_id: str, after: tuple[Owner, str], limit: int
+    ) -> list[tuple[Owner, str, Sealed]]: ...
     async def rewrap(self, owner: Owner, name: str, sealed: Sealed) -> None: ...
 
 
@@ -51,12 +55,22 @@ class Secrets:
         return info, await opened(self.keys, owner, name, sealed)
 
     async def rewrap(self) -> None:
-        """Takes every secret under the current master key, so that former ones can be removed."""
-        if not (former := await self.table.under_others("", 1)):
+        """Takes every secret under the current master key, so that former ones can be removed.
+
+        Raises NoMasterKey for one whose own is gone, after all the others.
+        """
+        if not await self.table.under_others("", FIRST, 1):
             return
-        current = await self.keys.current_id()
-        while former := await self.table.under_others(current, BATCH):
+        current, after = await self.keys.current_id(), FIRST
+        lost: NoMasterKey | None = None
+        while former := await self.table.under_others(current, after, BATCH):
             for owner, name, sealed in former:
-                await self.table.rewrap(
-                    owner, name, await rewrapped(self.keys, owner, name, sealed)
-                )
+                after = owner, name
+                try:
+                    new = await rewrapped(self.keys, owner, name, sealed)
+                except NoMasterKey as error:
+                    lost = error
+                else:
+                    await self.table.rewrap(owner, name, new)
+        if lost is not None:
+            raise lost

@@ -42,7 +42,13 @@ DELETE = text(
     " RETURNING name"
 )
 FIND = text("SELECT * FROM secrets WHERE tenant = :tenant AND subject = :subject AND name = :name")
-UNDER_OTHERS = text("SELECT * FROM secrets WHERE key_id <> :key_id LIMIT :limit")
+UNDER_OTHERS = text(
+    """
+    SELECT * FROM secrets
+    WHERE key_id <> :key_id AND (tenant, subject, name) > (:tenant, :subject, :name)
+    ORDER BY tenant, subject, name LIMIT :limit
+    """
+)
 # A value that was replaced meanwhile has a key of its own.
 REWRAP = text(
     """
@@ -94,10 +100,14 @@ class PostgresSecretStore:
             row = found.one_or_none()
         return (_info(row), _sealed(row)) if row else None
 
-    async def under_others(self, key_id: str, limit: int) -> list[tuple[Owner, str, Sealed]]:
-        """Those that another master key encrypts."""
+    async def under_others(
+        self, key_id: str, after: tuple[Owner, str], limit: int
+    ) -> list[tuple[Owner, str, Sealed]]:
+        """Those that another master key encrypts, in the order of owners and names."""
+        owner, name = after
+        values = {**_of(owner), "name": name, "key_id": key_id, "limit": limit}
         async with autocommit(self._engine) as connection:
-            rows = await connection.execute(UNDER_OTHERS, {"key_id": key_id, "limit": limit})
+            rows = await connection.execute(UNDER_OTHERS, values)
             return [(Owner(row.tenant, row.subject), row.name, _sealed(row)) for row in rows]
 
     async def rewrap(self, owner: Owner, name: str, sealed: Sealed) -> None:

@@ -94,12 +94,15 @@ class EpisodeHistory:
         )
 
     async def written(self, episode_id: str, tool_name: str) -> str | None:
-        """What the tool wrote last; None while the episode runs, empty when it wrote nothing."""
+        """What the tool wrote last; None while the episode runs, empty when it wrote nothing, or
+        nobody asked before the episode was forgotten."""
         request = pb.GetTrajectoryRequest(episode_id=episode_id)
         try:
             reply = await answered(self._stub.GetTrajectory(request))
         except FailedPrecondition:
             return None
+        except NotFound:
+            return ""
         texts = [
             made.observation.content
             for turn in reply.trajectory.turns

@@ -122,9 +122,10 @@ def _check_podium(spec: tool_pb2.ToolSpec) -> None:
 def _check_url(field: str, url: str) -> None:
     try:
         parts = urlsplit(url)
+        has_port = parts.port != 0
     except ValueError as error:
         raise InvalidTool(f"{field} is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if parts.scheme not in ("http", "https") or not parts.netloc or not has_port:
         raise InvalidTool(f"{field} {url!r} is not an http or https URL")
     if "@" in parts.netloc:
         raise InvalidTool(f"{field} holds credentials; use a secret")

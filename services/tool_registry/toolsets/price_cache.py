@@ -1,6 +1,7 @@
 """Prices of a tenant, remembered for a few seconds; that one is unknown, for one."""
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
+from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price
 
 TENANTS_KEPT = 1_000
@@ -33,11 +35,13 @@ class _TenantPrices:
     skus: frozenset[str] = frozenset()
     prices: Prices = field(default_factory=lambda: Prices({}))
     until: float = 0.0
+    failed_at: float = -math.inf
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class PriceCache:
-    """Asks once per tenant and lifetime, however many wait. A failure is not remembered."""
+    """Asks once per tenant and lifetime, however many wait. A failure is theirs as well, and not
+    remembered for others."""
 
     def __init__(self, source: PriceSource, lifetime_s: float) -> None:
         self._source = source
@@ -49,14 +53,23 @@ class PriceCache:
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _TenantPrices()
+        began = time.monotonic()
         async with known.asking:
             if not skus <= known.skus or known.until <= time.monotonic():
+                # Each in its turn, those who wait would wait as often as there are before them.
+                if known.failed_at > began:
+                    raise PricesUnavailable
                 await self._refresh(known, skus)
         return known.prices
 
     async def _refresh(self, known: _TenantPrices, skus: frozenset[str]) -> None:
         skus |= known.skus
-        before, now = known.prices.by_sku, await self._source.prices(skus)
+        before = known.prices.by_sku
+        try:
+            now = await self._source.prices(skus)
+        except PricesUnavailable:
+            known.failed_at = time.monotonic()
+            raise
         if now != before:
             # The same object means that nothing changed, so that nothing is described again.
             kept = {sku: before[sku] if before.get(sku) == new else new for sku, new in now.items()}

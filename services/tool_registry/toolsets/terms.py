@@ -80,9 +80,10 @@ def success_text(facts: Facts | None) -> str:
 
 
 def cost_text(price: Price | None, facts: Facts | None) -> str:
-    """What a call costs on average, for example `$0.002 a call`; empty when the price says it."""
+    """What a call costs on average, for example `$0.002 a call`; empty when the price says it, or
+    no call has cost anything: it is free, or none of them came far enough."""
     mean = mean_cost(price, facts)
-    if price is None or mean is None or _per_call_only(price):
+    if price is None or mean is None or not mean.amount or _per_call_only(price):
         return ""
     return f"{_amount(nearest_step(mean.amount), mean.currency_code)} a call"
 

@@ -55,12 +55,15 @@ async def test_a_stream_that_stops_coming_is_charged_for_what_came(
     assert counted(answer) == {"INPUT_FRESH": 20, "OUTPUT_TEXT": 8}
 
 
-async def test_an_error_in_the_stream_is_a_failure(adapters: AdaptersUnderTest) -> None:
+async def test_an_error_in_the_stream_is_what_its_status_would_have_been(
+    adapters: AdaptersUnderTest,
+) -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     async with AnthropicServer([started(input_tokens=20), error]) as server:
         answer = await adapters.call(adapters.register(llm_spec(server.base_url, ANTHROPIC)))
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_TOOL_ERROR
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
     assert "Overloaded" in answer.failure.message
+    assert answer.attempts == 1
 
 
 async def test_an_openai_stream_cut_in_the_middle_is_charged_an_estimate(

@@ -2,8 +2,11 @@
 
 from decimal import Decimal
 
+import pytest
+
 from podium_kit.metering import Dimension, Usage, UsageSource
-from tool_adapters.calls.facts import WINDOW_S, FactsBook
+from podium_kit.rpc.errors import NotFound
+from tool_adapters.calls.facts import WINDOW_S, Facts, FactsBook
 
 CALL = Usage.of(UsageSource.MEASURED, call=1)
 
@@ -48,3 +51,19 @@ def test_the_95th_percentile_lies_among_the_slowest() -> None:
         book.record("acme", ("api", ""), hundredths / 100, CALL, succeeded=True)
     (facts,) = book.take_changes()["acme"]
     assert 0.94 <= facts.latencies.quantile_s(0.95) <= 0.97
+
+
+async def test_a_report_that_is_rejected_keeps_no_other_tenants_back() -> None:
+    sent = []
+
+    async def send(tenant: str, _: list[Facts]) -> None:
+        sent.append(tenant)
+        if tenant == "gone":
+            raise NotFound("there is no tool api")
+
+    book = FactsBook()
+    for tenant in ("acme", "gone", "other"):
+        book.record(tenant, ("api", ""), 0.1, CALL, succeeded=True)
+    with pytest.raises(NotFound):
+        await book.report(send)
+    assert sorted(sent) == ["acme", "gone", "other"]

@@ -53,3 +53,13 @@ async def test_a_list_without_end_is_rejected_when_it_is_too_long(pages: Pages, 
     with pytest.raises(DiscoveryFailed, match=words):
         await discovered(pages)
     assert pages.asked <= PAGES_MAX
+
+
+async def test_a_list_that_is_none_is_the_servers_fault_and_says_where() -> None:
+    class Nonsense(Pages):
+        async def list_tools(self, cursor: str | None) -> mcp_types.ListToolsResult:
+            return mcp_types.ListToolsResult.model_validate({"tools": [{"name": "s3cr3t" * 999}]})
+
+    with pytest.raises(DiscoveryFailed, match=r"tools\.0\.inputSchema: Field required") as failed:
+        await discovered(Nonsense(1, 1))
+    assert "s3cr3t" not in failed.value.message

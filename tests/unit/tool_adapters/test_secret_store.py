@@ -1,11 +1,20 @@
 """Secrets: found by owner and name, named when missing, never repeated."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tool_adapters.adapter import CallFailed
-from tool_adapters.secret_store import CONCEALED_MAX, PLATFORM, MountedSecrets
+from tool_adapters.secret_store import (
+    CONCEALED_MAX,
+    PLATFORM,
+    KnownSecrets,
+    MountedSecrets,
+    for_header,
+)
+from tool_adapters.secrets.models import Owner, SecretInfo
 
 
 async def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:
@@ -77,3 +86,35 @@ async def test_of_the_values_made_from_secrets_only_the_oldest_are_forgotten() -
     for number in range(CONCEALED_MAX + 1):
         secrets.conceal(f"token-{number:06}")
     assert secrets.redact("token-000000 token-000001") == "token-000000 [secret]"
+
+
+class Stored:
+    """One secret in the database."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    async def value(self, owner: Owner, name: str) -> tuple[SecretInfo, str]:
+        return SecretInfo(name, 1, (), datetime.now(UTC), "ada"), self._value
+
+
+async def test_the_end_of_its_line_is_no_part_of_a_secret() -> None:
+    database: Any = Stored("s3cr3t-stored\n")
+    mounted = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-mounted\n"})
+    secrets = KnownSecrets(mounted, database)
+    assert await secrets.value("acme", "key") == "s3cr3t-stored"
+    assert await secrets.value(PLATFORM, "key") == "s3cr3t-mounted"
+    assert secrets.redact("<s3cr3t-stored> <s3cr3t-mounted>") == "<[secret]> <[secret]>"
+
+
+def test_a_secret_of_two_lines_goes_into_no_header_and_no_message() -> None:
+    with pytest.raises(CallFailed, match="the secret key goes into a header") as rejected:
+        for_header("key", "s3cr3t\nvalue")
+    assert "s3cr3t" not in rejected.value.failure.message
+    assert rejected.value.unsent
+
+
+async def test_a_call_without_its_secret_has_not_left() -> None:
+    with pytest.raises(CallFailed) as missing:
+        await MountedSecrets(None, {}).value("acme", "key")
+    assert missing.value.unsent

@@ -52,6 +52,8 @@ def test_every_way_that_names_its_secret_is_accepted(auth: tool_pb2.HttpAuth) ->
             )
             for wrong, words in (
                 ({"token_url": "login.example"}, "token_url"),
+                ({"token_url": "https://login.example:65536/"}, "is not a URL: Port out of range"),
+                ({"token_url": "https://login.example:0/"}, "is not an http or https URL"),
                 ({"token_url": "https://ada:pw@login.example/"}, "holds credentials"),
                 ({"client_secret": tool_pb2.SecretRef()}, "client_secret.name is unset"),
             )

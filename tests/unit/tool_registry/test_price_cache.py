@@ -1,10 +1,12 @@
 """Prices are asked for once in a lifetime, and sooner while one of them is unknown."""
 
+import asyncio
 from decimal import Decimal
 
 import pytest
 
 from podium_kit.metering import Dimension
+from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price, PriceComponent
 from tool_registry.toolsets import price_cache
 from tool_registry.toolsets.price_cache import PriceCache
@@ -65,3 +67,24 @@ async def test_a_lifetime_below_a_second_holds_for_unknown_prices_too(clock: Clo
     for asked in (1, 2):
         assert not (await cache.effective("acme", frozenset({"new"}))).by_sku
         assert book.asked == asked
+
+
+async def test_who_waits_for_a_ledger_that_is_away_waits_once(clock: Clock) -> None:
+    class Away(Book):
+        async def prices(self, skus: frozenset[str]) -> dict[str, Price]:
+            await asyncio.sleep(0)
+            clock.now += 5.0
+            if not self.known:
+                self.asked += 1
+                raise PricesUnavailable
+            return await super().prices(skus)
+
+    book, skus = Away(), frozenset({"old"})
+    cache = PriceCache(book, lifetime_s=5)
+    waiting = [cache.effective("acme", skus) for _ in range(100)]
+    failed = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(each) for each in failed} == {PricesUnavailable}
+    assert book.asked == 1
+    # Who asks later asks the ledger again.
+    book.known["old"] = PRICE
+    assert (await cache.effective("acme", skus)).by_sku == {"old": PRICE}

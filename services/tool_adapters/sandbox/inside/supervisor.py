@@ -21,6 +21,9 @@ from tool_adapters.sandbox.inside import cell, watching, workspace
 
 PR_SET_DUMPABLE = 4
 OPEN_FILES_MAX = 4096
+# Names of files that do not come back: with all of them the header may be longer than its reader
+# takes, and the answer than the model may read.
+LEFT_OUT_SHOWN = 20
 # However many processes the code starts, its supervisor and the platform go first.
 NICENESS = 5
 # Before everything else, in case the machine runs out of memory (proc(5)).
@@ -141,7 +144,8 @@ def _report(
 def _write(
     target: BinaryIO, header: dict[str, Any], printed: list[bytes], files: list[Path], state: bytes
 ) -> None:
-    target.write(json.dumps(header).encode() + b"\n")
+    # Escaped, a name of other letters is several times as long.
+    target.write(json.dumps(header, ensure_ascii=False).encode() + b"\n")
     for part in printed:
         target.write(part)
     for path in files:
@@ -153,7 +157,7 @@ def _write(
 def _chosen(
     folder: Path, before: workspace.Snapshot, job: dict[str, Any]
 ) -> tuple[list[Path], list[str]]:
-    """Changed files as far as they fit, and the names of the others."""
+    """Changed files as far as they fit, and the names of some of the others."""
     kept: list[Path] = []
     left_out: list[str] = []
     room = job["bounds"]["files_bytes"]
@@ -164,7 +168,8 @@ def _chosen(
             room -= size
         else:
             left_out.append(_text(path.name))
-    return kept, left_out
+    more = len(left_out) - LEFT_OUT_SHOWN
+    return kept, [*left_out[:LEFT_OUT_SHOWN], f"and {more} more"] if more > 0 else left_out
 
 
 def _size(path: Path) -> int:

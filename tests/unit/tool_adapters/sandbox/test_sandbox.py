@@ -17,6 +17,7 @@ from tool_adapters.sandbox import (
     Sandbox,
     SandboxBroken,
 )
+from tool_adapters.sandbox.inside.supervisor import LEFT_OUT_SHOWN
 from tool_adapters.workspaces.models import Whose
 from workspaces_in_memory import workspaces_in_memory
 
@@ -122,6 +123,20 @@ open("d.bin", "wb").write(bytes(10))
     assert [file.name for file in execution.files] == ["a.bin", "c.bin"]
     assert execution.left_out == ("b.bin", "d.bin")
     assert "[too many or too large to come back: b.bin, d.bin]" in execution.output
+
+
+async def test_of_many_files_left_out_some_are_named(runs: Sandbox) -> None:
+    # A name is any bytes, and those that are no text take three times as many.
+    code = """
+import os
+for number in range(900):
+    os.close(os.open(b"%03d" % number + b"\\xff" * 250, os.O_CREAT))
+"""
+    execution = await runs.run(code, LIMITS)
+    assert execution.failure is None
+    assert len(execution.files) == LIMITS.files
+    assert len(execution.left_out) == LEFT_OUT_SHOWN + 1
+    assert execution.left_out[-1] == f"and {900 - LIMITS.files - LEFT_OUT_SHOWN} more"
 
 
 async def test_nothing_is_left_of_a_stateless_run(runs: Sandbox) -> None:

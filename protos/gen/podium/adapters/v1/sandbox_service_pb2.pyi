@@ -96,7 +96,7 @@ class RunCodeResponse(_message.Message):
 
     @_builtins.property
     def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of changed files that were too many or too large."""
+        """Names of changed files that were too many or too large: 20, and how many more."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:

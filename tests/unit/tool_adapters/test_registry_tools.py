@@ -1,0 +1,56 @@
+"""Versions of tools, as the adapters keep them for all tenants."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium.registry.v1 import tool_registry_service_pb2_grpc as rpc
+from tool_adapters.calls.bulkheads import Gates
+from tool_adapters.clients import RegistryTools
+
+
+class OneTool(rpc.ToolRegistryServiceServicer):
+    """Every name is a tool of the platform, or of whoever asks."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self._shared = shared
+
+    async def GetTool(self, request: pb.GetToolRequest, context: Any) -> pb.GetToolResponse:
+        spec = tool_pb2.ToolSpec(name=request.name, kind=tool_pb2.TOOL_KIND_FUNCTION)
+        spec.connection.function.function = "convert_currency"
+        tool = tool_pb2.Tool(spec=spec, version=request.version, shared=self._shared)
+        return pb.GetToolResponse(tool=tool)
+
+
+@asynccontextmanager
+async def registry_tools(*, shared: bool) -> AsyncIterator[RegistryTools]:
+    server = grpc.aio.server()
+    servicer = OneTool(shared=shared)  # type: ignore[abstract]
+    rpc.add_ToolRegistryServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield RegistryTools(channel)
+    await server.stop(None)
+
+
+async def test_tenants_take_the_places_of_a_shared_tool_from_each_other() -> None:
+    gates = Gates()
+    async with registry_tools(shared=True) as tools:
+        first = gates.of("acme", await tools.tool("acme", "convert", 1), "")
+        second = gates.of("other", await tools.tool("other", "convert", 1), "")
+        newer = gates.of("other", await tools.tool("other", "convert", 2), "")
+    assert first.places is second.places
+    assert first.breaker is not second.breaker
+    assert newer.places is not first.places
+
+
+async def test_tools_of_two_tenants_have_places_of_their_own() -> None:
+    async with registry_tools(shared=False) as tools:
+        mine, theirs = await tools.tool("acme", "ask", 1), await tools.tool("other", "ask", 1)
+        assert await tools.tool("acme", "ask", 1) is mine
+    assert mine is not theirs
