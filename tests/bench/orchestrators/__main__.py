@@ -76,7 +76,9 @@ def _asked(options: argparse.Namespace, families: list[str], study: Study) -> di
     others = {name: str(version) for name, version in options.others.items()}
     asked = vars(options) | {"family": families, "others": others}
     conditions = study.model_dump(mode="json")
-    return asked | {"conditions": conditions, "policy": trained_model().directory.name}
+    trained = trained_model()
+    measured = {"version": trained.adapter.name, "policy": trained.directory.name}
+    return asked | {"conditions": conditions, **measured}
 
 
 def main() -> None:

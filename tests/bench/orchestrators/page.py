@@ -19,7 +19,7 @@ PAGE = """\
 
 Measured on {day} by `PYTHONPATH=tests python -m bench.orchestrators --study {name}
 --count {count} --seed {seed}{others}`:
-the bundled policy `{policy}` (trained), and each expert asked about every task, on {count}
+the bundled policy `{policy}` (trained){begun}, and each expert asked about every task, on {count}
 held-out tasks of {families} families, {withheld:.0%} of them without the tools of their solution.
 Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts what experts state,
 which is added and not waited for. Adherence and reward are the paper's.
@@ -45,7 +45,8 @@ def write_page(
         count=asked["count"],
         seed=asked["seed"],
         others="".join(_option(name, folder) for name, folder in asked["others"].items()),
-        policy=asked["policy"],
+        policy=asked["version"],
+        begun=", what its training began with (its start)" if START in asked["others"] else "",
         families=len(asked["family"]),
         withheld=asked["withhold"],
         table="\n".join((HEADER, *found.rows)),

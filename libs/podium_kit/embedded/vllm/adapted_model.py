@@ -21,7 +21,7 @@ class AdaptedModel:
     def __init__(self, name: str, adapter: Path, base: SmolLM2 | None = None) -> None:
         """`adapter` is a folder as PEFT saves it. Raises OSError when its weights are missing."""
         self._name = name
-        self._adapter = adapter
+        self.adapter = adapter
         self._base = base or SmolLM2()
         with (adapter / "adapter_model.safetensors").open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -48,7 +48,7 @@ class AdaptedModel:
                 progress(f"merging the adapter of {self._name}", 0.1)
                 partial = self._directory.with_name(f"{self._directory.name}.partial")
                 shutil.rmtree(partial, ignore_errors=True)
-                argv = [environment.python, MERGE, base, self._adapter, partial]
+                argv = [environment.python, MERGE, base, self.adapter, partial]
                 await run_command(f"merge {self._name}", argv, lambda _: None)
                 partial.rename(self._directory)
         progress(f"{self._name} is ready", 1.0)
