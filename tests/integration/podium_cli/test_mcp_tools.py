@@ -14,11 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from integration.podium_cli.conftest import CommandLine
 from integration.podium_cli.test_clamping import api
-from integration.podium_cli.test_direct_calls import experts, ledger_entries
+from integration.podium_cli.test_direct_calls import experts, ledger_entries, prices
 from integration.podium_cli.test_fallback_models import PRICES
 from openai_server import OpenAiServer
 
-__all__ = ["experts"]
+__all__ = ["experts", "prices"]
 SUM = {"expression": "6*7"}
 PRICE = "sku,dimension,unit_price\nown/mcp/sums,call,0.25\n"
 

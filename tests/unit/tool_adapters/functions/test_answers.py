@@ -125,8 +125,6 @@ FACTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("country_facts", {"country": "Japan"}, {"capital": "Tokyo", "currency": "JPY"}),
     ("country_facts", {"country": "UK"}, {"name": "United Kingdom", "neighbours": ["Ireland"]}),
     ("country_facts", {"country": "USA"}, {"neighbours": ["Canada", "Mexico"]}),
-    ("country_facts", {"country": "Bulgaria"}, {"currency": "EUR"}),
-    ("currency_facts", {"currency": "Bulgarian lev"}, {"code": "BGN", "countries": []}),
     ("molar_mass", {"formula": "H20"}, {"atoms": {"H": 2, "O": 1}}),
     ("convert_units", {"value": "500 ML", "to_unit": "L"}, {"value": 0.5}),
     ("convert_units", {"value": "2 megalitres", "to_unit": "ML"}, {"value": 2e9}),
