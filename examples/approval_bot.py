@@ -29,7 +29,7 @@ def verdict(call: ToolCall) -> tuple[bool, str]:
 
 
 def decide(episode_id: str, turn: int, call: ToolCall) -> None:
-    """One call, unless somebody was faster or its time is over."""
+    """One call, unless another approver was faster or its time is over."""
     approved, reason = verdict(call)
     choose = approver.episodes.approve if approved else approver.episodes.deny
     with suppress(BadRequest):

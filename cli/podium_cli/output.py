@@ -6,7 +6,6 @@ from typing import Any
 
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -51,7 +50,7 @@ class Output:
         self.results.file.flush()
 
     def note(self, text: str) -> None:
-        """Prints markup: what others wrote is `escaped`."""
+        """Prints markup: what others wrote is escaped (rich.markup.escape)."""
         self.progress.print(text, highlight=False, emoji=False)
 
     def error(self, error: UserError) -> None:
@@ -63,11 +62,6 @@ class Output:
         self.progress.print(Text.assemble(("error:", "bold red"), f" {error.cause}"))
         if error.fix:
             self.progress.print(Text.assemble((" fix:", "bold"), f" {error.fix}"))
-
-
-def escaped(text: str) -> str:
-    """Text whose brackets rich must not read as markup."""
-    return escape(text)
 
 
 def _console(stderr: bool) -> Console:

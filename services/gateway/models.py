@@ -173,7 +173,7 @@ class Outcome:
     policy_name: str
     policy_version: int
     client_calls: tuple[ClientCall, ...] = ()
-    # Of the request, oldest first, where somebody asked for them.
+    # Of the request, oldest first, where the request shows them.
     made_calls: tuple[MadeCall, ...] = ()
     # What the answer was cut at; "" for a whole one.
     stop_sequence: str = ""

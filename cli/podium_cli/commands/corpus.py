@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group
+from rich.markup import escape
 from rich.text import Text
 
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.documents.uploads import batches, uploads
 from podium_cli.listing import listing
-from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 
@@ -47,7 +47,7 @@ async def add(
             reply = await _put(gateway, corpus, documents, shared)
             changed, passages = changed + reply.changed_count, reply.passage_count
             for upload in batch:
-                session.output.note(f"[dim]{escaped(upload.document_id)}[/]")
+                session.output.note(f"[dim]{escape(upload.document_id)}[/]")
     session.output.result(
         pb.PutDocumentsResponse(changed_count=changed, passage_count=passages),
         f"{changed} of {len(found)} documents are new or changed; {corpus} has {passages} passages",

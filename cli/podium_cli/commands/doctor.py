@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from podium_cli.cluster.examination import examine_cluster
 from podium_cli.cluster.kubectl import Kubectl
 from podium_cli.command import Session, command
 from podium_cli.local.examination import examine
-from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError, UserError
 
 app = typer.Typer(add_completion=False)
@@ -37,9 +37,9 @@ async def doctor(
     table = Table.grid(padding=(0, 2))
     for each in findings:
         mark = "[green]✓[/]" if each.well else "[red]✗[/]"
-        table.add_row(mark, each.what, escaped(each.finding))
+        table.add_row(mark, each.what, escape(each.finding))
         if each.fix:
-            table.add_row("", "", f"[bold]fix:[/] {escaped(each.fix)}")
+            table.add_row("", "", f"[bold]fix:[/] {escape(each.fix)}")
     session.output.result({"findings": [asdict(each) for each in findings]}, table)
     missing = [each.what for each in findings if not each.well]
     if missing:

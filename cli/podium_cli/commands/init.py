@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 import uuid_utils
+from rich.markup import escape
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.ledger.v1 import price_book_service_pb2
@@ -14,7 +15,7 @@ from podium_cli.command import Session, command
 from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import read_only_message
 from podium_cli.episodes.following import follow, require_answer
-from podium_cli.output import Output, escaped
+from podium_cli.output import Output
 from podium_cli.prices.lists import read_price_list
 from podium_cli.writing import writing
 from podium_kit.bundled_files import bundled_folder
@@ -47,12 +48,12 @@ async def init(
             episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec),
             episode_service_pb2.StartEpisodeResponse,
         )
-        line = escaped(f"podium run {task!r} --tool {tool} --policy {policy}")
+        line = escape(f"podium run {task!r} --tool {tool} --policy {policy}")
         session.output.note(f"[dim]{line}[/]")
         episode = await follow(gateway, episode_id, session.output)
     session.output.note("\n[bold]next[/]")
     for line in _next(folder, tool, policy, task, episode_id):
-        session.output.note(escaped(line))
+        session.output.note(escape(line))
     require_answer(episode)
 
 
@@ -67,11 +68,11 @@ def _write(folder: Path, output: Output) -> None:
     for name in (TOOL, PRICES, POLICY, TASK):
         path = folder / name
         if path.exists():
-            output.note(f"[dim]{escaped(str(path))} stays as it is[/]")
+            output.note(f"[dim]{escape(str(path))} stays as it is[/]")
             continue
         with writing(path):
             shutil.copyfile(starter / name, path)
-        output.note(escaped(f"wrote {path}"))
+        output.note(escape(f"wrote {path}"))
 
 
 async def _apply(gateway: Gateway, folder: Path, output: Output) -> tuple[str, str]:

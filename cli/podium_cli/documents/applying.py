@@ -4,12 +4,13 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.documents.written import as_yaml
-from podium_cli.output import Output, escaped
+from podium_cli.output import Output
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.wire import json_values
@@ -70,7 +71,7 @@ class ApplyTools:
         if causes and not (self._skip_wrong and good):
             raise WrongSpecs(causes, len(specs) + len(wrong))
         for cause in (*left_out, *causes):
-            self._output.note(f"left out: {escaped(cause)}")
+            self._output.note(f"left out: {escape(cause)}")
         replies = [found for found in outcomes if not found.problem]
         if self._dry_run:
             self._show_differences(good, before)

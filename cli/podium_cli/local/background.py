@@ -7,8 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.markup import escape
+
 from podium_cli.local.state import Connection, NotUp, StateFolder
-from podium_cli.output import Output, escaped
+from podium_cli.output import Output
 from podium_kit.client.errors import UserError
 
 POLL_INTERVAL_S = 0.1
@@ -62,7 +64,7 @@ async def _ready(
     while True:
         lines = (await asyncio.to_thread(log.read_text, errors="replace")).splitlines()
         for line in lines[shown:]:
-            output.note(escaped(line))
+            output.note(escape(line))
         shown = len(lines)
         if child.poll() is not None:
             raise BackgroundStartFailed(log, lines[-2:])

@@ -86,16 +86,13 @@ async def _reflected_files(
             break
         files |= found
         missing = {name for file in files.values() for name in file.dependency} - files.keys()
-        if len(files) + len(missing) > FILES_MAX or _size_bytes(files) > BYTES_MAX:
+        size_bytes = sum(file.ByteSize() for file in files.values())
+        if len(files) + len(missing) > FILES_MAX or size_bytes > BYTES_MAX:
             message = f"the server describes itself in more than {FILES_MAX} files or"
             message += f" {BYTES_MAX >> 20} MiB; give the tool a descriptor_set"
             raise CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
         wanted = [pb.ServerReflectionRequest(file_by_filename=name) for name in sorted(missing)]
     return files
-
-
-def _size_bytes(files: dict[str, descriptor_pb2.FileDescriptorProto]) -> int:
-    return sum(file.ByteSize() for file in files.values())
 
 
 async def _ask(

@@ -68,8 +68,8 @@ async def _read_stream(
 
 def _broke_off(error: Any, words: str, completion: Completion) -> CallFailed:
     """The failure that the status would have meant; what was bought is not bought again."""
-    told = error if isinstance(error, dict) else {}
-    status = STATUS_OF_ERROR.get(str(told.get("type")), told.get("code"))
+    fault = error if isinstance(error, dict) else {}
+    status = STATUS_OF_ERROR.get(str(fault.get("type")), fault.get("code"))
     known = FAILURE_OF_STATUS.get(status) if isinstance(status, int) else None
     kind, retryable = known or (FailureKind.TOOL_ERROR, False)
     unused = not completion.texts and not completion.report

@@ -95,7 +95,7 @@ class EpisodeHistory:
 
     async def written(self, episode_id: str, tool_name: str) -> str | None:
         """What the tool wrote last; None while the episode runs, empty when it wrote nothing, or
-        nobody asked before the episode was forgotten."""
+        it was not asked before the episode was forgotten."""
         request = pb.GetTrajectoryRequest(episode_id=episode_id)
         try:
             reply = await answered(self._stub.GetTrajectory(request))

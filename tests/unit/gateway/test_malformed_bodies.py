@@ -1,4 +1,4 @@
-"""What somebody reads whose body cannot be read."""
+"""What a client reads whose body cannot be read."""
 
 import httpx
 import pytest

@@ -1,8 +1,9 @@
 """What is printed is what was said, whatever brackets are in it."""
 
 import pytest
+from rich.markup import escape
 
-from podium_cli.output import Output, escaped
+from podium_cli.output import Output
 from podium_kit.client.errors import UserError
 
 # A pattern, a path of Windows, a closing tag of nothing, a name of a route.
@@ -15,7 +16,7 @@ def test_errors_notes_and_results_keep_brackets(
 ) -> None:
     output = Output(as_json=False)
     output.error(UserError(text, f"not {text}"))
-    output.note(f"[dim]{escaped(text)}[/]")
+    output.note(f"[dim]{escape(text)}[/]")
     output.result({}, text)
     printed = capsys.readouterr()
     assert printed.err.splitlines() == [f"error: {text}", f" fix: not {text}", text]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
@@ -14,7 +15,6 @@ from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import InvalidDocument, read_each
 from podium_cli.documents.mcp_import import discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
-from podium_cli.output import escaped
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
 
@@ -148,8 +148,8 @@ async def _warn_of_addresses(
     for host, names in tools.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         session.output.note(
-            f"[yellow]warning:[/] {names[0]}{more} will not reach {escaped(host)}, which is not"
-            f" public; the operator may allow it: podium up --allow-host {escaped(host)}"
+            f"[yellow]warning:[/] {names[0]}{more} will not reach {escape(host)}, which is not"
+            f" public; the operator may allow it: podium up --allow-host {escape(host)}"
         )
 
 

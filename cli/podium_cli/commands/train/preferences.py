@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 import yaml
+from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
 from podium_cli.listing import listing
-from podium_cli.output import escaped
 from podium_cli.training.choosing import Seed, SplitName, SplitOption
 from podium_cli.writing import writing
 from podium_training.preferences import draw_pairs
@@ -45,7 +45,7 @@ async def preferences(
         with writing(out):
             text = "---\n".join(yaml.safe_dump(each, sort_keys=False) for each in policies)
             out.write_text(text, encoding="utf-8")
-        session.output.note(escaped(f"{len(policies)} policies in {out}"))
+        session.output.note(escape(f"{len(policies)} policies in {out}"))
         return
     rows = [
         (

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
-from podium_cli.output import escaped
 from podium_cli.training.metrics import InvalidMetrics, Metrics, read_metrics
 from podium_cli.writing import writing
 from podium_kit.client.errors import UsageError
@@ -32,7 +32,7 @@ async def watch(
     shown = 0
     if follow and not _read(run, missing_is_empty=True):
         # A folder that is misspelt looks like a run that has not begun.
-        session.output.note(escaped(f"{run} has no step yet; waiting for the first"))
+        session.output.note(escape(f"{run} has no step yet; waiting for the first"))
     while True:
         steps = _read(run, missing_is_empty=follow)
         for step in steps[shown:]:

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
 from podium_cli.listing import listing
-from podium_cli.output import escaped
 from podium_cli.training.choosing import (
     Count,
     Family,
@@ -46,7 +46,7 @@ async def tasks(
     if out is not None:
         with writing(out):
             out.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")
-        session.output.note(escaped(f"{len(made)} tasks in {out}"))
+        session.output.note(escape(f"{len(made)} tasks in {out}"))
         return
     rows = [(task.id, ", ".join(task.tools), task.question) for task in made]
     values = {"tasks": [{"id": task.id, "question": task.question} for task in made]}

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 import uuid_utils
+from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.inputs import PromptMode, parse_prompt_mode, parse_seconds
-from podium_cli.output import Output, escaped
+from podium_cli.output import Output
 from podium_cli.training.choosing import (
     Always,
     Count,
@@ -93,7 +94,7 @@ async def rollout(
         max_tokens,
         parse_prompt_mode(prompt_mode),
     )
-    session.output.note(escaped(f"run {run_id}; `--resume {run_id}` resumes it"))
+    session.output.note(escape(f"run {run_id}; `--resume {run_id}` resumes it"))
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], chosen)
         offer = Offer(
@@ -138,4 +139,4 @@ class _Counted:
         score = unjudged if rolled.score is None else f"{rolled.score:g}"
         place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
         said = f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})"
-        self._output.note(escaped(said))
+        self._output.note(escape(said))
