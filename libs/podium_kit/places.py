@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 class Places:
     """So many calls at once; a place that becomes free goes to the tenant that has the fewest.
 
-    One tenant alone may have all of them. Those of a tenant wait in their order.
+    One tenant alone may have `per_tenant` of them, or all. Those of a tenant wait in their order.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, per_tenant: int | None = None) -> None:
         self._free = count
+        self._per_tenant = count if per_tenant is None else per_tenant
         self._taken: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -37,7 +38,7 @@ class Places:
 
     async def enter(self, tenant: str) -> None:
         """Waits for a place, which is held until `leave`."""
-        if self._free:
+        if self._free and self._taken[tenant] < self._per_tenant:
             self._take(tenant)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -61,13 +62,16 @@ class Places:
         self._taken[tenant] -= 1
         # Counts of 0 would be kept for every tenant that ever called.
         self._taken = +self._taken
-        if self._waiting:
-            # Of several with as few, the one that has waited longest: `min` takes the first.
-            following = min(self._waiting, key=lambda each: self._taken[each])
-            turn = self._waiting[following][0]
-            self._forget(following, turn)
-            self._take(following)
-            turn.set_result(None)
+        waiting = [each for each in self._waiting if self._taken[each] < self._per_tenant]
+        # Of several with as few, the one that has waited longest: `sorted` keeps their order.
+        for following in sorted(waiting, key=lambda each: self._taken[each]):
+            # One that was cancelled leaves by itself, in a moment.
+            for turn in self._waiting[following]:
+                if not turn.cancelled():
+                    self._forget(following, turn)
+                    self._take(following)
+                    turn.set_result(None)
+                    return
 
     def _forget(self, tenant: str, turn: "asyncio.Future[None]") -> None:
         waiting = self._waiting.pop(tenant)

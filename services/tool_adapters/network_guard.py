@@ -10,14 +10,51 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 
+from tool_adapters.host_names import HostNames
 from tool_adapters.models import ToolDefinition
 
 MESSAGE = (
     "the address is not public, and a tenant's tool may not reach it; a platform admin can "
     "register the tool as shared, or add tenant/host to TOOL_ADAPTERS_ALLOWED_HOSTS"
 )
-# IPv4-compatible and IPv4-mapped addresses (RFC 4291), and NAT64's (RFC 6052).
-ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
+# What is not public, by the registries of special-purpose addresses of IANA (IPv4 and IPv6), not by
+# the table of this Python. The chart's endpoints.internet.except is the same list.
+NOT_PUBLIC = (
+    "0.0.0.0/8",  # this network
+    "10.0.0.0/8",  # private use
+    "100.64.0.0/10",  # shared by carriers; Alibaba's metadata
+    "127.0.0.0/8",  # loopback
+    "161.26.0.0/16",  # IBM Cloud's own services
+    "166.8.0.0/14",  # IBM Cloud's service endpoints
+    "168.63.129.16/32",  # Azure's WireServer
+    "169.254.0.0/16",  # link-local; metadata of clouds
+    "172.16.0.0/12",  # private use
+    "192.0.0.0/24",  # protocol assignments; Oracle's metadata
+    "192.0.2.0/24",  # documentation
+    "192.31.196.0/24",  # AS112
+    "192.52.193.0/24",  # AMT
+    "192.88.99.0/24",  # 6to4 relays
+    "192.168.0.0/16",  # private use
+    "192.175.48.0/24",  # AS112
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved; broadcast
+    # Global unicast is 2000::/3 alone. Outside are loopback, addresses with an IPv4 one inside
+    # (mapped, translated, NAT64), discard-only, SRv6, unique, link- and site-local, multicast.
+    "::/3",
+    "4000::/2",
+    "8000::/1",
+    "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID and others
+    "2001:db8::/32",  # documentation
+    "2002::/16",  # 6to4
+    "2620:4f:8000::/48",  # AS112
+    "3fff::/20",  # documentation
+)
+_NOT_PUBLIC = tuple(map(ipaddress.ip_network, NOT_PUBLIC))
+# IPv4-mapped (RFC 4291) and NAT64's (RFC 6052): the IPv4 address inside is what is reached.
+_ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 
 
 class ForbiddenAddress(OSError):
@@ -28,7 +65,7 @@ class ForbiddenAddress(OSError):
 
 
 class NetworkGuard:
-    """The operator's decision about private addresses.
+    """The operator's decision about private addresses, and the names that are resolved.
 
     An allowed host is "tenant/host" for one tenant, or "host" for all of them.
     """
@@ -37,6 +74,7 @@ class NetworkGuard:
         entries = (entry.rpartition("/") for entry in allowed_hosts)
         self._allowed = {(tenant, host.lower()) for tenant, _, host in entries}
         self._allow_private = allow_private
+        self.names = HostNames()
 
     def trusts(self, tenant: str, tool: ToolDefinition | None, host: str) -> bool:
         """Whether a connection of the tenant to the host needs no check of its address."""
@@ -46,19 +84,12 @@ class NetworkGuard:
 
 
 def require_public(address: str) -> None:
-    """Raises ForbiddenAddress for a loopback, link-local, private or reserved IP address."""
+    """Raises ForbiddenAddress for what is no public unicast address."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address):
-        # The IPv4 address inside decides: both forms reach it.
-        parsed = _ipv4_inside(parsed) or parsed
-    if not parsed.is_global or parsed.is_multicast:
+    if any(parsed in network for network in _ENDING_IN_IPV4):
+        parsed = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+    if any(parsed in network for network in _NOT_PUBLIC):
         raise ForbiddenAddress
-
-
-def _ipv4_inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    if any(address in network for network in ENDING_IN_IPV4):
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.sixtofour
 
 
 def guarded_socket(address_info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:

@@ -8,6 +8,7 @@ import pytest
 from chart.code_graph import SETTINGS, named_in_settings, settings_used_in_wiring
 from chart.pods import pod_templates
 from chart.rendering import Json, cases, chart, merged, of_kind, profile, render, rendered
+from tool_adapters.network_guard import NOT_PUBLIC
 
 CASES = [name for name, _ in cases()]
 OUTSIDE = {"postgres", "temporal", "kafka", "kubernetes", "internet"}
@@ -107,11 +108,14 @@ def test_without_peers_only_the_port_is_open_and_with_peers_only_theirs() -> Non
         assert ("to" in database) is narrowed
 
 
-def test_tools_of_tenants_do_not_reach_private_addresses() -> None:
-    rules = policies(rendered("defaults"))["tool-adapters"]["egress"]
+@pytest.mark.parametrize("profile", ["defaults", "production", "multi-tenant", "evaluation"])
+def test_tools_of_tenants_reach_no_address_that_the_adapters_reject(profile: str) -> None:
+    rules = policies(rendered(profile))["tool-adapters"]["egress"]
     blocks = [peer["ipBlock"] for rule in rules for peer in rule.get("to", []) if "ipBlock" in peer]
-    assert blocks[0]["cidr"] == "0.0.0.0/0"
-    assert {"10.0.0.0/8", "169.254.0.0/16"} <= set(blocks[0]["except"])
+    open_blocks = [block for block in blocks if block["cidr"] in ("0.0.0.0/0", "::/0")]
+    excepted = [cidr for block in open_blocks for cidr in block["except"]]
+    assert len(open_blocks) == 2
+    assert set(NOT_PUBLIC) <= set(excepted)
 
 
 def test_every_component_has_a_certificate_under_the_names_it_is_called_by() -> None:

@@ -1,11 +1,11 @@
 """Addresses of tools that the adapters will not connect to for a tenant."""
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from podium.registry.v1 import tool_pb2
+from tool_adapters.network_guard import ForbiddenAddress, require_public
 
 LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.local")
 _TARGET = re.compile(r"(?:dns:(?:///)?)?(\[[^\]]+\]|[^/:]+):\d+")
@@ -42,7 +42,9 @@ def _hosts(connection: tool_pb2.Connection) -> Iterator[str]:
 
 def _is_public(host: str) -> bool:
     try:
-        address = ipaddress.ip_address(host)
+        require_public(host)
+    except ForbiddenAddress:
+        return False
     except ValueError:
         return not host.endswith(LOCAL_NAMES) and "." in host
-    return address.is_global and not address.is_multicast
+    return True

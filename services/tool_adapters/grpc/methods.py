@@ -30,6 +30,8 @@ FAILURE_OF_CODE = {
     grpc.StatusCode.NOT_FOUND: (FailureKind.NOT_FOUND, False),
     grpc.StatusCode.UNIMPLEMENTED: (FailureKind.NOT_FOUND, False),
 }
+# Without it gRPC has one connection to an address for all channels, whatever their tenants.
+OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
 # Inflated, a message may be a thousand times as large; what is packed anyway is not read.
 UNPACKED = (
     ("grpc.compression_enabled_algorithms_bitset", 1),
@@ -69,7 +71,7 @@ class GrpcMethods:
         self, tenant: str, tool: ToolDefinition, arguments: JsonObject, token: str
     ) -> str:
         """The response as JSON. Raises CallFailed."""
-        owned = _Owned("" if tool.shared else tenant, tool)
+        owned = _Owned(tenant, tool)
         assert isinstance(tool.connection, GrpcConnection)
         with _unsent():
             try:
@@ -110,11 +112,11 @@ class GrpcMethods:
 
     async def _open(self, owned: _Owned, connection: GrpcConnection) -> grpc.aio.Channel:
         limit = ("grpc.max_receive_message_length", owned.tool.limits.max_output_bytes)
-        target, options = await self._address(owned, connection.target)
+        target, pinned = await self._address(owned, connection.target)
+        options = [limit, OWN_CONNECTION, *UNPACKED, *pinned]
         if connection.plaintext:
-            return grpc.aio.insecure_channel(target, [limit, *UNPACKED, *options])
-        credentials = grpc.ssl_channel_credentials()
-        return grpc.aio.secure_channel(target, credentials, [limit, *UNPACKED, *options])
+            return grpc.aio.insecure_channel(target, options)
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options)
 
     async def _address(self, owned: _Owned, target: str) -> tuple[str, list[tuple[str, str]]]:
         """The target; for a tenant's tool the very address that was checked."""
@@ -124,23 +126,23 @@ class GrpcMethods:
             return target, []
         if match is None:
             raise CallFailed(FailureKind.UNAVAILABLE, f"{target} is not of the form host:port")
-        address = await _public_address(host)
+        address = await self._public_address(owned.tenant, host)
         pinned = f"ipv6:[{address}]" if ":" in address else f"ipv4:{address}"
         name = [("grpc.ssl_target_name_override", host), ("grpc.default_authority", host)]
         return f"{pinned}:{match['port']}", name
 
-
-async def _public_address(host: str) -> str:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None)
-        for entry in found:
-            require_public(str(entry[4][0]))
-    except ForbiddenAddress as error:
-        message = f"{host}: {error.strerror}"
-        raise CallFailed(FailureKind.PERMISSION_DENIED, message) from error
-    except OSError as error:
-        raise CallFailed(FailureKind.UNAVAILABLE, f"{host} has no address", True) from error
-    return str(found[0][4][0])
+    async def _public_address(self, tenant: str, host: str) -> str:
+        try:
+            found = await self._guard.names.addresses(tenant, host, 0)
+            for entry in found:
+                require_public(str(entry[4][0]))
+        except ForbiddenAddress as error:
+            message = f"{host}: {error.strerror}"
+            raise CallFailed(FailureKind.PERMISSION_DENIED, message) from error
+        except OSError as error:
+            message = f"{host} has no address: {error.strerror}"
+            raise CallFailed(FailureKind.UNAVAILABLE, message, True) from error
+        return str(found[0][4][0])
 
 
 @contextmanager

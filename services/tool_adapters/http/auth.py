@@ -17,7 +17,7 @@ from tool_adapters.models import (
     QueryAuth,
     ToolDefinition,
 )
-from tool_adapters.secret_store import SecretStore, for_header, is_users
+from tool_adapters.secret_store import SecretStore, for_header, holder, is_users
 
 
 class HttpAuthenticator:
@@ -31,6 +31,7 @@ class HttpAuthenticator:
         self, request: HttpRequest, auth: HttpAuth, owner: str, tool: ToolDefinition
     ) -> HttpRequest:
         """The request with its credential. Raises CallFailed."""
+        request = replace(request, credential=(holder(owner, auth.secret), auth.secret))
         match auth:
             case HeaderAuth():
                 value = await self._secrets.value(owner, auth.secret, _host(request.url))

@@ -4,8 +4,10 @@ aiohttp, because its connector lets us check the very address it connects to.
 """
 
 import re
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -14,11 +16,15 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.http_headers import header_problem
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import CallFailed, CutOff
+from tool_adapters.host_names import HostNames
 from tool_adapters.models import ToolDefinition
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_socket
 
@@ -27,6 +33,7 @@ WORDS_OF_ERRORS_MAX = 500
 # Of an error's body, of which only words are shown; also where an answer may be smaller still.
 ERROR_BYTES_MIN = 65_536
 # Secrets are of ASCII; languages without spaces are not.
+_URL_BREAK = re.compile(r"[\x00-\x20\x7f]")
 _CUT_WORD = re.compile(r"[^\s\"'<>,\u0080-\U0010ffff]+\Z")
 # Longer than any call may take; a number like 1e999 fits no message.
 RETRY_AFTER_MAX_S = 86_400.0
@@ -43,6 +50,13 @@ FAILURE_OF_STATUS = {
     # Anthropic's "overloaded".
     529: (FailureKind.UNAVAILABLE, True),
 }
+
+
+# The holder of a secret and its name; ("", "") for a request without any.
+Credential = tuple[str, str]
+# Connections are kept for requests of one tenant with one credential: what one request leaves in
+# a connection is never read as the answer to, or the beginning of, another's.
+_keeper: ContextVar[tuple[str, Credential]] = ContextVar("keeper")
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,7 @@ class HttpRequest:
     multipart: Sequence[FormField] | None = None
     # As it is: what is signed must not be written anew.
     body: bytes | None = None
+    credential: Credential = ("", "")
 
 
 @dataclass(frozen=True)
@@ -92,8 +107,8 @@ class HttpClient:
 
     def __init__(self, guard: NetworkGuard) -> None:
         self._guard = guard
-        self._guarded = _session(aiohttp.TCPConnector(limit=0, socket_factory=guarded_socket))
-        self._trusted = _session(aiohttp.TCPConnector(limit=0))
+        self._guarded = _session(guard.names, socket_factory=guarded_socket)
+        self._trusted = _session(guard.names)
 
     async def __aenter__(self) -> Self:
         return self
@@ -118,10 +133,15 @@ class HttpClient:
         `cut` is told when the request leaves, for a call that is cut off.
         """
         host = host_of(request.url)
-        trusted = self._guard.trusts(current_identity().tenant, tool, host)
+        for name, value in request.headers.items():
+            if problem := header_problem(name, value):
+                raise CallFailed(FailureKind.INVALID_ARGUMENTS, problem, unsent=True)
+        tenant = current_identity().tenant
+        trusted = self._guard.trusts(tenant, tool, host)
         session = self._trusted if trusted else self._guarded
         cut = cut or CutOff()
         cut.unsent = True
+        _keeper.set((tenant, request.credential))
         try:
             async with _asked(session, request, cut) as response:
                 yield ArrivingReply(response)
@@ -236,12 +256,54 @@ async def _note_sent(_session: aiohttp.ClientSession, trace: Any, _sent: Any) ->
     trace.trace_request_ctx.note_sent()
 
 
-def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+class _KeptRequest(aiohttp.ClientRequest):
+    """A request whose connection is kept for those of the same tenant and credential."""
+
+    @property
+    def connection_key(self) -> ConnectionKey:
+        # A part of the key that requests without a proxy leave empty; keys are compared as a whole.
+        return super().connection_key._replace(
+            proxy_headers_hash=_keeper.get()  # type: ignore[arg-type]
+        )
+
+
+class _Resolver(AbstractResolver):
+    """Host names as aiohttp asks for them, for the tenant of the request."""
+
+    def __init__(self, names: HostNames) -> None:
+        self._names = names
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        tenant, _ = _keeper.get()
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=found,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for found, _, protocol, _, address in await self._names.addresses(tenant, host, port)
+        ]
+
+    async def close(self) -> None:
+        """The names belong to the guard."""
+
+
+def _session(names: HostNames, **sockets: Any) -> aiohttp.ClientSession:
+    # Its cache is one for all tenants, in which one waits for what another looks up.
+    connector = aiohttp.TCPConnector(
+        limit=0, resolver=_Resolver(names), use_dns_cache=False, **sockets
+    )
     leaving = aiohttp.TraceConfig()
     # Before it a connection was made, and no more.
     leaving.on_request_headers_sent.append(_note_sent)
     session = aiohttp.ClientSession(
         connector=connector,
+        request_class=_KeptRequest,
         trace_configs=[leaving],
         # A cookie of one tenant's call must not travel with another's.
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -259,7 +321,8 @@ def host_of(url: str) -> str:
     """The host of an http or https URL. Raises CallFailed for anything else.
 
     User information and backslashes are rejected: some readers of a URL take what is before them
-    for the host and others what is after (RFC 3986, section 7.6).
+    for the host and others what is after (RFC 3986, section 7.6). Spaces and line breaks would end
+    the request's first line.
     """
     try:
         parts = urlsplit(url)
@@ -272,6 +335,9 @@ def host_of(url: str) -> str:
         raise CallFailed(FailureKind.UNAVAILABLE, message, unsent=True)
     if "@" in parts.netloc or "\\" in url:
         message = "the tool's URL holds user information or a backslash; name a secret instead"
+        raise CallFailed(FailureKind.PERMISSION_DENIED, message, unsent=True)
+    if _URL_BREAK.search(url):
+        message = "the tool's URL holds a space or line break; write it percent-encoded"
         raise CallFailed(FailureKind.PERMISSION_DENIED, message, unsent=True)
     return host
 

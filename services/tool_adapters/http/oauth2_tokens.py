@@ -60,9 +60,14 @@ class OAuth2Tokens:
         if auth.scopes:
             form["scope"] = " ".join(auth.scopes)
         # To the endpoint the same addresses are open as to the tool.
-        reply = await self._client.send(
-            HttpRequest("POST", auth.token_url, headers, form=tuple(form.items())), tool
+        request = HttpRequest(
+            "POST",
+            auth.token_url,
+            headers,
+            form=tuple(form.items()),
+            credential=(holder(owner, auth.secret), auth.secret),
         )
+        reply = await self._client.send(request, tool)
         token = _token_of(reply)
         self._secrets.conceal(str(token["access_token"]))
         return token

@@ -34,8 +34,10 @@ def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest
         query = urlencode(_pairs(placed[Place.QUERY], styles))
         url = f"{url}{'&' if '?' in url else '?'}{query}"
     sent = {name: _header(name, value) for name, value in placed[Place.HEADER].items()}
-    # The operation's own headers win over what the model wrote.
-    headers = sent | dict(connection.headers)
+    # The operation's own headers win over what the model wrote, however it is spelled.
+    constant = {name.lower() for name in connection.headers}
+    headers = {name: value for name, value in sent.items() if name.lower() not in constant}
+    headers |= connection.headers
     method = connection.method.upper()
     if connection.body_argument:
         return _with_whole_body(connection, HttpRequest(method, url, headers), arguments)

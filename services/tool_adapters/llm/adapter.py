@@ -7,7 +7,7 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
-from tool_adapters.http.client import HttpClient, HttpRequest
+from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
 from tool_adapters.llm.completion import Completion, usage_of_cut
 from tool_adapters.llm.embeddings import (
@@ -21,7 +21,7 @@ from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.stream import read_completion, require_success
 from tool_adapters.models import JsonObject, LlmApi, LlmConnection, LlmModel, ToolDefinition
-from tool_adapters.secret_store import PLATFORM, SecretStore, for_header
+from tool_adapters.secret_store import PLATFORM, SecretStore, for_header, holder
 
 APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),
@@ -80,7 +80,8 @@ class LlmAdapter:
         texts = body["input"]
         url, secret = model.base_url.rstrip("/") + PATH, await self._secret(call, tool, model)
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
-        request = HttpRequest("POST", url, headers, body)
+        credential = _credential(call, tool, model)
+        request = HttpRequest("POST", url, headers, body, credential=credential)
         # A request that is cut off once it is sent may be billed.
         call.cut.usage = embeddings_usage({}, texts, "")
         try:
@@ -94,8 +95,7 @@ class LlmAdapter:
         return AdapterResult(output, usage, model.sku)
 
     async def _secret(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> str:
-        owner = PLATFORM if tool.shared else call.tenant
-        name = model.secret
+        owner, name = _owner(call, tool), model.secret
         return for_header(name, await self._secrets.value(owner, name)) if name else ""
 
     async def _answer(
@@ -128,7 +128,9 @@ class LlmAdapter:
         api = APIS[model.api]
         secret = await self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
-        request = HttpRequest("POST", url, api.headers(secret), api.body(model, question))
+        headers, body = api.headers(secret), api.body(model, question)
+        credential = _credential(call, tool, model)
+        request = HttpRequest("POST", url, headers, body, credential=credential)
         async with self._client.opened(request, tool, call.cut) as arriving:
             await read_completion(arriving, api, completion, tool.limits.max_output_bytes)
 
@@ -137,6 +139,14 @@ class LlmAdapter:
 
     async def close(self) -> None:
         """The client belongs to the server."""
+
+
+def _owner(call: ToolCall, tool: ToolDefinition) -> str:
+    return PLATFORM if tool.shared else call.tenant
+
+
+def _credential(call: ToolCall, tool: ToolDefinition, model: LlmModel) -> Credential:
+    return (holder(_owner(call, tool), model.secret), model.secret)
 
 
 def _model(connection: LlmConnection, alias: str) -> LlmModel:

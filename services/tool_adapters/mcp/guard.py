@@ -1,15 +1,16 @@
 """The MCP SDK's HTTP client, held to the same addresses as every other tool."""
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any
 
-import anyio
 import httpcore2
 import httpx2
 import mcp_types
 from mcp.client import streamable_http
 
 from podium_kit.json_structure import CostlyJson, require_bounded_json
+from tool_adapters.host_names import HostNames
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
 from tool_adapters.mcp.statuses import note_reply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
@@ -23,11 +24,14 @@ IDENTITY = "identity"
 PACKED = "the message is packed, which was not asked for"
 
 
-class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a name, checks every address, and connects to one it checked."""
+class _Backend(httpcore2.AsyncNetworkBackend):
+    """Resolves a name among the tenant's, checks its addresses unless trusted, and connects."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: HostNames, tenant: str, *, trusted: bool) -> None:
         self._backend = httpcore2.AnyIOBackend()
+        self._names = names
+        self._tenant = tenant
+        self._trusted = trusted
 
     async def connect_tcp(
         self,
@@ -37,12 +41,16 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        addresses = [str(entry[4][0]) for entry in await anyio.getaddrinfo(host, port)]
-        for address in addresses:
-            require_public(address)
-        return await self._backend.connect_tcp(
-            addresses[0], port, timeout, local_address, socket_options
-        )
+        found = await self._names.addresses(self._tenant, host, port)
+        *others, last = dict.fromkeys(str(entry[4][0]) for entry in found)
+        if not self._trusted:
+            for address in (*others, last):
+                require_public(address)
+        connect = self._backend.connect_tcp
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                return await connect(address, port, timeout, local_address, socket_options)
+        return await connect(last, port, timeout, local_address, socket_options)
 
 
 class _Limited(httpx2.AsyncByteStream):
@@ -65,7 +73,14 @@ class _Limited(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class _LimitingTransport(httpx2.AsyncHTTPTransport):
+class _Transport(httpx2.AsyncHTTPTransport):
+    def __init__(self, backend: _Backend) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=CONNECTIONS_MAX,
+            network_backend=backend,
+        )
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
         # Others are streams of announcements, which a server need not have.
@@ -79,15 +94,6 @@ class _LimitingTransport(httpx2.AsyncHTTPTransport):
         elif not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Limited(response.stream, MESSAGE_BYTES_MAX, TOO_LARGE)
         return response
-
-
-class _GuardedTransport(_LimitingTransport):
-    def __init__(self) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
-            max_connections=CONNECTIONS_MAX,
-            network_backend=_GuardedBackend(),
-        )
 
 
 class _BoundedMessages:
@@ -109,12 +115,11 @@ if "jsonrpc_message_adapter" not in vars(streamable_http):
 vars(streamable_http)["jsonrpc_message_adapter"] = _BoundedMessages
 
 
-def mcp_http_client(bearer_token: str, *, trusted: bool) -> httpx2.AsyncClient:
+def mcp_http_client(
+    names: HostNames, tenant: str, bearer_token: str, *, trusted: bool
+) -> httpx2.AsyncClient:
     """A client for one server; unless it is trusted, only public addresses are reached."""
-    limits = httpx2.Limits(max_connections=CONNECTIONS_MAX)
-    transport = (
-        _LimitingTransport(trust_env=False, limits=limits) if trusted else _GuardedTransport()
-    )
+    transport = _Transport(_Backend(names, tenant, trusted=trusted))
     headers = {"accept-encoding": IDENTITY}
     if bearer_token:
         headers["authorization"] = f"Bearer {bearer_token}"

@@ -91,7 +91,8 @@ class McpServers:
         trusted = owner.shared or self._guard.trusts(owner.tenant, None, host)
         last = LastReply()
         try:
-            async with mcp_http_client(token, trusted=trusted) as http_client:
+            names = self._guard.names
+            async with mcp_http_client(names, owner.tenant, token, trusted=trusted) as http_client:
                 transport = streamable_http_client(
                     server.url, http_client=http_client, max_sse_event_size=MESSAGE_BYTES_MAX
                 )

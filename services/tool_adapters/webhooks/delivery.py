@@ -68,4 +68,5 @@ class Deliveries:
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature,
         }
-        return HttpRequest("POST", message.url, headers, body=message.body)
+        credential = (message.tenant, message.secret)
+        return HttpRequest("POST", message.url, headers, body=message.body, credential=credential)

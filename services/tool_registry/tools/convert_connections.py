@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import MediaKind
+from podium_kit.http_headers import header_problem
 from podium_kit.wire.attachment import KIND_FROM_WIRE
 from tool_registry.errors import InvalidTool
 
@@ -34,6 +35,9 @@ def _check_http(http: tool_pb2.HttpConnection) -> None:
     for name, location in http.parameter_locations.items():
         if location == tool_pb2.PARAMETER_LOCATION_UNSPECIFIED:
             raise InvalidTool(f"connection.http.parameter_locations of {name} is unset")
+        if location == tool_pb2.PARAMETER_LOCATION_HEADER:
+            wire_name = http.wire_names.get(name, name)
+            _check_header(f"connection.http.parameter_locations of {name}", wire_name)
     text = http.body_encoding == tool_pb2.BODY_ENCODING_TEXT
     if text and not http.body_argument:
         raise InvalidTool("connection.http.body_encoding is text; name the body_argument")
@@ -42,9 +46,11 @@ def _check_http(http: tool_pb2.HttpConnection) -> None:
     if http.HasField("secret"):
         _require("connection.http.secret.name", http.secret.name)
         _require("connection.http.secret_header", http.secret_header)
+        _check_header("connection.http.secret_header", http.secret_header, http.secret_prefix)
     if http.HasField("auth"):
         _check_auth(http)
-    for header in http.headers:
+    for header, value in http.headers.items():
+        _check_header("connection.http.headers", header, value)
         if header.lower() in SECRET_HEADERS:
             raise InvalidTool(
                 f"connection.http.headers must not hold {header}; use secret and secret_header"
@@ -129,6 +135,13 @@ def _check_url(field: str, url: str) -> None:
         raise InvalidTool(f"{field} {url!r} is not an http or https URL")
     if "@" in parts.netloc:
         raise InvalidTool(f"{field} holds credentials; use a secret")
+    if not url.isprintable() or " " in url:
+        raise InvalidTool(f"{field} holds a space or line break; write it percent-encoded")
+
+
+def _check_header(field: str, name: str, value: str = "") -> None:
+    if problem := header_problem(name, value):
+        raise InvalidTool(f"{field}: {problem}")
 
 
 def _require(field: str, value: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from podium_kit.http_headers import belongs_to_connection
 from tool_registry.tools.openapi.arguments import Arguments
 from tool_registry.tools.openapi.bodies import Bodies
 from tool_registry.tools.openapi.document import METHODS, VARIABLE, Document, Node, Place
@@ -144,7 +145,8 @@ class _Reader:
     def _add_parameter(self, arguments: Arguments, parameter: Node) -> None:
         name, place = str(parameter["name"]), parameter["in"]
         required = parameter.get("required") is True or place == "path"
-        if place == "header" and name.lower() in IGNORED_HEADERS:
+        ignored = name.lower() in IGNORED_HEADERS or belongs_to_connection(name)
+        if place == "header" and ignored:
             return
         described = _described(parameter)
         style = _style(parameter, place)

@@ -1,0 +1,118 @@
+"""A request ends where the platform wrote its end, and shares its connection with its own kind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from callers import make_identity
+from podium_kit.failures import FailureKind
+from podium_kit.rpc.identity import acting_as
+from tool_adapters.adapter import CallFailed
+from tool_adapters.http.client import Credential, HttpClient, HttpRequest
+from tool_adapters.network_guard import NetworkGuard
+
+SMUGGLED = b"0\r\n\r\nPOST /inbox HTTP/1.1\r\nHost: api\r\nContent-Length: 200\r\n\r\n"
+ENDINGS = (
+    *("Transfer-Encoding", "transfer-encoding", "Transfer_Encoding", "Content-Length"),
+    *("content_length", "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization"),
+    *("TE", "Trailer", "Upgrade", "HTTP2-Settings", "Host", "Expect"),
+    # None of these is a name (RFC 9110, section 5.6.2).
+    *("Transfer-Encoding ", " Host", "X:Y", "X\r\nHost", "X\n", "", "X\0", "X\u2028Y", "Ünder"),
+)
+
+
+class Connections:
+    """A server that counts connections, and the requests on each."""
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = len(self.requests)
+        self.requests.append(0)
+        while True:
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                break
+            self.requests[number] += 1
+            for line in head.lower().split(b"\r\n"):
+                if line.startswith(b"content-length:"):
+                    await reader.readexactly(int(line.split(b":")[1]))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[tuple[Connections, HttpClient]]:
+    found = Connections()
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server, HttpClient(NetworkGuard(allow_private=True)) as client:
+        yield found, client
+        server.close()
+
+
+async def send(client: HttpClient, tenant: str, request: HttpRequest) -> None:
+    with acting_as(make_identity(tenant)):
+        async with client.opened(request) as arriving:
+            await arriving.whole(100)
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "DELETE"])
+async def test_no_header_that_frames_a_request_leaves(name: str, method: str) -> None:
+    async with counting() as (server, client):
+        request = HttpRequest(method, server.url, {name: "chunked"}, body=SMUGGLED)
+        with pytest.raises(CallFailed) as failed:
+            await send(client, "evil", request)
+    assert failed.value.failure.kind is FailureKind.INVALID_ARGUMENTS
+    assert failed.value.unsent
+    assert not server.requests
+
+
+@pytest.mark.parametrize("value", ["a\r\nHost: b", "a\nb", "a\rb", "a\0b", "\x1b[1m", "\x7f"])
+async def test_a_value_is_one_line(value: str) -> None:
+    async with counting() as (server, client):
+        with pytest.raises(CallFailed, match="use one line"):
+            await send(client, "evil", HttpRequest("GET", server.url, {"X-Note": value}))
+    assert not server.requests
+
+
+@pytest.mark.parametrize("path", ["a b", "a\r\nX: y", "a\tb", "x HTTP/1.1\r\n\r\nGET /inbox"])
+async def test_a_url_does_not_end_the_first_line(path: str) -> None:
+    async with counting() as (server, client):
+        with pytest.raises(CallFailed, match="percent-encoded"):
+            await send(client, "evil", HttpRequest("GET", server.url + path))
+    assert not server.requests
+
+
+async def test_a_body_ends_where_it_ends_also_that_of_a_get() -> None:
+    async with counting() as (server, client):
+        for method in ("GET", "POST", "GET", "PUT", "DELETE"):
+            await send(client, "acme", HttpRequest(method, server.url, body=SMUGGLED))
+    assert server.requests == [5]
+
+
+async def test_connections_are_kept_for_a_tenant_and_a_credential() -> None:
+    keepers: list[tuple[str, Credential]] = [
+        ("evil", ("", "")),
+        ("bank", ("", "")),
+        ("bank", ("bank", "key")),
+        ("bank", ("bank", "other-key")),
+        # Two people of one tenant, each with a secret of the same name.
+        ("bank", ("bank/ann", "user/key")),
+        ("bank", ("bank/bob", "user/key")),
+        # The platform's secret in a shared tool.
+        ("bank", ("", "key")),
+        ("evil", ("", "key")),
+    ]
+    async with counting() as (server, client):
+        for _ in range(2):
+            for tenant, credential in keepers:
+                request = HttpRequest("GET", server.url, credential=credential)
+                await send(client, tenant, request)
+    assert server.requests == [2] * len(keepers)
