@@ -2,8 +2,11 @@
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+R = TypeVar("R")
 
 
 class Places:
@@ -79,3 +82,18 @@ class Places:
         if waiting:
             # Whoever was served goes behind the others.
             self._waiting[tenant] = waiting
+
+
+class FairThread:
+    """Short computations of tenants, one after the other, while the event loop serves others.
+
+    They hold the interpreter, so that more threads would not end sooner. Each must be bounded.
+    """
+
+    def __init__(self) -> None:
+        self._places = Places(1)
+
+    async def run(self, tenant: str, work: Callable[[], R]) -> R:
+        """What it returns. Raises what it raises."""
+        async with self._places.place(tenant):
+            return await asyncio.to_thread(work)

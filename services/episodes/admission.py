@@ -6,8 +6,10 @@ from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
-from podium_kit.json_schemas.checks import checked_schema
+from podium_kit.json_schemas.checks import check_grammar, checked_schema
 from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
+from podium_kit.json_schemas.inlining import SchemaError
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.identity import Identity
 from podium_kit.verifiers import InvalidVerifier
@@ -59,6 +61,7 @@ def admit(
     """Raises InvalidEpisode for a first tool that is not offered, UnsupportedAttachment for a file
     that nobody reads."""
     require_readers(checked_attachments(spec.attachments), toolset.tools)
+    _check_grammars(spec, toolset)
     names = {tool.name for tool in toolset.tools}
     if unknown := [name for name in spec.first_tool_names if name not in names]:
         raise InvalidEpisode(
@@ -102,10 +105,26 @@ def _check_answer_schema(text: str) -> None:
         return
     try:
         schema = checked_schema(text)
+        if schema.get("type") != "object":
+            raise InvalidEpisode('answer_json_schema: the root must have "type": "object"')
+        check_grammar(text)
     except UnusableSchema as error:
         raise InvalidEpisode(f"answer_json_schema {error}") from error
-    if schema.get("type") != "object":
-        raise InvalidEpisode('answer_json_schema: the root must have "type": "object"')
+
+
+def _check_grammars(spec: episode_pb2.EpisodeSpec, toolset: toolset_pb2.Toolset) -> None:
+    """A model is held to all of them at once."""
+    schemas = [*(tool.parameters_json_schema for tool in toolset.tools), spec.answer_json_schema]
+    try:
+        characters = sum(grammar_characters(schema) for schema in schemas if schema)
+    except SchemaError as error:
+        raise InvalidEpisode(f"the schema of a tool: {error}") from error
+    if characters > ACTION_CHARACTERS_MAX:
+        raise InvalidEpisode(
+            f"tool_names: the schemas of its {len(toolset.tools)} tools, written out, have"
+            f" {characters} characters, and at most {ACTION_CHARACTERS_MAX} are offered at once;"
+            " name fewer tools"
+        )
 
 
 def _check_group(group: episode_pb2.Group) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from episodes.admission import admit, check_request, check_spec
 from episodes.approvals.models import Place, WaitingCall
@@ -43,6 +44,7 @@ from episodes.workflows.payloads import Approval
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
+from podium_kit.places import FairThread
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
@@ -70,6 +72,7 @@ class Episodes:
     orchestrator: Orchestrator
     models: ModelCatalogue
     offers: ToolOffers
+    checks: FairThread
 
     async def start(
         self,
@@ -91,7 +94,8 @@ class Episodes:
         """
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
-        check_request(episode_id, spec)
+        tenant = current_identity().tenant
+        await self.checks.run(tenant, partial(check_request, episode_id, spec))
         attachments = checked_attachments(spec.attachments)
         contents = checked_contents(attachments, attachment_data)
         files = Files(tuple(attachments), contents, own_quota)
@@ -115,10 +119,12 @@ class Episodes:
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
         """Tokens of the first prompt that such an episode would have."""
-        check_spec(spec)
+        identity = current_identity()
+        await self.checks.run(identity.tenant, partial(check_spec, spec))
         await self.models.find(spec.model)
         toolset = await self.offers.of(spec)
-        new = admit("", spec, toolset, current_identity())
+        admitted = partial(admit, "", spec, toolset, identity)
+        new = await self.checks.run(identity.tenant, admitted)
         stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
         episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
         request = next_action_request(episode, log, 1, must_answer=new.turn_limit == 1)
@@ -216,7 +222,9 @@ class Episodes:
         await self.models.find(spec.model)
         toolset = await self.offers.of(spec)
         await self._find_judging_tools(spec)
-        return admit(episode_id, spec, toolset, current_identity())
+        identity = current_identity()
+        admitted = partial(admit, episode_id, spec, toolset, identity)
+        return await self.checks.run(identity.tenant, admitted)
 
     async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
         """Raises what the registry does, and InvalidEpisode for a tool that cannot judge."""

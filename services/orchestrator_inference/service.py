@@ -41,8 +41,10 @@ from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.template import build_template
 from orchestrator_inference.prompt.toolset import Toolset, Toolsets
 from orchestrator_inference.versions.routing import VersionRouting
+from podium_kit.places import FairThread
 from podium_kit.policy_versions.names import PREFIX
 from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import current_identity
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,7 @@ class Orchestrator:
         self._toolsets = Toolsets(policy.budgets.tool_description_chars_max)
         # First come, first served, and never idle while a call waits.
         self._slots = asyncio.Semaphore(max_in_flight)
+        self._grammars = FairThread()
 
     async def next_action(self, situation: Situation) -> Decision:
         """The next action. Raises the errors of `errors`."""
@@ -118,15 +121,14 @@ class Orchestrator:
 
     async def _decide(self, situation: Situation, name: str) -> Decision:
         model = await self._engine.model(name)
-        toolset = self._toolsets.of(situation.tools)
-        by_template = situation.prompt_mode is PromptMode.TEMPLATE
-        constraint = None if by_template else toolset.constraint(self._options(situation))
+        toolset, constraint = await self._prepared(situation)
         completion, left_out = await self._complete(situation, model, toolset, constraint)
         if left_out:
             log.warning("the prompt of %s is without %s", situation.key, "; ".join(left_out))
         # Of other engines the name is a hint: they answer with a dated one.
         if name.startswith(PREFIX) and completion.model_version != name:
             raise WrongVersion(name, completion.model_version)
+        by_template = situation.prompt_mode is PromptMode.TEMPLATE
         parse = parse_template_reply if by_template else parse_action
         return Decision(
             action=parse(
@@ -145,11 +147,20 @@ class Orchestrator:
 
     async def _count(self, situation: Situation, name: str) -> int:
         model = await self._engine.model(name)
-        toolset = self._toolsets.of(situation.tools)
-        by_template = situation.prompt_mode is PromptMode.TEMPLATE
-        constraint = None if by_template else toolset.constraint(self._options(situation))
+        toolset, constraint = await self._prepared(situation)
         call, _, _ = await self._fitted(situation, model, toolset, constraint)
         return await self._engine.count_tokens(call)
+
+    async def _prepared(self, situation: Situation) -> tuple[Toolset, Constraint | None]:
+        """What is made of the tools' schemas, which are a tenant's."""
+
+        def prepared() -> tuple[Toolset, Constraint | None]:
+            toolset = self._toolsets.of(situation.tools)
+            by_template = situation.prompt_mode is PromptMode.TEMPLATE
+            constraint = None if by_template else toolset.constraint(self._options(situation))
+            return toolset, constraint
+
+        return await self._grammars.run(current_identity().tenant, prepared)
 
     async def models(self) -> tuple[EngineModel, ...]:
         """Every model that can be asked, by name: the engine's, and what the aliases mean."""

@@ -11,6 +11,8 @@ from jsonschema import Draft202012Validator, SchemaError
 from jsonschema_rs import meta
 
 from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.grammar import grammar_characters
+from podium_kit.json_schemas.inlining import SchemaError as GrammarError
 from podium_kit.json_schemas.references import check_references
 from podium_kit.json_schemas.walk import DEPTH_MAX, depth_of, subschemas
 from podium_kit.linear_patterns import UnsupportedPattern, compiled
@@ -32,6 +34,14 @@ def checked_schema(text: str, *, is_schema: bool = False) -> dict[str, Any]:
         _check_keywords(schema)
     _check_patterns(schema)
     return schema
+
+
+def check_grammar(text: str) -> None:
+    """Raises UnusableSchema where a model cannot be held to the schema."""
+    try:
+        grammar_characters(text)
+    except GrammarError as error:
+        raise UnusableSchema("$", str(error)) from error
 
 
 def _check_keywords(schema: dict[str, Any]) -> None:

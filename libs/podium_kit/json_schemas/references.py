@@ -4,7 +4,7 @@ An orchestrator's grammar is finite, so recursive values cannot be asked for; an
 references that each name the next one twice double the schema at every step.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +15,8 @@ from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.walk import Node, subschemas
 
 EXPANDED_NODES_MAX = 10_000
+# Of all that is referred to, each by itself: what encloses another counts again.
+WALKED_NODES_MAX = 100_000
 DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
 REJECTED_KEYWORDS = ("$dynamicRef", "$recursiveRef")
 ROOT = "#"
@@ -25,9 +27,18 @@ def check_references(root: Node) -> None:
     targets: dict[str, Any] = {ROOT: root}
     pending = [ROOT]
     graph: dict[str, list[str]] = {}
+    own: dict[str, int] = {}
+    walked = 0
     while pending:
         pointer = pending.pop()
-        found = list(_references(targets[pointer], root))
+        nodes = list(subschemas(targets[pointer]))
+        own[pointer] = len(nodes)
+        walked += len(nodes)
+        if walked > WALKED_NODES_MAX:
+            raise UnusableSchema(
+                _path_of(pointer), f"its references name more than {WALKED_NODES_MAX} schemas"
+            )
+        found = list(_references(nodes, root))
         graph[pointer] = [reference for _, reference, _ in found]
         for path, reference, target in found:
             if reference not in targets:
@@ -35,11 +46,11 @@ def check_references(root: Node) -> None:
                 pending.append(reference)
             if target is root:
                 raise UnusableSchema(path, f"$ref {reference} is recursive; write its levels out")
-    _check_expansion(graph, targets)
+    _check_expansion(graph, own)
 
 
-def _references(schema: Any, root: Node) -> Iterator[tuple[str, str, Any]]:
-    for path, node in subschemas(schema):
+def _references(nodes: Iterable[tuple[str, Node]], root: Node) -> Iterator[tuple[str, str, Any]]:
+    for path, node in nodes:
         for keyword in REJECTED_KEYWORDS:
             if keyword in node:
                 raise UnusableSchema(f"{path}.{keyword}", "use $ref with a JSON pointer")
@@ -71,7 +82,7 @@ def _target(path: str, reference: Any, root: Node) -> Any:
     return target
 
 
-def _check_expansion(graph: Mapping[str, list[str]], targets: Mapping[str, Any]) -> None:
+def _check_expansion(graph: Mapping[str, list[str]], own: Mapping[str, int]) -> None:
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
@@ -81,8 +92,7 @@ def _check_expansion(graph: Mapping[str, list[str]], targets: Mapping[str, Any])
         ) from error
     size: dict[str, int] = {}
     for pointer in order:
-        own = sum(1 for _ in subschemas(targets[pointer]))
-        size[pointer] = own + sum(size[reference] for reference in graph[pointer])
+        size[pointer] = own[pointer] + sum(size[reference] for reference in graph[pointer])
         if size[pointer] > EXPANDED_NODES_MAX:
             raise UnusableSchema(
                 _path_of(pointer), f"expands to more than {EXPANDED_NODES_MAX} schemas"

@@ -9,6 +9,7 @@ from episodes.running_episode import RunningEpisode
 from podium.episodes.v1 import trajectory_pb2
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
 from podium_kit.wire import failure_to_proto
 
 FOUND_MAX = 4
@@ -40,12 +41,30 @@ class ToolFinder:
             price_factors=episode.spec.price_factors,
         )
         # An episode that starts others shares its budget with them from the beginning.
-        found = [tool for tool in toolset.tools if tool.kind != tool_pb2.TOOL_KIND_PODIUM]
+        found = _offerable(
+            episode, [tool for tool in toolset.tools if tool.kind != tool_pb2.TOOL_KIND_PODIUM]
+        )
         record.found_tools.extend(found)
         lines = [f"{tool.name}: {_short(tool.description)}" for tool in found]
         record.observation.content = "\n".join(
             ["You may call these now:", *lines] if found else ["There is no other tool for that."]
         )
+
+
+def _offerable(
+    episode: RunningEpisode, found: list[toolset_pb2.ResolvedTool]
+) -> list[toolset_pb2.ResolvedTool]:
+    """Those whose schemas a model can be held to beside all others."""
+    schemas = [tool.parameters_json_schema for tool in episode.toolset.tools]
+    schemas.append(episode.spec.answer_json_schema)
+    characters = sum(grammar_characters(schema) for schema in schemas if schema)
+    offerable = []
+    for tool in found:
+        characters += grammar_characters(tool.parameters_json_schema or "{}")
+        if characters > ACTION_CHARACTERS_MAX:
+            break
+        offerable.append(tool)
+    return offerable
 
 
 def _short(text: str) -> str:

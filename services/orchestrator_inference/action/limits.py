@@ -9,7 +9,7 @@ needs newlines, and a capable model needs no bounds at all.
 from dataclasses import dataclass
 from enum import IntEnum
 
-ITEMS_MAX = 16
+from podium_kit.json_schemas.grammar import SchemaLimits
 
 
 class Bounds(IntEnum):
@@ -18,13 +18,6 @@ class Bounds(IntEnum):
     THOUGHT = 0
     PROSE = 1
     CODE = 2
-
-
-@dataclass(frozen=True)
-class SchemaLimits:
-    """Characters per string; None leaves strings and numbers unbounded."""
-
-    string_chars_max: int | None = None
 
 
 @dataclass(frozen=True)

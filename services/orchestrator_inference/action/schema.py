@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError as JsonSchemaError
+from jsonschema_rs import meta
 
-from orchestrator_inference.action.limits import ActionLimits, Bounds, SchemaLimits
-from orchestrator_inference.action.normaliser import normalise
-from orchestrator_inference.action.refs import SchemaError
+from orchestrator_inference.action.limits import ActionLimits, Bounds
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
 from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition, TurnRules
+from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, SchemaLimits, normalise
+from podium_kit.json_schemas.inlining import GrammarSize, SchemaError
 
 
 @dataclass(frozen=True)
@@ -49,28 +48,30 @@ def action_schema(tools: Sequence[ToolDefinition], options: ActionOptions) -> di
     """The schema of one action. Raises InvalidToolSchema."""
     limits = ActionLimits(options.max_tokens, options.bounds)
     thought = {"type": "string", "maxLength": limits.thought_chars}
-    calls = [_call(tool, limits) for tool in tools if options.rules.may_call(tool.name)]
+    size = GrammarSize(ACTION_CHARACTERS_MAX)
+    calls = [_call(tool, limits, size) for tool in tools if options.rules.may_call(tool.name)]
     if calls and options.parallel_calls_max > 1:
         calls = [{"calls": _array(calls, options.parallel_calls_max)}]
-    answers = [] if options.rules.must_call else [{"answer": _answer(options.rules, limits)}]
+    answers = [] if options.rules.must_call else [{"answer": _answer(options.rules, limits, size)}]
     shapes = [_closed({"thought": thought, **shape}, shape) for shape in (*calls, *answers)]
     return {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
 
 
-def _answer(rules: TurnRules, limits: ActionLimits) -> dict[str, Any]:
+def _answer(rules: TurnRules, limits: ActionLimits, size: GrammarSize) -> dict[str, Any]:
     if not rules.answer_schema:
         return _string(limits.answer_chars)
     try:
-        schema = normalise(parsed_schema(rules.answer_schema), SchemaLimits(limits.answer_chars))
+        parsed = parsed_schema(rules.answer_schema)
+        schema = normalise(parsed, SchemaLimits(limits.answer_chars), size)
     except SchemaError as error:
         raise InvalidAnswerSchema(str(error)) from error
     return dict(schema)
 
 
-def _call(tool: ToolDefinition, limits: ActionLimits) -> dict[str, Any]:
+def _call(tool: ToolDefinition, limits: ActionLimits, size: GrammarSize) -> dict[str, Any]:
     is_code = tool.section is ResultSection.CODE
     try:
-        arguments = normalise(parameters_of(tool), limits.arguments(is_code=is_code))
+        arguments = normalise(parameters_of(tool), limits.arguments(is_code=is_code), size)
     except SchemaError as error:
         raise InvalidToolSchema(tool.name, str(error)) from error
     return {"tool": {"const": tool.name}, "arguments": arguments}
@@ -90,10 +91,8 @@ def parsed_schema(text: str) -> Mapping[str, Any]:
         schema = json.loads(text)
     except ValueError as error:
         raise SchemaError(f"not JSON: {error}") from error
-    try:
-        Draft202012Validator.check_schema(schema)
-    except JsonSchemaError as error:
-        raise SchemaError(f"not a JSON Schema: {error.message}") from error
+    if not meta.is_valid(schema):
+        raise SchemaError("not a JSON Schema")
     return schema if isinstance(schema, dict) else {}
 
 

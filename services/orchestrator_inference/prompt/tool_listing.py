@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from orchestrator_inference.action.limits import SchemaLimits
-from orchestrator_inference.action.normaliser import normalise
-from orchestrator_inference.action.refs import SchemaError
-from orchestrator_inference.action.schema import parameters_of
+from orchestrator_inference.action.schema import parsed_schema
 from orchestrator_inference.errors import InvalidToolSchema
 from orchestrator_inference.models import ToolDefinition
+from podium_kit.json_schemas.grammar import SchemaLimits, normalise
+from podium_kit.json_schemas.inlining import SchemaError
 
 # Hundreds of tools are measured one by one where not all fit.
 LINES_KEPT = 10_000
@@ -27,13 +26,18 @@ def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> s
 @lru_cache(LINES_KEPT)
 def _line(tool: ToolDefinition, description_chars_max: int) -> str:
     try:
-        arguments = normalise(parameters_of(tool), SchemaLimits())
+        signature = _signature(tool.parameters_json_schema)
     except SchemaError as error:
         raise InvalidToolSchema(tool.name, str(error)) from error
-    signature = _type(arguments)[1:-1] if "properties" in arguments else _type(arguments)
     notes = f" [{tool.notes}]" if tool.notes else ""
     prose = shortened(tool.description, description_chars_max)
     return f"- {tool.name}({signature}){notes}: {prose}"
+
+
+@lru_cache(LINES_KEPT)
+def _signature(parameters: str) -> str:
+    arguments = normalise(parsed_schema(parameters or "{}"), SchemaLimits())
+    return _type(arguments)[1:-1] if "properties" in arguments else _type(arguments)
 
 
 def shortened(text: str, chars_max: int) -> str:

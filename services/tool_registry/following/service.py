@@ -21,7 +21,7 @@ from tool_registry.errors import (
 from tool_registry.following.models import FollowedTools, ListedTool
 from tool_registry.models import PLATFORM, ToolKind
 from tool_registry.tools.catalogue import Catalogues
-from tool_registry.tools.checks import check_tool
+from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.service import digest_of
 from tool_registry.tools.store import ToolStore
 
@@ -75,7 +75,7 @@ class Following:
             )
         if listed.common != followed.common:
             raise OutsideFollowing(f"{spec.name} differs from what its owner laid down")
-        check_tool(spec, followed.owner == PLATFORM)
+        await check_fairly(spec, followed.owner == PLATFORM)
         await self.tools.register(
             followed.owner,
             spec,

@@ -1,13 +1,12 @@
 """Registering many tools at once; what cannot be registered is left out, with the reason."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_registry.models import PLATFORM, ToolSpec
-from tool_registry.tools.checks import check_tool
+from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.service import digest_of
 from tool_registry.tools.store_batch import BatchOutcome, NewTool, ToolBatchStore
 
@@ -30,8 +29,8 @@ class ToolBatches:
         identity = current_identity()
         if shared:
             require_scope(Scope.PLATFORM_ADMIN)
-        # Schemas take milliseconds each: others are served meanwhile.
-        checked = await asyncio.to_thread(_checked, specs, shared)
+        names: set[str] = set()
+        checked = [await _checked(spec, shared, names) for spec in specs]
         good = [each for each in checked if isinstance(each, NewTool)]
         owner = PLATFORM if shared else identity.tenant
         stored = iter(await self.store.register(owner, good, identity.subject, validate_only))
@@ -41,20 +40,15 @@ class ToolBatches:
         ]
 
 
-def _checked(specs: Sequence[Read], shared: bool) -> list[NewTool | str]:
-    """Each ready to be stored, or what is wrong with it."""
-    names: set[str] = set()
-    return [_one(spec, shared, names) for spec in specs]
-
-
-def _one(spec: Read, shared: bool, names: set[str]) -> NewTool | str:
+async def _checked(spec: Read, shared: bool, names: set[str]) -> NewTool | str:
+    """Ready to be stored, or what is wrong with it."""
     if isinstance(spec, DomainError):
         return spec.message
     if spec.name in names:
         return NAMED_BEFORE
     names.add(spec.name)
     try:
-        check_tool(spec, shared)
+        await check_fairly(spec, shared)
     except DomainError as error:
         return error.message
     return NewTool(spec, digest_of(spec.wire))

@@ -1,9 +1,12 @@
 """Whether a spec can become a tool."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from podium_kit.metering import OWN, is_own
+from podium_kit.places import FairThread
+from podium_kit.rpc.identity import current_identity
 from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import FIND_TOOLS, ToolKind, ToolSpec
 from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
@@ -12,6 +15,15 @@ from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, che
 TASK_ARGUMENT = "task"
 # What a call of an llm tool names its model in.
 MODEL_ARGUMENT = "model"
+
+
+SCHEMAS = FairThread()
+
+
+async def check_fairly(spec: ToolSpec, shared: bool) -> None:
+    """Checks as `check_tool` does. A schema may take a tenth of a second, and a request hold
+    hundreds."""
+    await SCHEMAS.run(current_identity().tenant, partial(check_tool, spec, shared))
 
 
 def check_tool(spec: ToolSpec, shared: bool, *, is_schema: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from podium_kit.json_schemas.checks import checked_schema
+from podium_kit.json_schemas.checks import check_grammar, checked_schema
 from podium_kit.json_schemas.errors import UnusableSchema
 from tool_registry.errors import InvalidSchema
 
@@ -19,6 +19,10 @@ def check_parameters_schema(
     schema = check_schema(field, text, is_schema=is_schema)
     if schema.get("type") != "object":
         raise InvalidSchema(field, "$.type", 'the root must have "type": "object"')
+    try:
+        check_grammar(text)
+    except UnusableSchema as error:
+        raise InvalidSchema(field, error.path, error.problem) from error
     return schema
 
 

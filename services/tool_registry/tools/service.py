@@ -21,7 +21,7 @@ from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.uses import require_unused
 from tool_registry.policies.weights import check_weighed_tools
 from tool_registry.tools.catalogue import Catalogue, Catalogues
-from tool_registry.tools.checks import check_tool
+from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.store import ToolStore
 
 # What a request may take from a caller's clock to ours.
@@ -49,7 +49,7 @@ class Registry:
         if shared:
             require_scope(Scope.PLATFORM_ADMIN)
         owner = PLATFORM if shared else identity.tenant
-        check_tool(spec, shared)
+        await check_fairly(spec, shared)
         return await self.tools.register(
             owner, spec, digest_of(spec.wire), identity.subject, validate_only
         )

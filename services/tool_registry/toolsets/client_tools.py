@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
 from tool_registry.errors import InvalidTool
 from tool_registry.models import FIND_TOOLS, ClientTool, Toolset
 from tool_registry.tools.schemas import check_parameters_schema
@@ -13,8 +14,15 @@ def with_client_tools(toolset: Toolset, offered: Sequence[ClientTool]) -> Toolse
 
     Raises InvalidTool, InvalidSchema.
     """
+    characters = 0
     for at, tool in enumerate(offered):
         _check(f"client_tools[{at}]", tool)
+        characters += grammar_characters(tool.parameters_schema)
+        if characters > ACTION_CHARACTERS_MAX:
+            raise InvalidTool(
+                f"client_tools: the schemas up to {tool.name}, written out, have {characters}"
+                f" characters, and at most {ACTION_CHARACTERS_MAX} are offered at once; offer fewer"
+            )
     names = [tool.name for tool in offered]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise InvalidTool(f"client_tools names {twice} twice; give each tool a name of its own")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from podium_kit.attachments import MediaKind
 from podium_kit.metering import PriceFactors
@@ -24,6 +25,7 @@ from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
+from tool_registry.tools.checks import SCHEMAS
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.best_tools import best_of, readers_first
 from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
@@ -93,7 +95,10 @@ class Resolution:
             toolset = best_of(toolset, readers, fitting.tools_max, fitting.known)
         if factors:
             toolset = requoted(toolset, factors, sources.prices.by_sku, sources.measured.facts)
-        return with_client_tools(toolset, client_tools) if client_tools else toolset
+        if not client_tools:
+            return toolset
+        tenant = current_identity().tenant
+        return await SCHEMAS.run(tenant, partial(with_client_tools, toolset, client_tools))
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""

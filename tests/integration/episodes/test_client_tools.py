@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
 
 SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
+# A kilobyte that asks for a grammar of gigabytes.
+ANY = {"anyOf": [{}] * 50, "type": ["object", "array", "string", "number", "boolean", "null"]}
+BOMB = {"type": "object", "items": {}, "properties": {"a": ANY | {"items": ANY | {"items": ANY}}}}
 WEATHER = tool_pb2.ClientTool(
     name="getWeather", description="weather now", parameters_json_schema=SCHEMA
 )
@@ -242,6 +245,7 @@ async def test_a_first_tool_is_called_before_all_else_and_the_answer_has_its_sch
                 {"answer_json_schema": '{"type": 1}'},
                 r"answer_json_schema at \$.type: 1 is not valid",
             ),
+            ({"answer_json_schema": json.dumps(BOMB)}, "answer_json_schema at .*written out"),
         ):
             with pytest.raises(grpc.aio.AioRpcError, match=said):
                 await start(client, **spec)

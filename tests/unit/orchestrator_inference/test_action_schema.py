@@ -178,6 +178,14 @@ def test_a_schema_nested_too_deep_for_a_grammar_takes_scalars_there() -> None:
     assert json.dumps(schema).count('"a"') < 30
 
 
+def test_all_tools_together_have_a_bound() -> None:
+    wide = {f"argument_{at}": {"type": "string"} for at in range(2000)}
+    tools = [make_tool(f"wide_{at}", wide) for at in range(12)]
+    assert build_constraint(tools[:1], ActionOptions(512)).schema
+    with pytest.raises(InvalidToolSchema, match="written out"):
+        build_constraint(tools, ActionOptions(512))
+
+
 def test_an_argument_fits_the_tools_own_schema() -> None:
     own = {"unit": {"enum": ["km", "mi"]}, "n": {"type": "integer", "exclusiveMinimum": 3}}
     schema = action_schema([make_tool("convert", own)], ActionOptions(512))

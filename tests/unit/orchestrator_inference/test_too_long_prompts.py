@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from callers import make_identity
 from orchestrator_builders import make_completion, make_tool, make_turn
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.errors import ContextTooLong, TokensNotCounted
 from orchestrator_inference.models import Completion, EngineModel, Situation
 from orchestrator_inference.prompt.budgets import SectionBudgets
 from orchestrator_inference.service import Orchestrator, Policy
+from podium_kit.rpc.identity import acting_as
 
 CONTEXT = 4_096
 # Digits are tokens of their own for many models, and the newest results are kept.
@@ -53,7 +55,8 @@ def _tokens(text: str) -> int:
 async def decide(engine: Reader, task: str, *contents: str) -> str | None:
     turns = tuple(make_turn(content=content) for content in contents)
     situation = Situation(key="k", task=task, tools=(make_tool(),), turns=turns)
-    decision = await Orchestrator(engine, Policy(SectionBudgets()), 1).next_action(situation)
+    with acting_as(make_identity()):
+        decision = await Orchestrator(engine, Policy(SectionBudgets()), 1).next_action(situation)
     assert decision.left_out == ("the beginning of: earlier attempts",)
     return decision.action.final_answer
 

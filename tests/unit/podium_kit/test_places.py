@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium_kit.places import Places
+from podium_kit.places import FairThread, Places
 
 
 class Callers:
@@ -99,3 +99,13 @@ def test_no_place_is_lost_and_none_is_given_twice(
         assert not places.all_taken
 
     asyncio.run(play())
+
+
+async def test_a_tenant_that_computes_without_end_is_followed_by_the_next() -> None:
+    thread, order = FairThread(), []
+    flood = [thread.run("evil", lambda: order.append("evil")) for _ in range(20)]
+    started = [asyncio.ensure_future(each) for each in flood]
+    await asyncio.sleep(0)
+    await thread.run("bank", lambda: order.append("bank"))
+    await asyncio.gather(*started)
+    assert "bank" in order[:3]

@@ -1,5 +1,7 @@
 """Functions of an episode's caller in its toolset."""
 
+import json
+
 import pytest
 
 from podium.registry.v1 import tool_pb2
@@ -51,3 +53,14 @@ def test_one_hides_a_registered_tool_of_its_name() -> None:
 def test_what_cannot_be_called_is_rejected(offered: list[dict[str, str]], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         offer(*(tool_pb2.ClientTool(**tool) for tool in offered))
+
+
+def test_the_schemas_of_a_callers_tools_have_a_bound_together() -> None:
+    wide = {f"argument_{at}": {"type": "string"} for at in range(2000)}
+    schema = json.dumps({"type": "object", "properties": wide})
+    offered = [
+        tool_pb2.ClientTool(name=f"t{at}", description="d", parameters_json_schema=schema)
+        for at in range(12)
+    ]
+    with pytest.raises(InvalidArgument, match=r"client_tools: .*written out.*offer fewer"):
+        with_client_tools(make_toolset("dates"), client_tools_from_proto(offered))

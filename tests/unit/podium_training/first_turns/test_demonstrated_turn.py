@@ -1,5 +1,6 @@
 """A turn without a platform is the one that a platform records."""
 
+from callers import make_identity
 from orchestrator_inference.convert import decision_to_proto, situation_from_proto
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.models import Completion, EngineModel
@@ -8,6 +9,7 @@ from orchestrator_inference.service import Orchestrator, Policy
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_kit.metering import Usage, UsageSource
+from podium_kit.rpc.identity import acting_as
 from unit.podium_training.first_turns.offered import TASKS, demonstrator, expert, tool
 
 
@@ -46,7 +48,8 @@ async def test_prompt_grammar_and_action_are_those_of_orchestrator_inference() -
 
     engine = Engine(made.completion_text)
     orchestrator = Orchestrator(engine, Policy(SectionBudgets()), max_in_flight=1)
-    decided = decision_to_proto(await orchestrator.next_action(situation_from_proto(request)))
+    with acting_as(make_identity()):
+        decided = decision_to_proto(await orchestrator.next_action(situation_from_proto(request)))
     assert (made.action, made.sampling) == (decided.action, decided.sampling)
     assert made.constraint_digest == decided.constraint_digest
     assert made.constraint_json_schema == decided.constraint_json_schema

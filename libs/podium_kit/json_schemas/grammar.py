@@ -1,17 +1,26 @@
-"""A tool's JSON Schema, reduced to what grammar compilers support.
+"""A JSON Schema of arguments or an answer, reduced to what grammar compilers support.
 
 The result accepts nothing the compiler would ignore: local references are inlined,
 keywords outside type, properties, required, enum, const, items, prefixItems, anyOf,
 format and the bounds are dropped, objects are closed. What is dropped still counts:
-the adapter validates the call against the tool's own schema.
+the adapter validates the call against the tool's own schema. Size, and with it time and memory,
+is bounded after everything is written out, because a kilobyte may ask for gigabytes.
 """
 
+import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from orchestrator_inference.action.limits import ITEMS_MAX, SchemaLimits
-from orchestrator_inference.action.refs import Schema, SchemaError, resolve
+from podium_kit.json_schemas.inlining import GrammarSize, Schema, SchemaError, resolve
+
+ITEMS_MAX = 16
+CHARACTERS_MAX = 256 * 1024
+# All tools of an episode and its answer together.
+ACTION_CHARACTERS_MAX = 1024 * 1024
+SIZES_KEPT = 4096
 
 NESTING_MAX = 8
 # More items or characters that are wanted at least are the adapter's to count: a grammar of a
@@ -33,20 +42,43 @@ HINTS = {
     "minimum": "number",
     "maximum": "number",
 }
+READ = HINTS.keys() | {
+    *("type", "required", "enum", "const", "anyOf", "oneOf", "nullable"),
+    *("minItems", "maxItems", "exclusiveMinimum", "exclusiveMaximum"),
+}
 
 
-def normalise(schema: Schema, limits: SchemaLimits) -> Schema:
-    """The reduced schema of a tool's arguments. Raises SchemaError."""
-    return _Normaliser(schema, limits).arguments()
+@dataclass(frozen=True)
+class SchemaLimits:
+    """Characters per string; None leaves strings and numbers unbounded."""
+
+    string_chars_max: int | None = None
+
+
+def normalise(schema: Schema, limits: SchemaLimits, size: GrammarSize | None = None) -> Schema:
+    """The reduced schema of a tool's arguments or of an answer. Raises SchemaError.
+
+    `size` is shared by schemas that have one limit together; without it CHARACTERS_MAX holds.
+    """
+    return _Normaliser(schema, limits, size or GrammarSize(CHARACTERS_MAX)).arguments()
+
+
+@lru_cache(SIZES_KEPT)
+def grammar_characters(text: str) -> int:
+    """Size of a schema's grammar once it is written out. Raises SchemaError for a larger one."""
+    size = GrammarSize(CHARACTERS_MAX)
+    normalise(json.loads(text), SchemaLimits(), size)
+    return size.characters
 
 
 class _Normaliser:
-    def __init__(self, root: Schema, limits: SchemaLimits) -> None:
+    def __init__(self, root: Schema, limits: SchemaLimits, size: GrammarSize) -> None:
         self._root = root
         self._limits = limits
+        self._size = size
 
     def arguments(self) -> Schema:
-        node, seen = resolve(self._root, self._root, ())
+        node, seen = self._resolved(self._root, ())
         if _kinds(node) not in (["object"], list(SCALARS)):
             raise SchemaError("the root must be of type object")
         if "properties" not in node and ("anyOf" in node or "oneOf" in node):
@@ -54,13 +86,20 @@ class _Normaliser:
         # A tool without parameters takes an empty object, not any object.
         return self._object({"additionalProperties": False, **node}, seen)
 
+    def _resolved(self, node: Schema, seen: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+        """Without the keywords that play no part: alternatives would copy them each time."""
+        node, seen = resolve(self._root, node, seen, self._size)
+        return {key: value for key, value in node.items() if key in READ}, seen
+
     def _node(self, node: Any, seen: tuple[str, ...]) -> Schema:
         if not isinstance(node, Mapping) or len(seen) > NESTING_MAX or node.get("$ref") in seen:
             return {"anyOf": [self._typed({"type": kind}, seen) for kind in SCALARS]}
-        node, seen = resolve(self._root, node, seen)
+        node, seen = self._resolved(node, seen)
         if "const" in node:
+            self._size.add_values(node["const"])
             return {"const": node["const"]}
         if node.get("enum"):
+            self._size.add_values(node["enum"])
             return {"enum": list(node["enum"])}
         variants = node.get("anyOf") or node.get("oneOf")
         if variants and "properties" not in node:
@@ -69,9 +108,12 @@ class _Normaliser:
         return self._typed(node, seen)
 
     def _any_of(self, variants: Iterable[Any], shared: Schema, seen: tuple[str, ...]) -> Schema:
-        merged = [{**shared, **_keywords(variant)} for variant in variants if variant is not False]
-        parts = [self._node(variant, (*seen, "")) for variant in merged or [{}]]
-        return {"anyOf": parts} if len(parts) > 1 else parts[0]
+        possible = [_keywords(variant) for variant in variants if variant is not False]
+        parts = []
+        for variant in possible or [{}]:
+            self._size.add_node(shared, variant)
+            parts.append(self._node({**shared, **variant}, (*seen, "")))
+        return self._union(parts)
 
     def _typed(self, node: Schema, seen: tuple[str, ...]) -> Schema:
         kinds = _kinds(node)
@@ -92,6 +134,7 @@ class _Normaliser:
     def _object(self, node: Schema, seen: tuple[str, ...]) -> Schema:
         required = list(dict.fromkeys(node.get("required", [])))
         properties = {**node.get("properties", {}), **_undeclared(required, node)}
+        self._size.add_values([*properties, *required])
         if not properties and node.get("additionalProperties", True) is not False:
             values = self._node(node.get("additionalProperties"), seen)
             return {"type": "object", "additionalProperties": values, "maxProperties": ITEMS_MAX}
@@ -107,7 +150,7 @@ class _Normaliser:
             parts = [self._node(place, seen) for place in places]
             return {
                 "type": "array",
-                "items": {"anyOf": parts},
+                "items": self._union(parts),
                 "minItems": len(parts),
                 "maxItems": len(parts),
             }
@@ -142,6 +185,28 @@ class _Normaliser:
             high = NUMBER_MAX if high is None else high
         bounds = {"minimum": low, "maximum": high}
         return {"type": kind, **{key: value for key, value in bounds.items() if value is not None}}
+
+    def _union(self, parts: Iterable[Schema]) -> Schema:
+        """One of several. Equal alternatives are one, and so are all strings, and all arrays:
+        compilers take minutes for a hundred that begin alike."""
+        kept: dict[str, Schema] = {}
+        for part in (each for one in parts for each in one.get("anyOf", [one])):
+            kind = part.get("type", "")
+            wide = kind == "array" or (kind == "string" and "format" not in part)
+            key = kind if wide else json.dumps(part)
+            self._size.add_text(key)
+            kept[key] = self._widest(kept[key], part) if wide and key in kept else part
+        alternatives = list(kept.values())
+        return {"anyOf": alternatives} if len(alternatives) > 1 else alternatives[0]
+
+    def _widest(self, one: Schema, other: Schema) -> Schema:
+        wide = {"type": one["type"]}
+        if "items" in one:
+            wide["items"] = self._union([one["items"], other["items"]])
+        for bounds, widest in ((("minItems", "minLength"), min), (("maxItems", "maxLength"), max)):
+            shared = [key for key in bounds if key in one and key in other]
+            wide |= {key: widest(one[key], other[key]) for key in shared}
+        return wide
 
 
 def _kinds(node: Schema) -> list[str]:
