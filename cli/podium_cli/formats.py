@@ -61,3 +61,8 @@ def one_line(text: str, characters_max: int) -> str:
     """The text without line breaks, cut with an ellipsis."""
     flat = " ".join(text.split())
     return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """ "1 tool call", "2 tool calls"."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

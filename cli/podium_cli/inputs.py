@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
+from google.protobuf.descriptor import EnumDescriptor
 
 from podium.orchestrator.v1 import orchestrator_service_pb2
 from podium_kit.client.errors import UsageError
 from podium_kit.money import InvalidMoney, Money
+from podium_kit.wire import InvalidField, enum_name
+from podium_kit.wire.time import LENGTH, parse_length
 
 PROMPT_MODES = {
     "": orchestrator_service_pb2.PROMPT_MODE_UNSPECIFIED,
@@ -23,17 +26,15 @@ Since = Annotated[
 ]
 PromptMode = Annotated[str, typer.Option(help="stateless, chat or template.")]
 
-LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 LONGEST_S = 36_500 * 86_400.0
-UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_seconds(text: str) -> float:
     """Seconds of "90", "90s", "5m", "1h" or "7d". Raises UsageError."""
-    match = LENGTH.fullmatch(text.strip().lower())
-    if not match or match[2] not in UNIT_SECONDS:
-        raise UsageError(f"{text!r} is not a length of time", "write it like 90s, 5m or 1h")
-    seconds = float(match[1]) * UNIT_SECONDS[match[2]]
+    try:
+        seconds = float(parse_length(text))
+    except ValueError as error:
+        raise UsageError(str(error), "write it like 90s, 5m or 1h") from error
     if seconds > LONGEST_S:
         raise UsageError(f"{text!r} is too long", "give at most 36500d, which are 100 years")
     return seconds
@@ -50,7 +51,7 @@ def parse_time(text: str) -> str:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"{text!r} is not a time", "write it like 2026-03-01T14:00; a start also like 7d"
+            f"{text!r} is not a time", "write it like 2026-03-01T14:00, or as a length like 7d"
         ) from error
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
@@ -68,14 +69,26 @@ def parse_start(text: str) -> str:
     return parse_time(start.isoformat())
 
 
-def parse_money(text: str) -> Money:
+def parse_end(text: str) -> str:
+    """RFC 3339 of a time, or of so long from now, like "30d". Raises UsageError.
+
+    An empty text stays empty: unset.
+    """
+    match = LENGTH.fullmatch(text.strip().lower())
+    if not match or not match[2]:
+        return parse_time(text)
+    end = datetime.now(UTC) + timedelta(seconds=parse_seconds(text))
+    return parse_time(end.isoformat())
+
+
+def parse_money(text: str, *, zero_allowed: bool = False) -> Money:
     """Money of "0.05" (US dollars) or "0.05 EUR". Raises UsageError."""
     amount, _, currency = text.strip().removeprefix("$").partition(" ")
     try:
         money = Money.parse(amount, currency.strip().upper() or "USD")
     except InvalidMoney as error:
         raise UsageError(error.message, "write it like 0.05 or '0.05 EUR'") from error
-    if money.amount <= 0:
+    if money.amount < 0 or not (money.amount or zero_allowed):
         raise UsageError(f"an amount of {amount} allows nothing", "give more than 0")
     return money
 
@@ -88,6 +101,14 @@ def month_bounds(text: str) -> tuple[datetime, datetime]:
     year, month = int(match[1]), int(match[2])
     after = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
     return datetime(year, month, 1, tzinfo=UTC), after
+
+
+def parse_enum(word: str, enum: EnumDescriptor, option: str) -> str:
+    """The full name of an enum's value that an option gives by its word. Raises UsageError."""
+    try:
+        return enum_name(word, enum, option)
+    except InvalidField as error:
+        raise UsageError(error.problem, error.fix) from error
 
 
 def parse_labels(pairs: Iterable[str]) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """What can be wrong with money."""
 
+from collections.abc import Sequence
+
 from podium_kit.metering import OWN
 from podium_kit.rpc.errors import (
     Aborted,
@@ -171,6 +173,18 @@ class CurrencyMismatch(FailedPrecondition):
         )
 
 
+class UnpricedCurrency(InvalidArgument):
+    """A budget in a currency without prices: it would reject every call."""
+
+    def __init__(self, currency_code: str, priced: Sequence[str]) -> None:
+        known = ", ".join(priced)
+        super().__init__(
+            f"no price is in {currency_code}, so the budget would reject every call; "
+            f"limit it in {known}",
+            currency_code=currency_code,
+        )
+
+
 class PriceOverlap(FailedPrecondition):
     """Two versions of one price would hold at the same time."""
 
@@ -221,15 +235,18 @@ class BudgetConflict(AlreadyExists):
 
     def __init__(self, budget_id: str) -> None:
         super().__init__(
-            f"budget {budget_id} exists with other content; use a new id", budget_id=budget_id
+            f"budget {budget_id} exists with other content; update it, or create one of another id",
+            budget_id=budget_id,
         )
 
 
 class BudgetEnded(FailedPrecondition):
-    """A budget that decides no call any more cannot change, nor be created again."""
+    """A budget that has ended cannot change, nor be created again."""
 
     def __init__(self, budget_id: str, how: str) -> None:
-        super().__init__(f"budget {budget_id} is {how}; create another one", budget_id=budget_id)
+        super().__init__(
+            f"budget {budget_id} is {how}; create one of another id", budget_id=budget_id
+        )
 
 
 class BudgetChanged(Aborted):

@@ -1,6 +1,6 @@
-"""`podium budgets`: list, get, create, update, close, alerts."""
+"""`podium budgets`: list, show, create, update, close, alerts."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -9,14 +9,14 @@ from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
 from podium_cli.command import Session, command
 from podium_cli.formats import format_money, format_time
-from podium_cli.inputs import parse_money, parse_seconds, parse_time
+from podium_cli.inputs import parse_enum, parse_money, parse_seconds, parse_time
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
 from podium_kit.wire import duration_to_proto, enum_word, money_from_proto, money_to_proto
 
 app = typer.Typer(
-    name="budgets", help="List, get, create, update, close, alerts.", no_args_is_help=True
+    name="budgets", help="List, show, create, update, close, alerts.", no_args_is_help=True
 )
 
 # Takes a limit or an end away.
@@ -29,16 +29,28 @@ Tenant = Annotated[
 
 
 @command(app, "list")
-async def list_budgets(session: Session, *, tenant: Tenant = "") -> None:
+async def list_budgets(
+    session: Session,
+    *,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="The budgets of single runs as well.")
+    ] = False,
+    tenant: Tenant = "",
+) -> None:
     """List budgets with the spending of their current windows."""
     async with session.gateway(admin=bool(tenant)) as gateway:
-        found = await gateway.all("/v1/budgets", budgets_pb2.ListBudgetsResponse, tenant=tenant)
-    columns = ("budget", "covers", "window", "limit#", "spent#", "held#", "left#", "")
+        found = await gateway.all(
+            "/v1/budgets",
+            budgets_pb2.ListBudgetsResponse,
+            tenant=tenant,
+            include_runs="true" if runs else "",
+        )
+    columns = ("budget", "covers", "window", "limit#", "spent#", "held#", "left#", "state")
     session.output.result(found, listing(columns, [_row(each) for each in found.statuses]))
 
 
-@command(app, "get")
-async def get(session: Session, budget_id: Id, *, tenant: Tenant = "") -> None:
+@command(app, "show")
+async def show(session: Session, budget_id: Id, *, tenant: Tenant = "") -> None:
     """Show a budget with the spending of its current window."""
     async with session.gateway(admin=bool(tenant)) as gateway:
         path = f"/v1/budgets/{segment(budget_id)}"
@@ -78,7 +90,7 @@ async def create(
     session: Session,
     budget_id: Id,
     *,
-    limit: Annotated[str, typer.Option(help="Hard limit, like 5 or '5 EUR'.")],
+    amount: Annotated[str, typer.Option(help="Hard limit, like 5 or '5 EUR'; 0 blocks.")],
     scope: Annotated[
         str, typer.Option(help="tenant, team, user, agent, episode or named.")
     ] = "tenant",
@@ -89,18 +101,20 @@ async def create(
     alert_at: Annotated[
         list[str] | None, typer.Option(help="Soft limit that raises an alert; repeatable.")
     ] = None,
-    start: Annotated[str, typer.Option("--from", help="Decides calls from then on.")] = "",
-    end: Annotated[str, typer.Option("--until", help="Decides no call after that.")] = "",
+    start: Annotated[str, typer.Option("--from", help="Start time; now when left out.")] = "",
+    end: Annotated[str, typer.Option("--until", help="End time; none when left out.")] = "",
     tenant: Tenant = "",
 ) -> None:
     """Create a budget; a call that would pass its limit is rejected."""
+    covers = parse_enum(scope, budgets_pb2.BudgetScope.DESCRIPTOR, "--scope")
+    per = parse_enum(window, budgets_pb2.BudgetWindow.DESCRIPTOR, "--window")
     budget = budgets_pb2.Budget(
         id=budget_id,
-        scope=_value(budgets_pb2.BudgetScope, "BUDGET_SCOPE_", scope),
+        scope=budgets_pb2.BudgetScope.Value(covers),
         scope_id=scope_id,
-        window=_value(budgets_pb2.BudgetWindow, "BUDGET_WINDOW_", window),
+        window=budgets_pb2.BudgetWindow.Value(per),
         time_zone=time_zone,
-        hard_limit=money_to_proto(parse_money(limit)),
+        hard_limit=money_to_proto(parse_money(amount, zero_allowed=True)),
         soft_limits=[money_to_proto(parse_money(each)) for each in alert_at or []],
     )
     if rolling:
@@ -114,7 +128,7 @@ async def create(
             budgets_pb2.CreateBudgetRequest(budget=budget, tenant=tenant),
             budgets_pb2.CreateBudgetResponse,
         )
-    session.output.result(reply, f"budget {reply.budget.id} holds")
+    session.output.result(reply, f"budget {reply.budget.id} is in force")
 
 
 @command(app, "update")
@@ -122,24 +136,22 @@ async def update(
     session: Session,
     budget_id: Id,
     *,
-    limit: Annotated[str, typer.Option(help="New hard limit, like 5 or '5 EUR'.")] = "",
+    amount: Annotated[str, typer.Option(help="New hard limit, like 5 or '5 EUR'.")] = "",
     alert_at: Annotated[
         list[str] | None,
         typer.Option(help="Soft limit in place of all before; repeatable, 'none' for none."),
     ] = None,
-    end: Annotated[
-        str, typer.Option("--until", help="Decides no call after that; 'none' for no end.")
-    ] = "",
+    end: Annotated[str, typer.Option("--until", help="End time; 'none' for no end.")] = "",
     version: Annotated[
-        int, typer.Option(help="Only if it still has this version, as `get` shows it.")
+        int, typer.Option(help="Only if it still has this version, as `show` prints it.")
     ] = 0,
     tenant: Tenant = "",
 ) -> None:
     """Change limits or the end of a budget; what was spent stays counted."""
     request = budgets_pb2.UpdateBudgetRequest(id=budget_id, version=version, tenant=tenant)
-    if limit:
+    if amount:
         request.update_mask.paths.append("hard_limit")
-        request.hard_limit.CopyFrom(money_to_proto(parse_money(limit)))
+        request.hard_limit.CopyFrom(money_to_proto(parse_money(amount, zero_allowed=True)))
     if alert_at:
         request.update_mask.paths.append("soft_limits")
         limits = [] if alert_at == [NONE] else alert_at
@@ -149,28 +161,21 @@ async def update(
         if end != NONE and (moment := parse_time(end)):
             request.end_time.FromJsonString(moment)
     if not request.update_mask.paths:
-        raise UsageError("nothing changes", "give --limit, --alert-at or --until")
+        raise UsageError("nothing changes", "give --amount, --alert-at or --until")
     async with session.gateway(admin=bool(tenant)) as gateway:
         path = f"/v1/budgets/{segment(budget_id)}"
         reply = await gateway.patch(path, request, budgets_pb2.UpdateBudgetResponse)
-    session.output.result(reply, f"budget {budget_id} holds at version {reply.budget.version}")
+    changed = reply.budget
+    session.output.result(reply, f"budget {budget_id} is in force at version {changed.version}")
 
 
 @command(app, "close")
 async def close(session: Session, budget_id: Id, *, tenant: Tenant = "") -> None:
-    """End a budget: it decides no further call."""
+    """End a budget; it limits no further call."""
     async with session.gateway(admin=bool(tenant)) as gateway:
         path = f"/v1/budgets/{segment(budget_id)}/close"
         reply = await gateway.post(path, {"tenant": tenant}, budgets_pb2.CloseBudgetResponse)
     session.output.result(reply, f"budget {reply.budget.id} is closed")
-
-
-def _value(enum: Any, prefix: str, word: str) -> Any:
-    known = {enum_word(name, prefix): number for name, number in enum.items() if number}
-    if word not in known:
-        what = prefix.lower().replace("_", " ").strip()
-        raise UsageError(f"there is no {what} {word!r}", f"use one of {', '.join(known)}")
-    return known[word]
 
 
 def _row(status: budgets_pb2.BudgetStatus) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`podium corpus`: add files, list, search, remove."""
+"""`podium corpus`: add files, list, search, delete."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +11,14 @@ from rich.text import Text
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.documents.uploads import batches, uploads
+from podium_cli.formats import counted
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 
 app = typer.Typer(
     name="corpus",
-    help="Documents that tools search: add, list, search, remove.",
+    help="Documents that tools search: add, list, search, delete.",
     no_args_is_help=True,
 )
 
@@ -50,7 +51,8 @@ async def add(
                 session.output.note(f"[dim]{escape(upload.document_id)}[/]")
     session.output.result(
         pb.PutDocumentsResponse(changed_count=changed, passage_count=passages),
-        f"{changed} of {len(found)} documents are new or changed; {corpus} has {passages} passages",
+        f"{changed} of {counted(len(found), 'document')} new or changed; "
+        f"{corpus} has {counted(passages, 'passage')}",
     )
 
 
@@ -82,18 +84,18 @@ async def search(
     session: Session,
     corpus: Name,
     query: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
-    top: Annotated[int, typer.Option(min=1, max=50, help="Passages wanted.")] = 5,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="Most passages.")] = 5,
 ) -> None:
     """Search a corpus; every passage names its place in the document."""
     async with session.gateway() as gateway:
         path = f"/v1/corpora/{segment(corpus)}/search"
-        found = await gateway.get(path, pb.SearchResponse, query=query, top_k=top)
+        found = await gateway.get(path, pb.SearchResponse, query=query, top_k=limit)
     passages = [part for hit in found.hits for part in (_citation(hit), Text(hit.passage + "\n"))]
     session.output.result(found, Group(*passages) if passages else "nothing found")
 
 
-@command(app, "remove")
-async def remove(
+@command(app, "delete")
+async def delete(
     session: Session,
     corpus: Name,
     documents: Annotated[
@@ -101,16 +103,16 @@ async def remove(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="The whole corpus.")] = False,
 ) -> None:
-    """Remove documents, or a whole corpus."""
+    """Delete documents, or a whole corpus."""
     if bool(documents) == everything:
-        raise UsageError("nothing says what to remove", "name documents, or give --all")
+        raise UsageError("nothing says what to delete", "name documents, or give --all")
     path = f"/v1/corpora/{segment(corpus)}"
     async with session.gateway() as gateway:
         if everything:
             reply = await gateway.call("DELETE", path)
         else:
             reply = await gateway.call("DELETE", f"{path}/documents", query={"ids": documents})
-    session.output.result(reply, f"{reply['deleted_count']} documents are removed")
+    session.output.result(reply, f"{counted(reply['deleted_count'], 'document')} deleted")
 
 
 async def _put(

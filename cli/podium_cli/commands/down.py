@@ -9,6 +9,7 @@ import psutil
 import typer
 
 from podium_cli.command import Session, command
+from podium_cli.inputs import parse_seconds
 from podium_cli.local.state import NotUp
 from podium_kit.client.errors import UserError
 
@@ -21,23 +22,24 @@ app = typer.Typer(add_completion=False)
 @command(app, "down")
 async def down(
     session: Session,
-    patience: Annotated[
-        float, typer.Option("--timeout", help="Seconds to wait for the end.")
-    ] = 60.0,
+    longest: Annotated[
+        str, typer.Option("--timeout", help="Longest wait for the end, like 90s.")
+    ] = "60s",
 ) -> None:
     """Stop the platform; episodes resume at the next `podium up`."""
+    patience_s = parse_seconds(longest)
     state = session.target.state
     pid = state.holder()
     if pid is None:
         raise NotUp(state.path)
     os.kill(pid, signal.SIGTERM)
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(patience_s):
             while psutil.pid_exists(pid) and state.holder() == pid:  # noqa: ASYNC110  no event
                 await asyncio.sleep(POLL_INTERVAL_S)
     except TimeoutError as error:
         raise UserError(
-            f"podium (process {pid}) still stops after {patience:g} s",
+            f"podium (process {pid}) still stops after {patience_s:g} s",
             "wait, or kill that process: nothing outlives it",
         ) from error
     session.output.result({"stopped": pid}, "podium is down")

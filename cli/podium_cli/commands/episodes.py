@@ -12,7 +12,7 @@ from podium_cli.commands.watch import Episode
 from podium_cli.episodes.trajectory_view import feedback_line
 from podium_cli.episodes.view import EpisodeView, caller_line, duration_between, totals
 from podium_cli.formats import format_money, format_seconds, format_time, one_line
-from podium_cli.inputs import parse_labels
+from podium_cli.inputs import parse_enum, parse_labels
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
@@ -46,7 +46,10 @@ async def list_episodes(
             "/v1/episodes",
             episode_service_pb2.ListEpisodesResponse,
             page_size=limit,
-            states=[_state(word) for word in state or []],
+            states=[
+                parse_enum(word, episode_pb2.EpisodeState.DESCRIPTOR, "--state")
+                for word in state or []
+            ],
             **labels,
         )
     columns = ("episode", "started", "state", "turns#", "calls#", "cost#", "time#", "task…")
@@ -148,15 +151,6 @@ async def _show_turns(gateway: Gateway, found: episode_pb2.Episode, view: Episod
 async def _get(gateway: Gateway, episode: str) -> episode_pb2.Episode:
     path = f"/v1/episodes/{segment(episode)}"
     return (await gateway.get(path, episode_service_pb2.GetEpisodeResponse)).episode
-
-
-def _state(word: str) -> str:
-    name = f"EPISODE_STATE_{word.upper()}"
-    if word.islower() and name in dict(episode_pb2.EpisodeState.items()):
-        return name
-    raise UsageError(
-        f"there is no episode state {word!r}", "use pending, running, waiting or finished"
-    )
 
 
 def _row(episode: episode_pb2.Episode) -> tuple[str, ...]:

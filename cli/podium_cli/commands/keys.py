@@ -6,6 +6,7 @@ import typer
 from rich.text import Text
 
 from podium_cli.command import Session, command
+from podium_cli.inputs import parse_end, parse_seconds
 from podium_cli.listing import listing
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.rpc.identity import Role
@@ -32,7 +33,9 @@ async def create(
     team: Annotated[
         list[str] | None, typer.Option(help="What its owner works in; repeatable.")
     ] = None,
-    expires: Annotated[str | None, typer.Option(help="Like 2026-01-31T00:00:00Z.")] = None,
+    expires: Annotated[
+        str, typer.Option(help="When it ends: in 30d, or at a time like 2026-12-31.")
+    ] = "",
 ) -> None:
     """Create a key and print it once; its owner is a developer unless you say otherwise."""
     roles = role or ([] if scope else [Role.DEVELOPER])
@@ -41,7 +44,7 @@ async def create(
         "scopes": scope or [],
         "roles": roles,
         "teams": team or [],
-        "expire_time": expires,
+        "expire_time": parse_end(expires) or None,
     }
     async with session.gateway() as gateway:
         reply = await gateway.call("POST", "/v1/api-keys", body=body)
@@ -72,14 +75,14 @@ async def list_keys(session: Session) -> None:
 async def rotate(
     session: Session,
     key_id: Annotated[str, typer.Argument(help="Id from `podium keys list`.", show_default=False)],
-    overlap_s: Annotated[
-        float, typer.Option("--overlap", min=0, help="Seconds the old key keeps working.")
-    ] = 86_400.0,
+    overlap: Annotated[
+        str, typer.Option(help="How long the old key keeps working, like 1h.")
+    ] = "24h",
 ) -> None:
     """Create a key in the place of another and print it once; both work for a while."""
     async with session.gateway() as gateway:
         path = f"/v1/api-keys/{segment(key_id)}/rotate"
-        reply = await gateway.call("POST", path, body={"overlap_s": overlap_s})
+        reply = await gateway.call("POST", path, body={"overlap_s": parse_seconds(overlap)})
     session.output.result(reply, Text(reply["key"]))
     session.output.note(SHOWN_ONCE)
     session.output.note(f"[dim]{key_id} works until {reply['old_api_key']['expire_time']}[/]")

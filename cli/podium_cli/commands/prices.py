@@ -1,4 +1,4 @@
-"""`podium prices`: list, get, import, delete."""
+"""`podium prices`: list, show, import, delete."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from rich.text import Text
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
-from podium_cli.formats import format_time
+from podium_cli.formats import counted, format_time
 from podium_cli.inputs import parse_time
 from podium_cli.listing import Listing, listing
 from podium_cli.prices.lists import read_price_list
@@ -18,7 +18,7 @@ from podium_cli.prices.text import format_price, format_sku
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.metering import is_own
 
-app = typer.Typer(name="prices", help="List, get, import, delete.", no_args_is_help=True)
+app = typer.Typer(name="prices", help="List, show, import, delete.", no_args_is_help=True)
 
 COLUMNS = ("sku", "price", "from", "until", "source")
 MARKS = {
@@ -43,8 +43,8 @@ async def list_prices(session: Session, sku: Sku = "", known_at: KnownAt = "") -
     session.output.result(found, listing(COLUMNS, rows, ("source", "until")))
 
 
-@command(app, "get")
-async def get(
+@command(app, "show")
+async def show(
     session: Session,
     sku: Annotated[str, typer.Argument(help="SKU, like openai/gpt-5.", show_default=False)],
     *,
@@ -98,7 +98,9 @@ async def import_prices(
     """
     specs = read_price_list(file)
     if len(specs) > BATCH:
-        raise UserError(f"{file} holds {len(specs)} prices", f"split it: at most {BATCH} at once")
+        raise UserError(
+            f"{file} holds {counted(len(specs), 'price')}", f"split it: at most {BATCH} at once"
+        )
     admin = not all(is_own(spec.sku) for spec in specs)
     async with session.gateway(admin=admin) as gateway:
         reply = await gateway.post(
@@ -108,7 +110,7 @@ async def import_prices(
         )
     verb = "would be added" if dry_run else "added"
     known = len(specs) - reply.created_count
-    summary = f"{reply.created_count} prices {verb}, {known} are known already"
+    summary = f"{counted(reply.created_count, 'price')} {verb}, {known} known already"
     view = Group(_differences(reply), summary) if reply.created_count else summary
     session.output.result(reply, view)
 
@@ -118,7 +120,7 @@ async def delete(
     session: Session,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="SKUs, or ids as `prices get` shows them.", show_default=False),
+        typer.Argument(help="SKUs, or ids as `prices show` prints them.", show_default=False),
     ] = None,
     *,
     source: Annotated[str, typer.Option(help="All that were imported from this source.")] = "",
@@ -143,7 +145,9 @@ async def delete(
             "/v1/prices", prices_pb2.DeletePricesResponse, ids=[each.id for each in chosen]
         )
     rows = [_row(each.spec) for each in reply.prices]
-    view = Group(listing(COLUMNS, rows, ("source", "until")), f"{len(rows)} prices deleted")
+    view = Group(
+        listing(COLUMNS, rows, ("source", "until")), f"{counted(len(rows), 'price')} deleted"
+    )
     session.output.result(reply, view)
 
 

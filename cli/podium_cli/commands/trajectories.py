@@ -7,7 +7,7 @@ import typer
 from podium.episodes.v1 import dead_letter_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.episodes.trajectory_view import record_view
-from podium_cli.formats import format_time
+from podium_cli.formats import counted, format_time
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
 
@@ -21,7 +21,9 @@ app = typer.Typer(
 @command(app, "tail")
 async def tail(
     session: Session,
-    last: Annotated[int, typer.Option("-n", min=0, help="Records from the end.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Most records, from the end.")
+    ] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
     bootstrap: Annotated[
         str, typer.Option(help="Kafka servers.", envvar="PODIUM_KAFKA_BOOTSTRAP")
@@ -33,7 +35,7 @@ async def tail(
     from podium_cli.episodes.trajectories_kafka import kafka_settings, tail_records  # noqa: PLC0415
 
     known = {"bootstrap": bootstrap} if bootstrap else session.target.state.read_connection().kafka
-    async for record in tail_records(kafka_settings(known), topic, last, follow):
+    async for record in tail_records(kafka_settings(known), topic, limit, follow):
         if session.output.as_json:
             session.output.json(record)
         else:
@@ -73,4 +75,4 @@ async def redrive(
     body = {"record_ids": record_ids or [], "all_tenants": all_tenants}
     async with session.gateway(admin=all_tenants) as gateway:
         found = await gateway.post("/v1/dead-letters/redrive", body, pb.RedriveDeadLettersResponse)
-    session.output.result(found, f"{found.count} records are published again")
+    session.output.result(found, f"{counted(found.count, 'record')} published again")

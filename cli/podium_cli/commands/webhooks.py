@@ -7,14 +7,15 @@ import typer
 from podium.episodes.v1 import webhook_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.completion import webhook_ids
-from podium_cli.formats import format_time
+from podium_cli.formats import counted, format_time
+from podium_cli.inputs import parse_enum
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
-from podium_kit.wire import enum_word
+from podium_kit.wire import enum_word, enum_words
 
-EVENT, STATE = "WEBHOOK_EVENT_TYPE_", "WEBHOOK_DELIVERY_STATE_"
-STATES = ("pending", "delivered", "failed")
+EVENTS = enum_words(pb.WebhookEventType.DESCRIPTOR)
+STATE = "WEBHOOK_DELIVERY_STATE_"
 
 app = typer.Typer(
     name="webhooks",
@@ -48,13 +49,15 @@ async def create(
     body = {
         "url": address,
         "secret": {"name": secret},
-        "event_types": [_event_type(word) for word in event or []],
+        "event_types": [
+            parse_enum(word, pb.WebhookEventType.DESCRIPTOR, "--event") for word in event or []
+        ],
     }
     async with session.gateway() as gateway:
         path = f"/v1/webhooks/{segment(webhook_id)}"
         reply = await gateway.put(path, body, pb.PutWebhookResponse)
-    told = ", ".join(_events(reply.webhook))
-    session.output.result(reply, f"{reply.webhook.id} is told of {told}")
+    events = ", ".join(_events(reply.webhook))
+    session.output.result(reply, f"{reply.webhook.id} receives {events}")
 
 
 @command(app, "list")
@@ -88,7 +91,10 @@ async def deliveries(
             "/v1/webhook-deliveries",
             pb.ListWebhookDeliveriesResponse,
             webhook_id=webhook,
-            states=[_state(word) for word in state or []],
+            states=[
+                parse_enum(word, pb.WebhookDeliveryState.DESCRIPTOR, "--state")
+                for word in state or []
+            ],
             page_size=limit,
         )
     rows = [_row(each) for each in found.deliveries]
@@ -116,7 +122,7 @@ async def replay(
         reply = await gateway.post(
             "/v1/webhook-deliveries/replay", body, pb.ReplayWebhookDeliveriesResponse
         )
-    session.output.result(reply, f"{reply.count} deliveries are sent again")
+    session.output.result(reply, f"{counted(reply.count, 'delivery', 'deliveries')} sent again")
 
 
 @command(app, "delete")
@@ -128,27 +134,8 @@ async def delete(session: Session, webhook_id: Id) -> None:
     session.output.result(reply, f"{webhook_id} is deleted")
 
 
-def _event_type(word: str) -> str:
-    name = EVENT + word.upper().replace(".", "_").replace("-", "_")
-    if name not in dict(pb.WebhookEventType.items()) or name.endswith("UNSPECIFIED"):
-        known = ", ".join(_word(number) for number in pb.WebhookEventType.values() if number)
-        raise UsageError(f"there is no event {word!r}", f"use {known}")
-    return name
-
-
-def _word(number: pb.WebhookEventType.ValueType) -> str:
-    """ "episode.ended" of a type."""
-    return pb.WebhookEventType.Name(number).removeprefix(EVENT).lower().replace("_", ".", 1)
-
-
 def _events(webhook: pb.Webhook) -> list[str]:
-    return [_word(number) for number in webhook.event_types] or ["everything"]
-
-
-def _state(word: str) -> str:
-    if word not in STATES:
-        raise UsageError(f"there is no state {word!r}", f"use {', '.join(STATES)}")
-    return STATE + word.upper()
+    return [EVENTS[number - 1] for number in webhook.event_types] or ["every event"]
 
 
 def _row(delivery: pb.WebhookDelivery) -> tuple[str, ...]:
@@ -158,7 +145,7 @@ def _row(delivery: pb.WebhookDelivery) -> tuple[str, ...]:
         delivery.id,
         format_time(delivery.create_time),
         delivery.webhook_id,
-        _word(delivery.event_type),
+        EVENTS[delivery.event_type - 1],
         enum_word(pb.WebhookDeliveryState.Name(delivery.state), STATE),
         str(delivery.attempt_count),
         f"{delivery.last_error}{waits}",

@@ -11,9 +11,9 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as tools_pb2
 from podium_cli.controller.kinds import tool_name
-from podium_cli.documents.documents import enum_words
 from podium_cli.documents.written import written
 from podium_kit.client.gateway import Gateway
+from podium_kit.wire import enum_words
 
 API_VERSION = "podium.dev/v1alpha1"
 OWN = "own/"

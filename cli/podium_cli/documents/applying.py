@@ -10,8 +10,9 @@ from rich.text import Text
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.documents.written import as_yaml
+from podium_cli.formats import counted
 from podium_cli.output import Output
-from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.wire import json_values
 
@@ -20,12 +21,14 @@ BATCH_TOOLS_MAX = 250
 BATCH_BYTES_MAX = 2 * 1024 * 1024
 
 
-class WrongSpecs(UserError):
+class WrongSpecs(UsageError):
     """Some specs cannot become tools: all of them, each with its cause."""
 
     def __init__(self, causes: list[str], wanted: int) -> None:
         super().__init__(
-            "\n".join([f"{len(causes)} of {wanted} tools are wrong", *causes]),
+            "\n".join(
+                [f"{len(causes)} of {counted(wanted, 'tool')} cannot be registered", *causes]
+            ),
             "fix them, nothing was registered; or register the others with --skip-wrong",
         )
 

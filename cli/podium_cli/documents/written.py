@@ -7,10 +7,8 @@ import yaml
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from podium_cli.documents.documents import SCHEMA_FIELDS, enum_words
-from podium_kit.wire import json_values
-
-WRITTEN_NAMES = {field: name for name, field in SCHEMA_FIELDS.items()}
+from podium_kit.wire import enum_words, json_values
+from podium_kit.wire.written_messages import WRITTEN_NAMES
 
 
 def written(message: Message) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from podium.episodes.v1 import episode_pb2, feedback_pb2, trajectory_pb2
-from podium_cli.formats import format_bytes, format_money, format_seconds, one_line
+from podium_cli.formats import counted, format_bytes, format_money, format_seconds, one_line
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 TASK_CHARACTERS = 70
@@ -41,7 +41,7 @@ def _trajectory(trajectory: trajectory_pb2.Trajectory) -> Text:
     reason = enum_word(episode_pb2.StopReason.Name(trajectory.stop_reason), "STOP_REASON_")
     return Text.assemble(
         (trajectory.episode_id, "bold"),
-        f"  {reason}, {len(trajectory.turns)} turns, {tokens} sampled tokens, ",
+        f"  {reason}, {counted(len(trajectory.turns), 'turn')}, {tokens} sampled tokens, ",
         f"{format_money(optional_money_from_proto(trajectory.cost))}, ",
         f"{format_seconds(duration_from_proto(trajectory.latency))}  ",
         (one_line(trajectory.task, TASK_CHARACTERS), "cyan"),

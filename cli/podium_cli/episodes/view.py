@@ -13,7 +13,7 @@ from rich.text import Text
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from podium_cli.formats import format_money, format_seconds, one_line
+from podium_cli.formats import counted, format_money, format_seconds, one_line
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 RESULT_CHARACTERS = 400
@@ -77,7 +77,7 @@ class EpisodeView:
 
     def _started(self, started: episode_pb2.EpisodeStarted) -> None:
         policy = f"policy {started.policy_name} v{started.policy_version}"
-        self._print(Text(f"{policy}, {len(started.tool_names)} tools", style="dim"))
+        self._print(Text(f"{policy}, {counted(len(started.tool_names), 'tool')}", style="dim"))
         self._await("turn 1: the model decides")
 
     def _decided(self, turn: int, decided: episode_pb2.ActionDecided) -> None:
@@ -135,7 +135,9 @@ def child_line(child: episode_pb2.ChildEpisode) -> Text:
     """Which episode answered a call, and what it took."""
     reason = enum_word(episode_pb2.StopReason.Name(child.stop_reason), "STOP_REASON_")
     cost = _with_unpriced(child.cost, child.unpriced_call_count)
-    line = f"↳ episode {child.episode_id} {reason} after {child.turn_count} turns, {cost}"
+    line = (
+        f"↳ episode {child.episode_id} {reason} after {counted(child.turn_count, 'turn')}, {cost}"
+    )
     return Text(line, style="dim")
 
 
@@ -154,7 +156,8 @@ def totals(episode: episode_pb2.Episode) -> RenderableType:
     how = enum_word(episode_pb2.EpisodeState.Name(episode.state), "EPISODE_STATE_")
     if episode.stop_reason:
         how = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
-    line = f"{how} after {episode.turn_count} turns, {episode.tool_call_count} tool calls"
+    line = f"{how} after {counted(episode.turn_count, 'turn')}, "
+    line += f"{counted(episode.tool_call_count, 'tool call')}"
     totals_line = Text(f"{line}, {took}, {cost}", style="dim")
     lines = [totals_line, *(Text(f"warning: {each}", style="yellow") for each in episode.warnings)]
     if episode.HasField("failure"):
@@ -175,7 +178,11 @@ def failure_word(failure: failure_pb2.Failure) -> str:
 
 def _with_unpriced(cost: money_pb2.Money, unpriced_call_count: int) -> str:
     words = format_money(optional_money_from_proto(cost))
-    unknown = f" and {unpriced_call_count} calls of unknown price" if unpriced_call_count else ""
+    unknown = (
+        f" and {counted(unpriced_call_count, 'call')} of unknown price"
+        if unpriced_call_count
+        else ""
+    )
     return words + unknown
 
 

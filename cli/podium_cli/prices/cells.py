@@ -8,7 +8,8 @@ from pathlib import Path
 
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as pb
-from podium_cli.documents.documents import InvalidDocument, enum_words
+from podium_cli.documents.documents import InvalidDocument
+from podium_kit.wire import enum_words
 
 
 class InvalidCell(InvalidDocument):

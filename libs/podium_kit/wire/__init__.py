@@ -18,15 +18,20 @@ from podium_kit.wire.usage import (
     usage_from_proto,
     usage_to_proto,
 )
+from podium_kit.wire.written_messages import InvalidField, enum_name, enum_words, merge_written
 
 __all__ = [
+    "InvalidField",
     "digest_of",
     "duration_from_proto",
     "duration_to_proto",
+    "enum_name",
     "enum_word",
+    "enum_words",
     "failure_from_proto",
     "failure_to_proto",
     "json_values",
+    "merge_written",
     "money_from_proto",
     "money_to_proto",
     "optional_money_from_proto",

@@ -1,6 +1,8 @@
 """Timestamps are aware datetimes in UTC; durations are seconds as float."""
 
+import re
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -10,6 +12,8 @@ from podium_kit.rpc.errors import InvalidArgument
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS_PER_DAY = 86_400
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
+UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": SECONDS_PER_DAY}
 
 
 def timestamp_to_proto(moment: datetime) -> Timestamp:
@@ -44,3 +48,11 @@ def duration_from_proto(message: Duration) -> float:
 def optional_time(message: Message, field: str) -> datetime | None:
     """The time in a field of a message; None when it is unset."""
     return timestamp_from_proto(getattr(message, field)) if message.HasField(field) else None
+
+
+def parse_length(text: str) -> Decimal:
+    """Seconds of "90", "90s", "5m", "1h" or "7d". Raises ValueError."""
+    match = LENGTH.fullmatch(text.strip().lower())
+    if not match or match[2] not in UNIT_SECONDS:
+        raise ValueError(f"{text!r} is not a length of time")
+    return Decimal(match[1]) * UNIT_SECONDS[match[2]]

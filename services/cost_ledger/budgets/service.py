@@ -8,7 +8,7 @@ from cost_ledger.budgets.changes import BudgetChange
 from cost_ledger.budgets.models import Budget, BudgetStatus
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
-from cost_ledger.errors import BudgetConflict, BudgetNotFound
+from cost_ledger.errors import BudgetConflict, BudgetNotFound, UnpricedCurrency
 
 
 class BudgetBook:
@@ -19,16 +19,20 @@ class BudgetBook:
         self._alerts = alerts
 
     async def create(self, budget: Budget) -> Budget:
-        """The stored budget. Raises BudgetConflict for an id with other content, BudgetEnded."""
+        """The stored budget. Raises BudgetConflict for an id with other content, BudgetEnded,
+        UnpricedCurrency."""
         if await self._store.status(budget.tenant, budget.id) is None:
             budget.check_not_past(datetime.now(UTC))
+            currency = budget.hard_limit.currency_code
+            if priced := await self._store.other_currencies(budget.tenant, currency):
+                raise UnpricedCurrency(currency, priced)
             await self._store.add(budget)
         stored = (await self.status(budget.tenant, budget.id)).budget
+        # A closed budget limits nothing, so creating it again is an error.
+        stored.check_open(datetime.now(UTC))
         created = replace(await self._store.as_created(stored), create_time=None, close_time=None)
         if replace(created, version=budget.version) != budget:
             raise BudgetConflict(budget.id)
-        # Answered as if it held, whoever set the limit again would spend without one.
-        stored.check_open(datetime.now(UTC))
         return stored
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus:
@@ -38,9 +42,9 @@ class BudgetBook:
             raise BudgetNotFound(budget_id)
         return status
 
-    async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
-        """Budgets in id order."""
-        return await self._store.page(tenant, after, limit)
+    async def page(self, tenant: str, after: str, limit: int, runs: bool) -> list[BudgetStatus]:
+        """Budgets in id order, with or without those of single episodes and direct calls."""
+        return await self._store.page(tenant, after, limit, runs)
 
     async def update(self, change: BudgetChange) -> Budget:
         """The changed budget. Raises BudgetNotFound, BudgetEnded, BudgetChanged, InvalidBudget."""

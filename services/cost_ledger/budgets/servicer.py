@@ -45,7 +45,9 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     ) -> pb.ListBudgetsResponse:
         limit = page_size(request.page_size, 50, 500)
         after = decode_page_token(request.page_token).get("after", "")
-        statuses = await self._budgets.page(tenant_named(request.tenant), after, limit)
+        statuses = await self._budgets.page(
+            tenant_named(request.tenant), after, limit, request.include_runs
+        )
         more = len(statuses) == limit
         return pb.ListBudgetsResponse(
             statuses=[status_to_proto(status) for status in statuses],

@@ -39,7 +39,15 @@ STATUS = """
     WHERE b.tenant = :tenant
 """
 ONE = text(STATUS + "AND b.id = :id")
-PAGE = text(STATUS + "AND b.id > :after ORDER BY b.id LIMIT :limit")
+# The platform names a budget after the run that it made it for.
+PAGE = text(
+    STATUS
+    + """
+    AND b.id > :after
+    AND (CAST(:runs AS boolean) OR NOT (b.id ^@ 'episode/' OR b.id ^@ 'direct-call/'))
+    ORDER BY b.id LIMIT :limit
+"""
+)
 
 CLOSE = text("""
     UPDATE budget SET close_time = ledger_clock()
@@ -72,6 +80,16 @@ CREATED = text("""
 """)
 
 
+IS_PRICED = text("""
+    SELECT EXISTS (
+        SELECT FROM price_version WHERE tenant IN ('', :tenant) AND currency = :currency
+    )
+""")
+PRICED = text("""
+    SELECT DISTINCT currency FROM price_version WHERE tenant IN ('', :tenant) ORDER BY currency
+""")
+
+
 class BudgetStore:
     """Budgets are few and change rarely; the journal reads them in its own statements."""
 
@@ -96,6 +114,14 @@ class BudgetStore:
             start_time=budget.start_time,
             end_time=budget.end_time,
         )
+
+    async def other_currencies(self, tenant: str, currency_code: str) -> list[str]:
+        """Currencies of the tenant's prices; empty where one is in the given currency."""
+        values = {"tenant": tenant, "currency": currency_code}
+        async with tenant_transaction(self._engine, tenant) as connection:
+            if (await connection.execute(IS_PRICED, values)).scalar_one():
+                return []
+            return list((await connection.execute(PRICED, values)).scalars())
 
     async def close(self, tenant: str, budget_id: str) -> None:
         """Ends the budget; once closed it stays closed at its first time."""
@@ -138,9 +164,9 @@ class BudgetStore:
             row = (await connection.execute(ONE, values)).one_or_none()
         return _status(row) if row else None
 
-    async def page(self, tenant: str, after: str, limit: int) -> list[BudgetStatus]:
-        """The tenant's budgets in id order."""
-        values = {"tenant": tenant, "after": after, "limit": limit}
+    async def page(self, tenant: str, after: str, limit: int, runs: bool) -> list[BudgetStatus]:
+        """The tenant's budgets in id order, with or without those of single runs."""
+        values = {"tenant": tenant, "after": after, "limit": limit, "runs": runs}
         async with tenant_transaction(self._engine, tenant) as connection:
             return [_status(row) for row in await connection.execute(PAGE, values)]
 

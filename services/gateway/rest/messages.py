@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from google.protobuf import descriptor_pool, json_format
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.errors import MalformedRequest
 from gateway.rest.routes import Route
-from podium_kit.wire import json_values
+from podium_kit.wire import InvalidField, json_values, merge_written
 
 BOOLEANS = {"true": True, "false": False}
 
@@ -45,9 +45,9 @@ def merge_body(message: Message, body: bytes) -> None:
 def merge_fields(message: Message, values: Mapping[str, Any]) -> None:
     """Fields from JSON values; those already set stay. Raises MalformedRequest."""
     try:
-        json_format.ParseDict(dict(values), message)
-    except json_format.ParseError as error:
-        raise MalformedRequest(_readable(str(error))) from error
+        merge_written(values, message)
+    except InvalidField as error:
+        raise MalformedRequest(str(error)) from error
 
 
 def merge_query(message: Message, query: Iterable[tuple[str, str]]) -> None:
@@ -93,8 +93,3 @@ def _scalar(field: FieldDescriptor, text: str) -> Any:
 
 def to_json(message: Message) -> bytes:
     return json.dumps(json_values(message), ensure_ascii=False).encode()
-
-
-def _readable(message: str) -> str:
-    # The library speaks of messages and Python; the caller only knows JSON.
-    return message.replace("Message type", "type").replace("(except extensions)", "")

@@ -184,7 +184,7 @@ async def test_a_budget_that_ended_does_not_change(ledger: RunningLedger, admin:
     assert "is over since" in await rejection_of(over, BLOCKED)
     await admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="cap"))
     closed = admin.budgets.UpdateBudget(change(hard_limit=usd("2")))
-    assert "is closed; create another one" in await rejection_of(closed, BLOCKED)
+    assert "is closed; create one of another id" in await rejection_of(closed, BLOCKED)
 
 
 async def test_only_who_may_create_a_budget_may_change_it(

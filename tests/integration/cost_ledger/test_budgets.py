@@ -11,6 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
+    make_price,
     make_record,
     make_reserve,
     make_subject,
@@ -21,6 +22,7 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit.rpc.identity import Scope
 
 PEOPLE = {"team": "red", "user": "bob", "agent": "bot", "episode_id": "e1"}
@@ -163,9 +165,33 @@ async def test_a_budget_in_another_currency_is_an_error_not_no_limit(
     worker: Client, admin: Client
 ) -> None:
     euros = money_pb2.Money(currency_code="EUR", amount="5")
+    price = make_price("own/eu", {"call": ("1", "1")}, currency_code="EUR")
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
     await add_budget(admin, hard_limit=euros)
     call = worker.ledger.Reserve(make_reserve("k"))
     assert await code_of(call) is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_budget_in_a_currency_without_prices_is_rejected_where_it_is_made(
+    admin: Client,
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await add_budget(admin, hard_limit=money_pb2.Money(currency_code="XYZ", amount="1"))
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "no price is in XYZ" in (rejected.value.details() or "")
+    assert "limit it in USD" in (rejected.value.details() or "")
+    assert await code_of(status_of(admin)) is grpc.StatusCode.NOT_FOUND
+
+
+async def test_budgets_of_single_runs_are_listed_only_where_they_are_wanted(
+    admin: Client,
+) -> None:
+    ids = ["cap", "direct-call/d1", "episode/e1"]
+    for budget_id in ids:
+        await add_budget(admin, budget_id)
+    for include_runs, expected in ((False, ["cap"]), (True, ids)):
+        page = await admin.budgets.ListBudgets(pb.ListBudgetsRequest(include_runs=include_runs))
+        assert [status.budget.id for status in page.statuses] == expected
 
 
 async def test_creating_the_same_budget_again_returns_it(admin: Client) -> None:

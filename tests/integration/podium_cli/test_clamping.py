@@ -132,7 +132,7 @@ def test_a_teams_budget_covers_the_episodes_that_carry_its_label(
 ) -> None:
     limit = f"{whole_call - 300 * TOKEN:f}"
     made = podium(
-        "budgets", "create", "red-team", "--scope", "team", "--scope-id", "red", "--limit", limit
+        "budgets", "create", "red-team", "--scope", "team", "--scope-id", "red", "--amount", limit
     )
     assert made.returncode == 0, made.stderr
     model.push(careless('{"answer": "two"}'), careless('{"answer": "two"}'))
@@ -155,7 +155,7 @@ def test_an_orchestrator_below_spends_from_the_budget_of_the_one_above(
     child = {"id": record["turns"][0]["tool_invocations"][0]["child"]["episode_id"]}
     captures = entries(podium, rich, "CAPTURE") + entries(podium, child, "CAPTURE")
     total = sum(Decimal(each["amount"]["amount"]) for each in captures)
-    posted = podium.json("budgets", "get", f"episode/{rich['id']}")["posted"]["amount"]
+    posted = podium.json("budgets", "show", f"episode/{rich['id']}")["posted"]["amount"]
     assert Decimal(posted) == Decimal(record["features"]["cost"]["amount"]) == total > 0
 
     # A budget for the first call alone leaves nothing for the child, nor for its caller after it.

@@ -14,7 +14,7 @@ def test_files_are_added_searched_listed_and_removed(podium: CommandLine, tmp_pa
     (tmp_path / "guide.pdf").write_bytes(make_pdf("Cover.", "The vault opens with cobalt."))
     (tmp_path / "ignored.png").write_bytes(b"\x89PNG")
     added = podium("corpus", "add", "guides", str(tmp_path), "--url-prefix", "https://x.test/")
-    assert "4 of 4 documents are new or changed" in added.stdout
+    assert "4 of 4 documents new or changed" in added.stdout
     assert "deep/pay.html" in added.stderr
     again = podium("corpus", "add", "guides", str(tmp_path), "--url-prefix", "https://x.test/")
     assert "0 of 4 documents" in again.stdout
@@ -33,8 +33,8 @@ def test_files_are_added_searched_listed_and_removed(podium: CommandLine, tmp_pa
         "leave.md",
         "plain.txt",
     ]
-    assert "1 documents" in podium("corpus", "remove", "guides", "plain.txt").stdout
-    assert "3 documents" in podium("corpus", "remove", "guides", "--all").stdout
+    assert "1 document deleted" in podium("corpus", "delete", "guides", "plain.txt").stdout
+    assert "3 documents deleted" in podium("corpus", "delete", "guides", "--all").stdout
     assert podium("corpus", "search", "guides", "cobalt").returncode == 1
 
 
@@ -59,4 +59,4 @@ def test_files_that_cannot_be_read_are_named(podium: CommandLine, tmp_path: Path
 
 
 def test_remove_wants_to_know_what(podium: CommandLine) -> None:
-    assert "--all" in podium("corpus", "remove", "guides").stderr
+    assert "--all" in podium("corpus", "delete", "guides").stderr

@@ -90,8 +90,8 @@ def test_one_wrong_tool_of_a_folder_leaves_the_others_unregistered(
     (tmp_path / "b.yaml").write_text(TOOL.replace("my_calculator", "Wrong Name!"))
     (tmp_path / "c.yaml").write_text(TOOL.replace("pure", "harmless"))
     ended = podium("tools", "apply", "-f", str(tmp_path))
-    assert ended.returncode == 1
-    assert "2 of 3 tools are wrong" in ended.stderr
+    assert ended.returncode == 2
+    assert "2 of 3 tools cannot be registered" in ended.stderr
     assert "Wrong Name!" in ended.stderr and "c.yaml" in ended.stderr
     assert podium("tools", "show", "fine_tool").returncode == 1
     kept = podium("tools", "apply", "-f", str(tmp_path), "--skip-wrong")
@@ -210,29 +210,29 @@ def test_spend_prices_and_budgets_are_reported_exactly(
         "specs: [{sku: own/mine, currency_code: USD,"
         " components: [{dimension: call, unit_price: '0.5'}]}]"
     )
-    assert "1 prices would be added" in podium("prices", "import", str(prices), "--dry-run").stdout
-    assert "1 prices added" in podium("prices", "import", str(prices)).stdout
+    assert "1 price would be added" in podium("prices", "import", str(prices), "--dry-run").stdout
+    assert "1 price added" in podium("prices", "import", str(prices)).stdout
     assert "$0.5 per call" in podium("prices", "list", "--sku", "own/mine").stdout
     prices.write_text(prices.read_text().replace("0.5", "0.75"))
     changed = podium("prices", "import", str(prices), "--dry-run").stdout
     assert "~ changed" in changed
     assert "was $0.5 per call" in changed
-    assert "$0.5 per call" in podium("prices", "get", "own/mine").stdout
-    unknown = podium("prices", "get", "own/mine", "--known-at", "2026-01-01")
+    assert "$0.5 per call" in podium("prices", "show", "own/mine").stdout
+    unknown = podium("prices", "show", "own/mine", "--known-at", "2026-01-01")
     assert "the price of own/mine is unknown" in unknown.stderr
     assert (
-        podium("budgets", "create", "monthly", "--limit", "5", "--window", "month").returncode == 0
+        podium("budgets", "create", "monthly", "--amount", "5", "--window", "month").returncode == 0
     )
     assert "$5" in podium("budgets", "list").stdout
-    assert "month in UTC" in podium("budgets", "get", "monthly").stdout
-    updated = podium("budgets", "update", "monthly", "--limit", "7", "--alert-at", "6")
-    assert "holds at version 2" in updated.stdout, updated.stderr
+    assert "month in UTC" in podium("budgets", "show", "monthly").stdout
+    updated = podium("budgets", "update", "monthly", "--amount", "7", "--alert-at", "6")
+    assert "in force at version 2" in updated.stdout, updated.stderr
     assert "$7" in podium("budgets", "list").stdout
-    stale = podium("budgets", "update", "monthly", "--limit", "9", "--version", "1")
+    stale = podium("budgets", "update", "monthly", "--amount", "9", "--version", "1")
     assert stale.returncode == 1
     assert "read it again" in stale.stderr
     assert podium("budgets", "update", "monthly", "--alert-at", "none").returncode == 0
-    assert "alerts at" not in podium("budgets", "get", "monthly").stdout
+    assert "alerts at" not in podium("budgets", "show", "monthly").stdout
     assert podium("budgets", "update", "monthly").returncode != 0
     change = podium.json("audit", "log", "--action", "UpdateBudget")
     assert "monthly" in str(change)
@@ -243,7 +243,7 @@ def test_a_soft_limit_that_was_passed_is_listed_and_published(
     podium: CommandLine, model: OpenAiServer
 ) -> None:
     soft = ("--alert-at", "0.0000001", "--alert-at", "4")
-    made = podium("budgets", "create", "watched", "--limit", "5", *soft)
+    made = podium("budgets", "create", "watched", "--amount", "5", *soft)
     assert made.returncode == 0, made.stderr
     model.push(
         {"thought": "", "tool": "calculator", "arguments": {"expression": "1 + 1"}}, {"answer": "2"}

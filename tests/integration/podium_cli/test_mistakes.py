@@ -30,7 +30,10 @@ connection: {function: {function: calculator}}
         (["run", "x", "--time-limit", "soon"], 2, "'soon'", "90s"),
         (["run", "x", "--prompt-mode", "loud"], 2, "'loud'", "stateless"),
         (["spend", "--by", "colour"], 2, "'colour'", "tool"),
-        (["episodes", "list", "--state", "gone"], 2, "'gone'", "running"),
+        (["episodes", "list", "--state", "gone"], 2, '--state: there is no "gone"', "running"),
+        (["tools", "list", "--kind", "fnuction"], 2, "--kind", "did you mean function?"),
+        (["budgets", "create", "b", "--amount", "1", "--scope", "taem"], 2, "--scope", "team"),
+        (["webhooks", "deliveries", "--state", "gone"], 2, "--state", "delivered"),
         (["trajectories", "redrive"], 2, "name records", "--all-tenants"),
         (["trajectories", "redrive", "r1"], 1, "no record r1", "dead-letters"),
         (["tools", "apply", "-f", "nowhere.yaml"], 2, "nowhere.yaml", "path"),
@@ -84,10 +87,10 @@ def test_what_the_platform_rejects_is_named_with_its_file(
 ) -> None:
     (tmp_path / "a.yaml").write_text(TOOL.replace("twice", "Wrong Name!"))
     tools = podium("tools", "apply", "-f", str(tmp_path))
-    assert tools.returncode == 1 and "a.yaml: Wrong Name!" in tools.stderr
+    assert tools.returncode == 2 and "a.yaml: Wrong Name!" in tools.stderr
     (tmp_path / "a.yaml").write_text("{name: balanced, preset: cost-first}")
     policies = podium("policies", "apply", "-f", str(tmp_path / "a.yaml"))
-    assert policies.returncode == 1 and "a.yaml: balanced is a preset" in policies.stderr
+    assert policies.returncode == 2 and "a.yaml: balanced is a preset" in policies.stderr
 
 
 def test_errors_with_json_are_json_and_suggest_names(podium: CommandLine) -> None:

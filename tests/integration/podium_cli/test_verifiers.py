@@ -126,7 +126,7 @@ def test_a_verifier_that_the_budget_rejects_leaves_the_answer_unjudged_and_says_
 ) -> None:
     (tmp_path / "cheap.csv").write_text(CHEAP_MODEL)
     assert podium("prices", "import", str(tmp_path / "cheap.csv")).returncode == 0
-    limit = ("--limit", "0.000001", "--scope", "named")
+    limit = ("--amount", "0.000001", "--scope", "named")
     assert podium("budgets", "create", "tiny", *limit).returncode == 0
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY.replace("judged", "poor").replace("}", ", budget_ids: [tiny]}"))

@@ -38,6 +38,9 @@ class BudgetsInMemory(BudgetStore):
             return None
         return BudgetStatus(budget, budget.create_time, Decimal(0), Decimal(0))
 
+    async def other_currencies(self, tenant: str, currency_code: str) -> list[str]:
+        return []
+
     async def close(self, tenant: str, budget_id: str) -> None:
         self.budgets[budget_id] = replace(self.budgets[budget_id], close_time=datetime.now(UTC))
 
@@ -51,7 +54,7 @@ async def test_a_closed_budget_is_not_created_again_as_if_it_held(book: BudgetBo
     first = await book.create(CAP)
     assert await book.create(CAP) == first
     await book.close("acme", "cap")
-    with pytest.raises(BudgetEnded, match="cap is closed; create another one"):
+    with pytest.raises(BudgetEnded, match="cap is closed; create one of another id"):
         await book.create(CAP)
 
 

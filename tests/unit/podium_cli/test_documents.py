@@ -144,5 +144,14 @@ def test_a_bundled_tool_survives_being_shown(path: Path) -> None:
 
 
 def test_an_unknown_preset_names_them_as_policies_are_named() -> None:
-    with pytest.raises(InvalidDocument, match="accuracy-first, cost-first"):
+    with pytest.raises(InvalidDocument) as rejected:
         read_message(Path("p.yaml"), "{name: p, preset: cheapest}", policy_pb2.PolicySpec)
+    assert "accuracy-first, cost-first" in rejected.value.fix
+
+
+def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "empty.yaml"
+    for text in ("", "# nothing yet\n", "---\n---\n"):
+        path.write_text(text)
+        with pytest.raises(InvalidDocument, match="is empty"):
+            read_messages(path, tool_pb2.ToolSpec)

@@ -113,7 +113,7 @@ def test_a_childs_answer_names_its_episode_and_what_it_took() -> None:
     event.tool_returned.child.CopyFrom(child)
     text = shown(event)
     assert "→ 42" in text
-    assert "↳ episode child-1 answered after 3 turns, $0.000002 and 1 calls of unknown" in text
+    assert "↳ episode child-1 answered after 3 turns, $0.000002 and 1 call of unknown" in text
 
 
 def test_totals_keep_the_cost_of_called_episodes_apart() -> None:

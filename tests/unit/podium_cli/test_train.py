@@ -17,7 +17,7 @@ RUNNER = CliRunner()
 
 def test_tasks_are_written_one_a_line(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
-    options = ["--count", "6", "--family", "dates", "--split", "held-out", "--out", str(path)]
+    options = ["--count", "6", "--family", "dates", "--split", "held-out", "--output", str(path)]
     assert RUNNER.invoke(app, ["train", "tasks", *options]).exit_code == 0
     written = [Task.from_json(line) for line in path.read_text().splitlines()]
     assert written == generate(6, Split.HELD_OUT, families=["dates"])
@@ -44,7 +44,7 @@ def test_another_source_is_read_with_the_faults_of_its_lines(tmp_path: Path) -> 
     shown = [json.loads(each.stdout)["tasks"] for each in splits]
     assert [task["id"] for tasks in shown for task in tasks] == ["paper/1"]
     path.write_text("{}")
-    rejected = RUNNER.invoke(app, [*options, "--out", str(tmp_path / "out")])
+    rejected = RUNNER.invoke(app, [*options, "--output", str(tmp_path / "out")])
     assert rejected.exit_code == 2
     assert "line 1" in rejected.stderr
     assert not (tmp_path / "out").exists()
@@ -68,7 +68,16 @@ def test_a_run_is_not_submitted_under_an_id_it_cannot_have(tmp_path: Path) -> No
 
 def test_preferences_are_written_as_policies_that_apply_reads(tmp_path: Path) -> None:
     path = tmp_path / "asks.yaml"
-    options = ["--count", "12", "--tool", "ask_llm/small", "--prefix", "asks", "--out", str(path)]
+    options = [
+        "--count",
+        "12",
+        "--tool",
+        "ask_llm/small",
+        "--prefix",
+        "asks",
+        "--output",
+        str(path),
+    ]
     assert RUNNER.invoke(app, ["train", "preferences", *options]).exit_code == 0
     policies = list(yaml.safe_load_all(path.read_text()))
     assert [policy["name"] for policy in policies] == [f"asks-{number}" for number in range(12)]

@@ -160,7 +160,7 @@ def test_watching_a_run_that_is_not_there_says_what_it_waits_for(
 
 def test_the_report_is_a_page_of_plots_that_escapes_markup(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    found = podium("report", write_metrics(tmp_path), "--out", page)
+    found = podium("report", write_metrics(tmp_path), "--output", page)
     assert found.exit_code == 0, found.output
     text = page.read_text()
     assert text.count("<svg") == 7

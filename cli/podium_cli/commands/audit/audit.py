@@ -13,7 +13,7 @@ from podium_cli.auditing.proofs import check_proof, read_proof, read_public_key
 from podium_cli.auditing.verification_view import verification_view
 from podium_cli.auditing.verifying import progress_bar, verification_steps
 from podium_cli.command import Session, command
-from podium_cli.formats import format_time
+from podium_cli.formats import counted, format_time
 from podium_cli.listing import listing
 from podium_cli.writing import writing
 from podium_kit.client.errors import UserError
@@ -71,7 +71,9 @@ async def verify(
         names = ", ".join(broken)
         raise UserError(f"broken: {names}", "`podium audit explain` shows an entry")
     session.output.note(
-        f"{checked} entries verified, nothing is wrong" if checked else "there is no entry yet"
+        f"{counted(checked, 'entry', 'entries')} verified, nothing is wrong"
+        if checked
+        else "there is no entry yet"
     )
 
 

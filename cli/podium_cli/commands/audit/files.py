@@ -16,6 +16,7 @@ from podium_cli.auditing.table_files import write_table
 from podium_cli.auditing.verifying import progress_bar
 from podium_cli.command import Session, command
 from podium_cli.commands.audit.audit import Tenant, app
+from podium_cli.formats import counted
 from podium_cli.inputs import month_bounds
 from podium_cli.prices.lists import read_price_list
 from podium_cli.writing import writing
@@ -72,7 +73,7 @@ async def export(
     pages.forget()
     text = f"{count} rows in {output}"
     if unpriced:
-        text += f"; {unpriced} calls of unknown price " + (
+        text += f"; {counted(unpriced, 'call')} of unknown price " + (
             "have no row" if kind == "focus" else "have no amount"
         )
     values = {"file": str(output), "row_count": count, "unpriced_call_count": unpriced}

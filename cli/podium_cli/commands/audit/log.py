@@ -17,7 +17,7 @@ PAGE_SIZE_MAX = 500
 async def show(
     session: Session,
     *,
-    subject: Annotated[str, typer.Option(help="Only what this person did.")] = "",
+    user: Annotated[str, typer.Option(help="Only what this user did.")] = "",
     action: Annotated[str, typer.Option(help="Only this action, like RegisterTool.")] = "",
     resource: Annotated[str, typer.Option(help="Only this resource, like a tool's name.")] = "",
     since: Since = "",
@@ -29,7 +29,7 @@ async def show(
 ) -> None:
     """Show administrative changes of your tenant: keys, tools, policies, budgets, prices."""
     keep = {
-        "subject": subject,
+        "subject": user,
         "action": action,
         "resource": resource,
         "since": parse_start(since),

@@ -13,7 +13,7 @@ from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import DryRun
 from podium_cli.completion import policy_names
 from podium_cli.documents.applying import require_names_of_their_own
-from podium_cli.documents.documents import read_messages, read_only_message
+from podium_cli.documents.documents import InvalidDocument, read_messages, read_only_message
 from podium_cli.documents.written import as_yaml
 from podium_cli.formats import format_time, one_line
 from podium_cli.listing import listing
@@ -168,8 +168,7 @@ async def _create(
     try:
         return await gateway.post("/v1/policies", request, policy_service_pb2.CreatePolicyResponse)
     except Rejected as rejected:
-        rejected.cause = f"{path}: {rejected.cause}"
-        raise
+        raise InvalidDocument(path, rejected.cause, rejected.fix) from rejected
 
 
 def _row(policy: policy_pb2.Policy) -> tuple[str, ...]:

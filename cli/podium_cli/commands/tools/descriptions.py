@@ -12,7 +12,7 @@ from rich.text import Text
 from podium.registry.v1 import description_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.tools.tools import Name, Shared, app
-from podium_cli.formats import format_time, one_line
+from podium_cli.formats import counted, format_time, one_line
 from podium_cli.listing import listing
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import segment
@@ -114,7 +114,10 @@ async def reject(session: Session, proposal: Proposed, shared: Shared = False) -
 def _compared(proposal: description_service_pb2.Proposal) -> RenderableType:
     seen = len(proposal.episode_ids)
     return Group(
-        Text(f"from {seen} episodes, {proposal.succeeded_count} of them successful", style="dim"),
+        Text(
+            f"from {counted(seen, 'episode')}, {proposal.succeeded_count} of them successful",
+            style="dim",
+        ),
         Text.assemble(("now:      ", "dim"), proposal.current_description),
         Text.assemble(("proposed: ", "bold"), proposal.proposed_description),
         Text(f"podium tools approve {proposal.id}"),

@@ -11,6 +11,7 @@ from podium_cli.command import Session, command
 from podium_cli.commands.tools.imports import McpServer, Sku, Tags
 from podium_cli.commands.tools.tools import Shared, app
 from podium_cli.documents.mcp_import import connection_of, discover
+from podium_cli.formats import counted
 from podium_cli.listing import listing
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway, segment
@@ -54,7 +55,9 @@ async def follow_mcp(
             tool_adapter_service_pb2.FollowMcpServerRequest(server=asked),
             tool_adapter_service_pb2.FollowMcpServerResponse,
         )
-    session.output.result(reply, f"{prefix} is followed: {len(found)} tools, within seconds")
+    session.output.result(
+        reply, f"{prefix} is followed: {counted(len(found), 'tool')}, within seconds"
+    )
 
 
 @command(app, "unfollow-mcp")

@@ -13,11 +13,10 @@ from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.completion import tool_names
-from podium_cli.documents.documents import enum_words
 from podium_cli.formats import format_seconds, one_line
+from podium_cli.inputs import parse_enum
 from podium_cli.listing import listing
 from podium_cli.prices.text import format_price
-from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
 from podium_kit.wire import duration_from_proto, enum_word
 
@@ -54,7 +53,7 @@ async def list_tools(
             tool_registry_service_pb2.ListToolsResponse,
             query=query,
             tags=tag,
-            kinds=[_kind(word) for word in kind or []],
+            kinds=[parse_enum(word, tool_pb2.ToolKind.DESCRIPTOR, "--kind") for word in kind or []],
             include_deprecated="true" if all_versions else "",
         )
         facts = await gateway.all("/v1/tool-facts", tool_registry_service_pb2.ListToolFactsResponse)
@@ -135,13 +134,6 @@ async def delete(
 
 def _versions(tools: Iterable[tool_pb2.Tool], done: str) -> str:
     return "\n".join(f"{tool.spec.name} v{tool.version} {done}" for tool in tools)
-
-
-def _kind(word: str) -> str:
-    known = enum_words(tool_pb2.ToolKind.DESCRIPTOR)
-    if word.lower() not in known:
-        raise UsageError(f"there is no tool kind {word!r}", f"use one of {', '.join(known)}")
-    return f"TOOL_KIND_{word.upper()}"
 
 
 def _row(

@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
+from podium_cli.formats import counted
 from podium_cli.listing import listing
 from podium_cli.training.choosing import Seed, SplitName, SplitOption
 from podium_cli.writing import writing
@@ -32,7 +33,9 @@ async def preferences(
     prefix: Annotated[
         str, typer.Option(help="Names are PREFIX-0, PREFIX-1 and so on.")
     ] = "prefers",
-    out: Annotated[Path | None, typer.Option(help="YAML file to write.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="YAML file to write.")
+    ] = None,
 ) -> None:
     """Make policies that differ in weights, most with an instruction that says the same.
 
@@ -41,11 +44,11 @@ async def preferences(
     """
     pairs = draw_pairs(count, Split(split.value), seed, tool or [])
     policies = [pair.policy(f"{prefix}-{number}") for number, pair in enumerate(pairs)]
-    if out is not None:
-        with writing(out):
+    if output is not None:
+        with writing(output):
             text = "---\n".join(yaml.safe_dump(each, sort_keys=False) for each in policies)
-            out.write_text(text, encoding="utf-8")
-        session.output.note(escape(f"{len(policies)} policies in {out}"))
+            output.write_text(text, encoding="utf-8")
+        session.output.note(escape(f"{counted(len(policies), 'policy', 'policies')} in {output}"))
         return
     rows = [
         (

@@ -48,7 +48,9 @@ async def report(
     session: Session,
     run: Run,
     *,
-    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("training.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path(
+        "training.html"
+    ),
 ) -> None:
     """Write a page of plots: learning curves, reward, cost against accuracy, tool calls."""
     steps = _read(run)
@@ -57,9 +59,9 @@ async def report(
     # matplotlib is slow to import and needed here alone.
     from podium_cli.training.report import write_report_page  # noqa: PLC0415
 
-    with writing(out):
-        write_report_page(out, steps)
-    session.output.result({"page": str(out), "steps": len(steps)}, str(out))
+    with writing(output):
+        write_report_page(output, steps)
+    session.output.result({"page": str(output), "steps": len(steps)}, str(output))
 
 
 def _read(run: Path, missing_is_empty: bool = False) -> list[Metrics]:

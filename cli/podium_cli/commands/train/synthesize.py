@@ -13,6 +13,7 @@ from rich.text import Text
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
+from podium_cli.formats import counted
 from podium_cli.listing import listing
 from podium_cli.training.choosing import Seed
 from podium_kit.client.errors import UsageError, UserError
@@ -29,10 +30,12 @@ KEY_VARIABLE = "PODIUM_SYNTHESIS_API_KEY"
 async def synthesize_domain(
     session: Session,
     *,
-    subject: Annotated[str, typer.Option(help='Like "a city library".')],
+    domain: Annotated[str, typer.Option(help='Like "a city library".')],
     model_url: Annotated[str, typer.Option(help="OpenAI-compatible, up to and including /v1.")],
     model: Annotated[str, typer.Option(help="Model that makes and solves.")],
-    out: Annotated[Path, typer.Option(help="Folder; an unfinished one is resumed.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder; an unfinished one is resumed.")
+    ],
     checker: Annotated[str, typer.Option(help="Model that checks; the same by default.")] = "",
     count: Annotated[int, typer.Option(min=1, help="Tasks to try for; filters keep fewer.")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="Times three rows per table.")] = 3,
@@ -49,17 +52,17 @@ async def synthesize_domain(
     """
     prices = _prices(input_price, output_price)
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{out} cannot be made: {error.strerror}", "name a folder") from error
-    journal, gate = Journal(out / JOURNAL_FILE), asyncio.Semaphore(at_once)
+        raise UsageError(f"{output} cannot be made: {error.strerror}", "name a folder") from error
+    journal, gate = Journal(output / JOURNAL_FILE), asyncio.Semaphore(at_once)
     before = len(journal)
     async with httpx.AsyncClient(headers=_headers(), trust_env=False) as client:
         maker, reviewer = (
             ChatModel(model_url.rstrip("/"), name, client, journal, seed, gate, prices)
             for name in (model, checker or model)
         )
-        steps = Steps(maker, reviewer, subject, seed)
+        steps = Steps(maker, reviewer, domain, seed)
         try:
             made = await synthesize(steps, Plan(count, rounds, evolve, attempts))
         except ModelUnusable as error:
@@ -67,7 +70,7 @@ async def synthesize_domain(
             raise UserError(str(error), fix) from error
         except NoGoodReply as error:
             raise UserError(str(error), "take a stronger model or another --seed") from error
-    write(out, made)
+    write(output, made)
     _report(session, made, [maker, reviewer], len(journal) - before)
 
 
@@ -103,7 +106,8 @@ def _report(session: Session, made: Made, models: list[ChatModel], asked: int) -
         "cost": str(cost.amount) if cost else None,
     }
     rows = [(reason, str(count)) for reason, count in sorted(rejected.items())]
-    size = f"{len(made.tasks)} tasks, {len(made.domain.tools)} tools in domain {made.domain.name}"
+    tasks, tools = counted(len(made.tasks), "task"), counted(len(made.domain.tools), "tool")
+    size = f"{tasks}, {tools} in domain {made.domain.name}"
     spent = f"{sum(tokens.values())} tokens, cost {cost or 'unknown'}"
     view = Group(listing(("rejected", "count#"), rows), Text(size), Text(spent))
     session.output.result(values, view)

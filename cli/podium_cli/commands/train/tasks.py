@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.commands.train.train import app
+from podium_cli.formats import counted
 from podium_cli.listing import listing
 from podium_cli.training.choosing import (
     Count,
@@ -34,7 +35,9 @@ async def tasks(
     judge: Annotated[
         str, typer.Option(help="Tool of kind llm that compares answers, for --from paper.")
     ] = "",
-    out: Annotated[Path | None, typer.Option(help="JSONL file to write.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSONL file to write.")
+    ] = None,
 ) -> None:
     """Make tasks whose answers can be checked; show them, or write them to a file.
 
@@ -43,10 +46,10 @@ async def tasks(
     ToolOrchestra's data format.
     """
     made = load_tasks(source, count, split, seed, family, file=file, judge=judge)
-    if out is not None:
-        with writing(out):
-            out.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")
-        session.output.note(escape(f"{len(made)} tasks in {out}"))
+    if output is not None:
+        with writing(output):
+            output.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")
+        session.output.note(escape(f"{counted(len(made), 'task')} in {output}"))
         return
     rows = [(task.id, ", ".join(task.tools), task.question) for task in made]
     values = {"tasks": [{"id": task.id, "question": task.question} for task in made]}

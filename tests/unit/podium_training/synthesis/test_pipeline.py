@@ -130,8 +130,9 @@ class Finished:
 
 
 def run(server: OpenAiServer, out: Path, *options: str) -> Result:
-    arguments = ["--subject", "A city library", "--model-url", server.base_url]
-    arguments += ["--model", "scripted-model", "--count", "5", "--rounds", "1", "--out", str(out)]
+    arguments = ["--domain", "A city library", "--model-url", server.base_url]
+    arguments += ["--model", "scripted-model", "--count", "5", "--rounds", "1"]
+    arguments += ["--output", str(out)]
     return RUNNER.invoke(app, ["train", "synthesize", *arguments, "--json", *options])
 
 

@@ -349,22 +349,28 @@ class ListBudgetsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    INCLUDE_RUNS_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
     """From the previous page; unset means the first."""
     tenant: _builtins.str
     """Another tenant; platform admins only. Unset means the caller's."""
+    include_runs: _builtins.bool
+    """Whether to list the budgets of single episodes and direct calls as well, which the platform
+    made; unset lists those that a person or a controller made.
+    """
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         tenant: _builtins.str = ...,
+        include_runs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_runs", b"include_runs", "page_size", b"page_size", "page_token", b"page_token", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
