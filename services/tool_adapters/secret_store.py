@@ -8,11 +8,8 @@ secret://user/NAME, is used for calls of that user alone, and goes to the hosts 
 import os
 import re
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Protocol
-
-from cachetools import LRUCache
 
 from podium_kit.failures import FailureKind
 from podium_kit.rpc.identity import current_identity
@@ -21,12 +18,9 @@ from tool_adapters.config import SECRET_PREFIX
 from tool_adapters.secrets.errors import NoMasterKey
 from tool_adapters.secrets.models import Owner, SecretInfo
 from tool_adapters.secrets.service import Secrets
+from tool_adapters.used_secrets import used_secrets
 
 PLATFORM = ""
-REDACTED = "[secret]"
-# Shorter values would also be found in words that are no secret.
-REDACTED_LENGTH_MIN = 6
-CONCEALED_MAX = 1000
 _TO_VARIABLE = str.maketrans("-.", "__")
 SCHEME, USERS = "secret://", "user/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*")
@@ -44,13 +38,7 @@ class SecretStore(Protocol):
 
     async def value(self, owner: str, name: str, host: str = "") -> str:
         """The value of an owner's secret, to be sent to the host. Raises CallFailed, which names
-        the secret."""
-
-    def conceal(self, value: str) -> None:
-        """Has a value redacted that was made from secrets, or got for them."""
-
-    def redact(self, text: str) -> str:
-        """The text without any value given out or concealed so far."""
+        the secret. Who makes the call repeats no value that it used (see used_secrets)."""
 
 
 def holder(owner: str, name: str) -> str:
@@ -91,12 +79,6 @@ class KnownSecrets:
             return found[1]
         return await self._mounted.value(owner, bare)
 
-    def conceal(self, value: str) -> None:
-        self._mounted.conceal(value)
-
-    def redact(self, text: str) -> str:
-        return self._mounted.redact(text)
-
     async def _users(self, name: str, host: str) -> str:
         identity = current_identity()
         found = await self._found(Owner(identity.tenant, identity.subject), name)
@@ -120,7 +102,7 @@ class KnownSecrets:
             return None
         # As of a file: what ends its line is no part of a secret.
         info, value = found[0], found[1].strip()
-        self.conceal(value)
+        used_secrets().add(value)
         return info, value
 
 
@@ -134,9 +116,6 @@ class MountedSecrets:
     def __init__(self, folder: Path | None, environment: Mapping[str, str] = os.environ) -> None:
         self._folder = folder
         self._environment = environment
-        self._given_out: set[str] = set()
-        # Tokens come and go; the oldest have expired.
-        self._concealed: LRUCache[str, None] = LRUCache(CONCEALED_MAX)
 
     async def value(self, owner: str, name: str, host: str = "") -> str:
         """The value; a variable comes before a file. Raises CallFailed."""
@@ -150,21 +129,8 @@ class MountedSecrets:
             ways += ["store it with PUT /v1/secrets"] if owner else []
             how = " or ".join(ways) + ("" if variable else f"; {NO_VARIABLE}")
             raise _unusable(f"the secret {name} is not in the adapters' secret store; {how}")
-        self._given_out.add(value)
+        used_secrets().add(value)
         return value
-
-    def conceal(self, value: str) -> None:
-        """Has one of the last CONCEALED_MAX such values redacted."""
-        self._concealed[value] = None
-
-    def redact(self, text: str) -> str:
-        """Replaces every value given out or concealed so far."""
-        known = chain(self._given_out, self._concealed)
-        found = [value for value in known if len(value) >= REDACTED_LENGTH_MIN and value in text]
-        # One may be a part of another, whose rest would stay.
-        for value in sorted(found, key=len, reverse=True):
-            text = text.replace(value, REDACTED)
-        return text
 
     def _from_file(self, owner: str, name: str) -> str:
         if self._folder is None:

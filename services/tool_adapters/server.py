@@ -154,7 +154,7 @@ async def assembled(
         invoker = Invoker(
             tools=RegistryTools(forwarding),
             adapters=adapters,
-            attempts=Attempts(adapters, secrets),
+            attempts=Attempts(adapters),
             gates=Gates(),
             effects=EffectLog(effects),
             facts=FactsBook(),
@@ -166,7 +166,6 @@ async def assembled(
             watch=ListWatch(servers, settings.mcp_relist_s),
             catalogue=RegistryCatalogue(signed),
             specs=listed_specs,
-            secrets=secrets,
             lease_s=LEASE_ROUNDS * settings.mcp_follow_interval_s,
         )
         stack.push_async_callback(follower.close)

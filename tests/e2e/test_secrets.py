@@ -93,6 +93,6 @@ async def test_only_admins_store_secrets_of_the_tenant(whole: WholePlatform) -> 
         key = await admin.keys.create("dev", roles=["developer"])
         async with AsyncPodium(connection.gateway_url, str(key.key)) as developer:
             with pytest.raises(PermissionDenied):
-                await developer.secrets.put("weather", "x")
-            await developer.secrets.put_mine("own", "x", ["api.example.com"])
+                await developer.secrets.put("weather", VALUE)
+            await developer.secrets.put_mine("own", VALUE, ["api.example.com"])
             await developer.secrets.delete_mine("own")

@@ -6,7 +6,6 @@ tells the model what was wrong.
 """
 
 import json
-import re
 from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
@@ -26,8 +25,7 @@ CALL_SHAPE = '{"tool": name, "arguments": {...}} to call a tool'
 TEXT_SHAPE, JSON_SHAPE = '{"answer": text}', '{"answer": {...}}'
 FINISH_LENGTH = "length"
 SCHEMAS_KEPT = 256
-# What models without a grammar think before the action. Fences and tags around it hold no brace.
-_THOUGHTS = re.compile(r"\A(?:[^{]*?<think>.*?</think>)+", re.DOTALL)
+THOUGHT, THOUGHT_END = "<think>", "</think>"
 
 
 class MalformedAction(ValueError):
@@ -64,8 +62,7 @@ def _shapes(rules: TurnRules) -> str:
 def read_object(completion: Completion) -> dict[str, Any]:
     """The JSON object of a completion. Raises MalformedAction."""
     text = completion.text
-    thoughts = None if completion.constrained else _THOUGHTS.match(text)
-    start = text.find("{", thoughts.end() if thoughts else 0)
+    start = text.find("{", 0 if completion.constrained else _end_of_thoughts(text))
     if start < 0:
         _fail_cut(completion)
         raise MalformedAction("the reply holds no JSON object")
@@ -75,6 +72,17 @@ def read_object(completion: Completion) -> dict[str, Any]:
         _fail_cut(completion)
         raise MalformedAction(f"the reply is not valid JSON: {_why(error)}") from error
     return value if isinstance(value, dict) else _fail("the reply is not a JSON object")
+
+
+def _end_of_thoughts(text: str) -> int:
+    """Where models without a grammar end to think; fences and tags around it hold no brace."""
+    end = 0
+    while (opening := text.find(THOUGHT, end)) >= 0 and text.find("{", end, opening) < 0:
+        closing = text.find(THOUGHT_END, opening)
+        if closing < 0:
+            break
+        end = closing + len(THOUGHT_END)
+    return end
 
 
 def _fail_cut(completion: Completion) -> None:

@@ -5,11 +5,13 @@ write them, or come parsed by the engine; a reply without a call is the answer.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from orchestrator_inference.action.parser import (
     FINISH_LENGTH,
+    THOUGHT,
+    THOUGHT_END,
     MalformedAction,
     called,
     checked,
@@ -21,10 +23,8 @@ from orchestrator_inference.models import CUT_REPLY, Action, Completion, TurnRul
 from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
 
-# Some templates open the thought themselves, so that a reply may only close it.
-_THOUGHT = re.compile(r"\A\s*(?:<think>)?(.*?)</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```(?:json)?|```\Z")
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+CALL, CALL_END = "<tool_call>", "</tool_call>"
 CALL_SHAPE = '<tool_call>{"name": name, "arguments": {...}}</tool_call> to call a tool'
 
 
@@ -57,10 +57,10 @@ def _action(completion: Completion, answer_schema: str) -> Action:
         return replace(native_action(completion), thought=storable(thought or text))
     if completion.finish_reason == FINISH_LENGTH:
         raise MalformedAction(CUT_REPLY)
-    if "<think>" in text:
+    if THOUGHT in text:
         raise MalformedAction("the thought has no end")
-    bodies = _CALL.findall(text)
-    if not bodies and "<tool_call>" in text:
+    bodies = list(_bodies(text))
+    if not bodies and CALL in text:
         raise MalformedAction("the call has no end")
     if bodies:
         calls = [
@@ -77,6 +77,16 @@ def _action(completion: Completion, answer_schema: str) -> Action:
 
 def _split(text: str) -> tuple[str, str]:
     """What was thought, and what was said."""
-    if found := _THOUGHT.match(text):
-        return found[1].strip(), text[found.end() :].strip()
-    return "", text.strip()
+    thought, closing, rest = text.partition(THOUGHT_END)
+    if not closing:
+        return "", text.strip()
+    # Some templates open the thought themselves, so that a reply may only close it.
+    return thought.strip().removeprefix(THOUGHT).strip(), rest.strip()
+
+
+def _bodies(text: str) -> Iterator[str]:
+    """What is between the marks of each call."""
+    at = text.find(CALL)
+    while at >= 0 and (end := text.find(CALL_END, at)) >= 0:
+        yield text[at + len(CALL) : end]
+        at = text.find(CALL, end)

@@ -25,7 +25,7 @@ from tool_adapters.adapter import (
 )
 from tool_adapters.calls.schemas import result_failure
 from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.secret_store import SecretStore
+from tool_adapters.used_secrets import UsedSecrets, noting_secrets
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +74,8 @@ class Progress:
 class Attempts:
     """Makes attempts; pure and idempotent tools get more than one."""
 
-    def __init__(self, adapters: Mapping[ToolKind, Adapter], secrets: SecretStore) -> None:
+    def __init__(self, adapters: Mapping[ToolKind, Adapter]) -> None:
         self._adapters = adapters
-        self._secrets = secrets
 
     async def make(self, progress: Progress) -> Answer:
         """The answer of the last attempt. Retries wait at least as long as the tool asks."""
@@ -108,10 +107,11 @@ class Attempts:
 
     async def _attempt(self, progress: Progress) -> Output | ToolFailure:
         progress.running = True
-        result = await self._invoke(progress.call, progress.tool)
+        with noting_secrets() as used:
+            result = await self._invoke(progress.call, progress.tool)
         progress.running = False
         progress.results.append(result)
-        return _checked(progress.tool, self._presentable(result.outcome))
+        return _checked(progress.tool, _presentable(result.outcome, used))
 
     async def _invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         try:
@@ -131,25 +131,26 @@ class Attempts:
             message = f"{tool.name} could not be called because of a fault of the platform"
             return AdapterResult(ToolFailure(FailureKind.INTERNAL, message))
 
-    def _presentable(self, outcome: Output | ToolFailure) -> Output | ToolFailure:
-        """An API that repeats our credentials must not put them into a trajectory."""
 
-        def clean(text: str) -> str:
-            return self._secrets.redact(whole_characters(text))
+def _presentable(outcome: Output | ToolFailure, used: UsedSecrets) -> Output | ToolFailure:
+    """An API that repeats our credentials must not put them into a trajectory."""
 
-        if isinstance(outcome, ToolFailure):
-            return replace(outcome, message=clean(outcome.message))
-        content, same = clean(outcome.content), outcome.content_json is outcome.content
-        content_json = content if same else clean(outcome.content_json)
-        files = tuple(
-            replace(file, media_type=clean(file.media_type), data=self._clean_data(file.data))
-            for file in outcome.files
-        )
-        return replace(outcome, content=content, content_json=content_json, files=files)
+    def clean(text: str) -> str:
+        return used.redact(whole_characters(text))
 
-    def _clean_data(self, data: bytes) -> bytes:
-        # A character for each byte, whatever they are; secrets travel in headers, so in ASCII.
-        return self._secrets.redact(data.decode("latin-1")).encode("latin-1")
+    if isinstance(outcome, ToolFailure):
+        return replace(outcome, message=clean(outcome.message))
+    content, same = clean(outcome.content), outcome.content_json is outcome.content
+    files = tuple(
+        replace(file, media_type=clean(file.media_type), data=used.redact_bytes(file.data))
+        for file in outcome.files
+    )
+    return replace(
+        outcome,
+        content=content,
+        content_json=content if same else used.redact_json(whole_characters(outcome.content_json)),
+        files=files,
+    )
 
 
 def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | ToolFailure:

@@ -26,7 +26,7 @@ from tool_adapters.adapter import CallFailed
 from tool_adapters.following.models import FollowedServer, ListedSpec
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.mcp.discovery import Discovery
-from tool_adapters.secret_store import SecretStore
+from tool_adapters.used_secrets import noting_secrets
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,6 @@ class Follower:
     watch: ListWatch
     catalogue: Catalogue
     specs: Specs
-    secrets: SecretStore
     lease_s: float
     _name: str = field(default_factory=lambda: uuid4().hex)
     _following: dict[tuple[str, bytes], _Followed] = field(default_factory=dict)
@@ -141,12 +140,13 @@ class Follower:
             followed.tries.attempt_number = 1
             followed.fault = None
 
-        try:
-            await self.watch.run(server.transport, server.runs_as, each)
-        except (CallFailed, DomainError) as error:
-            log.warning("an MCP server cannot be followed: %s", type(error).__name__)
-            problem = self.secrets.redact(str(error))[:PROBLEM_CHARACTERS_MAX]
-            await self.store.keep_problem(server, problem)
+        with noting_secrets() as used:
+            try:
+                await self.watch.run(server.transport, server.runs_as, each)
+            except (CallFailed, DomainError) as error:
+                log.warning("an MCP server cannot be followed: %s", type(error).__name__)
+                problem = used.redact(str(error))[:PROBLEM_CHARACTERS_MAX]
+                await self.store.keep_problem(server, problem)
 
     async def _update(self, server: FollowedServer, discovery: Discovery) -> None:
         """Registers and deprecates what changed. Raises Unavailable and its like."""

@@ -18,6 +18,7 @@ from tool_adapters.models import (
     ToolDefinition,
 )
 from tool_adapters.secret_store import SecretStore, for_header, holder, is_users
+from tool_adapters.used_secrets import used_secrets
 
 
 class HttpAuthenticator:
@@ -41,11 +42,11 @@ class HttpAuthenticator:
                 password = await self._secrets.value(owner, auth.secret, _host(request.url))
                 pair = f"{auth.username}:{password}"
                 encoded = base64.b64encode(pair.encode()).decode()
-                self._secrets.conceal(encoded)
+                used_secrets().add(encoded)
                 return _with_header(request, "Authorization", f"Basic {encoded}")
             case QueryAuth():
                 value = await self._secrets.value(owner, auth.secret, _host(request.url))
-                self._secrets.conceal(quote_plus(value))
+                used_secrets().add(quote_plus(value))
                 return _with_parameter(request, auth.parameter, value)
             case OAuth2Auth():
                 if is_users(auth.secret):

@@ -32,9 +32,9 @@ CONNECT_TIMEOUT_S = 10.0
 WORDS_OF_ERRORS_MAX = 500
 # Of an error's body, of which only words are shown; also where an answer may be smaller still.
 ERROR_BYTES_MIN = 65_536
-# Secrets are of ASCII; languages without spaces are not.
 _URL_BREAK = re.compile(r"[\x00-\x20\x7f]")
-_CUT_WORD = re.compile(r"[^\s\"'<>,\u0080-\U0010ffff]+\Z")
+# Secrets are of ASCII; languages without spaces are not. A word is read from its beginning alone.
+_CUT_WORD = re.compile(r"(?<![^\s\"'<>,\u0080-\U0010ffff])[^\s\"'<>,\u0080-\U0010ffff]+\Z")
 # Longer than any call may take; a number like 1e999 fits no message.
 RETRY_AFTER_MAX_S = 86_400.0
 FAILURE_OF_STATUS = {

@@ -15,6 +15,7 @@ from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status
 from tool_adapters.models import OAuth2Auth, ToolDefinition
 from tool_adapters.replies import reply_json
 from tool_adapters.secret_store import SecretStore, holder
+from tool_adapters.used_secrets import used_secrets
 
 CLIENTS_KEPT = 10_000
 # A token must live as long as the request that carries it takes to arrive.
@@ -43,7 +44,9 @@ class OAuth2Tokens:
         async with client.lock:
             if client.token is None or client.token.is_expired(RENEW_BEFORE_S):
                 client.token = await self._get(auth, owner, tool)
-            return str(client.token["access_token"])
+            token = str(client.token["access_token"])
+        used_secrets().add(token)
+        return token
 
     def forget(self, auth: OAuth2Auth, owner: str, token: str) -> None:
         """Drops a token that was rejected, unless another has taken its place."""
@@ -55,7 +58,7 @@ class OAuth2Tokens:
         host = urlsplit(auth.token_url).hostname or ""
         secret = await self._secrets.value(owner, auth.secret, host)
         _, headers, _ = ClientAuth(auth.client_id, secret).prepare("POST", auth.token_url, {}, "")
-        self._secrets.conceal(headers["Authorization"].removeprefix("Basic "))
+        used_secrets().add(headers["Authorization"].removeprefix("Basic "))
         form = {"grant_type": "client_credentials"}
         if auth.scopes:
             form["scope"] = " ".join(auth.scopes)
@@ -68,9 +71,7 @@ class OAuth2Tokens:
             credential=(holder(owner, auth.secret), auth.secret),
         )
         reply = await self._client.send(request, tool)
-        token = _token_of(reply)
-        self._secrets.conceal(str(token["access_token"]))
-        return token
+        return _token_of(reply)
 
 
 def _token_of(reply: HttpReply) -> OAuth2Token:

@@ -22,6 +22,7 @@ from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.stream import read_completion, require_success
 from tool_adapters.models import JsonObject, LlmApi, LlmConnection, LlmModel, ToolDefinition
 from tool_adapters.secret_store import PLATFORM, SecretStore, for_header, holder
+from tool_adapters.used_secrets import used_secrets
 
 APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),
@@ -111,7 +112,7 @@ class LlmAdapter:
         except asyncio.CancelledError:
             if not call.cut.unsent:
                 call.cut.usage = _usage_of_cut(model, question, completion)
-            call.cut.content = self._secrets.redact(completion.text[-PARTIAL_SHOWN:])
+            call.cut.content = used_secrets().redact(completion.text[-PARTIAL_SHOWN:])
             raise
         outcome = _outcome(completion, cut_is_answer=call.conversation is not None)
         usage = _usage(model, question, completion)

@@ -13,6 +13,7 @@ from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import DiscoveryFailed
 from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import JsonObject, McpHttp, McpStdio, SideEffect
+from tool_adapters.used_secrets import noting_secrets
 
 TIMEOUT_S = 30.0
 # Of a list of tools: whatever is larger no orchestrator can choose from, and memory ends.
@@ -48,15 +49,22 @@ class McpDiscovery:
         """Every tool of the server. Raises DiscoveryFailed and McpServerUnusable."""
         caller = current_identity()
         owner = ServerOwner(caller.tenant, shared=caller.may(Scope.PLATFORM_ADMIN))
-        try:
-            async with asyncio.timeout(TIMEOUT_S), self._servers.opened(server, owner) as client:
-                return await discovery_of(client)
-        except CallFailed as error:
-            raise DiscoveryFailed(error.failure.message) from error
-        except MCPError as error:
-            raise DiscoveryFailed(f"the MCP server rejected: {error.message}") from error
-        except TimeoutError as error:
-            raise DiscoveryFailed(f"the MCP server did not answer in {TIMEOUT_S:g} s") from error
+        with noting_secrets() as used:
+            try:
+                async with (
+                    asyncio.timeout(TIMEOUT_S),
+                    self._servers.opened(server, owner) as client,
+                ):
+                    return await discovery_of(client)
+            except CallFailed as error:
+                raise DiscoveryFailed(used.redact(error.failure.message)) from error
+            except MCPError as error:
+                rejected = used.redact(error.message)
+                raise DiscoveryFailed(f"the MCP server rejected: {rejected}") from error
+            except TimeoutError as error:
+                raise DiscoveryFailed(
+                    f"the MCP server did not answer in {TIMEOUT_S:g} s"
+                ) from error
 
 
 async def discovery_of(client: Client) -> Discovery:

@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from mcp import Client
 
+from tool_adapters.used_secrets import UsedSecrets, noting_secrets, used_secrets
+
 log = logging.getLogger(__name__)
 
 # The SDK needs up to 6 s to end a process that does not want to.
@@ -26,6 +28,8 @@ class McpSession:
         self._closing = asyncio.Event()
         self._borrowers = 0
         self._last_used = time.monotonic()
+        # The server knows them, whichever call it answers.
+        self._used = UsedSecrets()
         self._task = asyncio.create_task(self._hold(opening))
 
     @property
@@ -45,6 +49,7 @@ class McpSession:
             # Shielded: a cancelled call must not take the session from the others.
             yield await asyncio.shield(self._client)
         finally:
+            used_secrets().update(self._used)
             self._borrowers -= 1
             self._last_used = time.monotonic()
 
@@ -59,9 +64,10 @@ class McpSession:
 
     async def _hold(self, opening: AbstractAsyncContextManager[Client]) -> None:
         try:
-            async with opening as client:
-                self._client.set_result(client)
-                await self._closing.wait()
+            with noting_secrets(self._used):
+                async with opening as client:
+                    self._client.set_result(client)
+                    await self._closing.wait()
         except asyncio.CancelledError:
             self._client.cancel()
             raise

@@ -1,6 +1,6 @@
 """What can be wrong with secrets."""
 
-from podium_kit.rpc.errors import FailedPrecondition, NotFound
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound
 
 
 class SecretNotFound(NotFound):
@@ -8,6 +8,18 @@ class SecretNotFound(NotFound):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no secret {name}", param="name")
+
+
+class WeakSecret(InvalidArgument):
+    """A value that answers hold for other reasons, where it could not be blanked."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"value: {problem}; let its server make a longer one, as `openssl rand -base64 24`"
+            " does: a secret is blanked wherever an answer repeats it, so that it must be no text"
+            " that answers hold anyway",
+            param="value",
+        )
 
 
 class TooManySecrets(FailedPrecondition):

@@ -7,6 +7,7 @@ from typing import Protocol
 from tool_adapters.secrets.envelope import MasterKeys, opened, rewrapped, seal
 from tool_adapters.secrets.errors import NoMasterKey, SecretNotFound
 from tool_adapters.secrets.models import NewSecret, Owner, Sealed, SecretInfo
+from tool_adapters.secrets.strength import require_strong
 
 BATCH = 100
 # Before every secret: names are not empty.
@@ -34,7 +35,8 @@ class Secrets:
     keys: MasterKeys
 
     async def put(self, secret: NewSecret) -> SecretInfo:
-        """Raises TooManySecrets, NoMasterKey."""
+        """Raises WeakSecret, TooManySecrets, NoMasterKey."""
+        require_strong(secret.value)
         sealed = await seal(self.keys, secret.owner, secret.name, secret.value)
         return await self.table.put(secret, sealed)
 

@@ -210,10 +210,10 @@ RPCS: dict[str, Case] = {
         OWN,
         {"corpus": "$corpus", "documents": [{"id": "$document", "content": "my own"}]},
     ),
-    "SecretService/PutSecret": (OWN, {"name": "$secret", "value": "my own"}),
+    "SecretService/PutSecret": (OWN, {"name": "$secret", "value": "an-0wn-value"}),
     "SecretService/PutUserSecret": (
         OWN,
-        {"name": "$secret", "value": "my own", "hosts": ["example.com"]},
+        {"name": "$secret", "value": "an-0wn-value", "hosts": ["example.com"]},
     ),
     "WebhookService/PutWebhook": (
         OWN,

@@ -33,7 +33,6 @@ from tool_adapters.sandbox.config import Settings
 from tool_adapters.sandbox.killing import kill_tree
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.server import assembled
-from tool_adapters.secret_store import MountedSecrets
 from workspaces_in_memory import workspaces_in_memory
 
 RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
@@ -135,7 +134,7 @@ async def test_while_no_pod_answers_the_call_waits_and_is_no_answer(service: Ser
     nowhere = client_channel(1, RUNNER, service.keys)
     async with nowhere:
         adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), RemoteRunner(nowhere)))
-        attempts = Attempts({ToolKind.CODE: adapter}, MountedSecrets(None))
+        attempts = Attempts({ToolKind.CODE: adapter})
         with pytest.raises(DependencyAway):
             await attempts.make(Progress(make_call("1"), TOOL))
 
@@ -143,7 +142,7 @@ async def test_while_no_pod_answers_the_call_waits_and_is_no_answer(service: Ser
 async def test_a_sandbox_that_is_killed_is_our_fault_and_no_answer(
     sandbox: Sandbox, own_processes: Processes
 ) -> None:
-    attempts = Attempts({ToolKind.CODE: await CodeAdapter.start(sandbox)}, MountedSecrets(None))
+    attempts = Attempts({ToolKind.CODE: await CodeAdapter.start(sandbox)})
     call = make_call("import time; time.sleep(600)")
     running = asyncio.create_task(attempts.make(Progress(call, TOOL)))
     while not own_processes("bwrap"):

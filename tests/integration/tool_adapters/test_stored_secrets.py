@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 VALUE = "tok-3n-of-the-tenant"
 LOCAL = "127.0.0.1"
+WEAK = (
+    *("hunter2", " Nairobi ", "population", '"population":', "CAPITALS", "12345678", "2024-01-01"),
+    *("aaaaaaaaaaaaaaaaaaaa", "abababababab", "password1", "Password123!", "--------", "1.50e+308"),
+)
 USER = (Scope.EPISODES_RUN,)
 
 
@@ -251,6 +255,8 @@ async def test_a_master_key_that_is_gone_is_named(vault: Vault, web: WebServer) 
         ("a" * 65, "x", "name"),
         ("x", "", "value"),
         ("x", "x" * 16_385, "value"),
+        # Too short or too common: words of answers, in which they would be blanked.
+        *(("x", value, "value: it") for value in WEAK),
     ],
 )
 async def test_what_cannot_be_stored_is_named(
@@ -262,10 +268,36 @@ async def test_what_cannot_be_stored_is_named(
     assert (rejected.value.details() or "").startswith(said)
 
 
+@pytest.mark.parametrize(
+    "value", ["s3cr3t-v", "correct horse battery staple", "gHp3kd9Q", "onlylowercaseletters"]
+)
+async def test_a_value_that_no_answer_holds_by_chance_is_stored(vault: Vault, value: str) -> None:
+    assert (await vault.put("x", value)).version == 1
+
+
+async def test_a_users_secret_is_as_strong_as_a_tenants(vault: Vault) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="single word or number"):
+        await vault.put_users("ada", "population", LOCAL)
+
+
+async def test_one_tenants_secret_blanks_nothing_for_another(vault: Vault, web: WebServer) -> None:
+    await vault.put()
+    await vault.call(with_bearer(vault, web, "weather"))
+    repeating = vault.adapters.register(http_spec(f"{web.url}/echo/{VALUE}"), shared=False)
+    async with vault.adapters.as_caller("bank") as stub:
+        request = adapters_pb.InvokeRequest(
+            key="bank/1/tool/0", episode_id="bank", tool_name=repeating, tool_version=1
+        )
+        answer = await stub.Invoke(request)
+    # Neither broken nor, as an oracle, different from any other guess.
+    assert VALUE in answer.output.content
+    assert "[secret]" not in str(answer)
+
+
 @pytest.mark.parametrize("hosts", [(), ("https://api.example.com",), ("API.example.com",)])
 async def test_a_users_secret_names_hosts(vault: Vault, hosts: tuple[str, ...]) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match="hosts"):
-        await vault.put_users("ada", "x", *hosts)
+        await vault.put_users("ada", VALUE, *hosts)
 
 
 async def test_without_master_keys_nothing_is_stored_and_mounted_secrets_work(
@@ -274,7 +306,7 @@ async def test_without_master_keys_nothing_is_stored_and_mounted_secrets_work(
     monkeypatch.setenv("TOOL_ADAPTERS_SECRET_WEATHER", "mounted")
     async with client_channel(adapters.port, make_identity(), adapters.keys) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await SecretServiceStub(channel).PutSecret(pb.PutSecretRequest(name="x", value="y"))
+            await SecretServiceStub(channel).PutSecret(pb.PutSecretRequest(name="x", value=VALUE))
     assert "TOOL_ADAPTERS_MASTER_KEYS_FILE" in (rejected.value.details() or "")
     auth = {"auth": tool_pb2.HttpAuth(bearer=tool_pb2.SecretRef(name="secret://weather"))}
     await adapters.call(adapters.register(http_spec(f"{web.url}/echo/x", http=auth)))

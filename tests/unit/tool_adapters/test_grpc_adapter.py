@@ -15,7 +15,7 @@ from tool_adapters.secret_store import MountedSecrets
 async def test_a_call_without_a_usable_secret_is_free(variables: dict[str, str]) -> None:
     no_methods: Any = None
     secrets = MountedSecrets(None, variables)
-    attempts = Attempts({ToolKind.GRPC: GrpcAdapter(no_methods, secrets)}, secrets)
+    attempts = Attempts({ToolKind.GRPC: GrpcAdapter(no_methods, secrets)})
     tool = ToolDefinition(
         name="quote",
         version=1,

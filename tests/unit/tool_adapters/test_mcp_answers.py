@@ -19,7 +19,6 @@ from tool_adapters.models import (
     ToolDefinition,
     ToolKind,
 )
-from tool_adapters.secret_store import MountedSecrets
 
 BYTES_MAX = 10_000
 
@@ -43,7 +42,7 @@ class OneSession:
 
 async def answer_of(**result: Any) -> Answer:
     session: Any = OneSession(mcp_types.CallToolResult(**result))
-    attempts = Attempts({ToolKind.MCP: McpAdapter(session)}, MountedSecrets(None, {}))
+    attempts = Attempts({ToolKind.MCP: McpAdapter(session)})
     tool = ToolDefinition(
         name="look_up",
         version=1,

@@ -8,13 +8,13 @@ import pytest
 
 from tool_adapters.adapter import CallFailed
 from tool_adapters.secret_store import (
-    CONCEALED_MAX,
     PLATFORM,
     KnownSecrets,
     MountedSecrets,
     for_header,
 )
 from tool_adapters.secrets.models import Owner, SecretInfo
+from tool_adapters.used_secrets import noting_secrets, used_secrets
 
 
 async def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:
@@ -68,24 +68,19 @@ async def test_a_name_cannot_move_to_another_tenants_variable(tenant: str, name:
         await MountedSecrets(None, variables).value(tenant, name)
 
 
-async def test_what_was_given_out_is_redacted() -> None:
+async def test_what_a_call_was_given_is_redacted_from_its_answer() -> None:
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
-    await secrets.value(PLATFORM, "key")
-    assert secrets.redact("wrong key s3cr3t-value!") == "wrong key [secret]!"
+    with noting_secrets() as used:
+        await secrets.value(PLATFORM, "key")
+    assert used.redact("wrong key s3cr3t-value!") == "wrong key [secret]!"
 
 
 async def test_what_was_made_from_a_secret_is_redacted_as_a_whole() -> None:
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-value"})
-    value = await secrets.value(PLATFORM, "key")
-    secrets.conceal(f"ada:{value}:more")
-    assert secrets.redact(f"<ada:{value}:more> <{value}>") == "<[secret]> <[secret]>"
-
-
-async def test_of_the_values_made_from_secrets_only_the_oldest_are_forgotten() -> None:
-    secrets = MountedSecrets(None, {})
-    for number in range(CONCEALED_MAX + 1):
-        secrets.conceal(f"token-{number:06}")
-    assert secrets.redact("token-000000 token-000001") == "token-000000 [secret]"
+    with noting_secrets() as used:
+        value = await secrets.value(PLATFORM, "key")
+        used_secrets().add(f"ada:{value}:more")
+    assert used.redact(f"<ada:{value}:more> <{value}>") == "<[secret]> <[secret]>"
 
 
 class Stored:
@@ -102,9 +97,10 @@ async def test_the_end_of_its_line_is_no_part_of_a_secret() -> None:
     database: Any = Stored("s3cr3t-stored\n")
     mounted = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_KEY": "s3cr3t-mounted\n"})
     secrets = KnownSecrets(mounted, database)
-    assert await secrets.value("acme", "key") == "s3cr3t-stored"
-    assert await secrets.value(PLATFORM, "key") == "s3cr3t-mounted"
-    assert secrets.redact("<s3cr3t-stored> <s3cr3t-mounted>") == "<[secret]> <[secret]>"
+    with noting_secrets() as used:
+        assert await secrets.value("acme", "key") == "s3cr3t-stored"
+        assert await secrets.value(PLATFORM, "key") == "s3cr3t-mounted"
+    assert used.redact("<s3cr3t-stored> <s3cr3t-mounted>") == "<[secret]> <[secret]>"
 
 
 def test_a_secret_of_two_lines_goes_into_no_header_and_no_message() -> None:

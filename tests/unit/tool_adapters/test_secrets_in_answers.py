@@ -10,7 +10,7 @@ from tool_adapters.calls.attempts import Attempts, Progress
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.client import WORDS_OF_ERRORS_MAX, HttpReply
 from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition, ToolKind
-from tool_adapters.secret_store import MountedSecrets
+from tool_adapters.used_secrets import used_secrets
 
 SECRET = "s3cr3t-value"
 
@@ -22,15 +22,14 @@ class RepeatingClient:
         self._reply = reply
 
     async def send(self, *_: Any) -> HttpReply:
+        used_secrets().add(SECRET)
         return self._reply
 
 
 async def answer_to(status: int, media_type: str, body: bytes) -> Answer:
     client: Any = RepeatingClient(HttpReply(status, {"content-type": media_type}, body))
     no_credentials: Any = None
-    secrets = MountedSecrets(None, {})
-    secrets.conceal(SECRET)
-    attempts = Attempts({ToolKind.HTTP: HttpAdapter(client, no_credentials)}, secrets)
+    attempts = Attempts({ToolKind.HTTP: HttpAdapter(client, no_credentials)})
     tool = ToolDefinition(
         name="api",
         version=1,

@@ -25,7 +25,6 @@ from tool_adapters.models import (
     ToolDefinition,
     ToolKind,
 )
-from tool_adapters.secret_store import MountedSecrets
 from tool_adapters.service import CallRequest, Invoker
 
 Behaviour = Callable[[], Awaitable[AdapterResult]]
@@ -85,7 +84,7 @@ def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None
     return Invoker(
         tools=OneTool(tool),
         adapters=adapters,
-        attempts=Attempts(adapters, MountedSecrets(None, {})),
+        attempts=Attempts(adapters),
         gates=gates or Gates(),
         effects=EffectLog(NoEffects()),
         facts=FactsBook(),

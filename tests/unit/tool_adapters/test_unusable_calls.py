@@ -49,7 +49,7 @@ async def test_arguments_that_only_the_adapter_needs_are_asked_for(
         ToolKind.CODE: CodeAdapter(UNREACHED, Places(1)),
     }
     call = ToolCall("k", "e", "t", 1, arguments, "", "", 0, "acme")
-    attempts = Attempts(adapters, MountedSecrets(None, {}))
+    attempts = Attempts(adapters)
     answer = await attempts.make(Progress(call, tool_of(kind, connection)))
     assert isinstance(answer.outcome, ToolFailure)
     assert answer.outcome.kind is FailureKind.INVALID_ARGUMENTS

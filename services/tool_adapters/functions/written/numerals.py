@@ -35,7 +35,8 @@ _ORDINAL = re.compile(
 )
 _VALUES = WORDS["units"] | WORDS["teens"] | WORDS["tens"]
 _SEPARATORS = re.compile("[,_ \u00a0\u2009\u202f'\u2019]")
-_SCALED = re.compile(rf"({NUMBER})[ -]?({'|'.join(SCALES)})\b", re.IGNORECASE)
+# From the beginning of its digits alone, or a long row of them would be read from each.
+_SCALED = re.compile(rf"(?<![\d_])({NUMBER})[ -]?({'|'.join(SCALES)})\b", re.IGNORECASE)
 _MIXED = re.compile(r"(?<![\d.,])(?:(\d{1,9}) )?(\d{1,9}) ?[/\u2044] ?([1-9]\d{0,8})(?![\d.,])")
 
 
