@@ -64,13 +64,15 @@ class ToolCall:
     context: str
     max_output_tokens: int
     tenant: str
+    model_alias: str = ""
     fallback_models: tuple[str, ...] = ()
     conversation: Conversation | None = None
     files: tuple[AttachedFile, ...] = ()
     cut: CutOff = field(default_factory=CutOff, compare=False)
 
     def asking(self, model_alias: str) -> "ToolCall":
-        return replace(self, arguments=self.arguments | {"model": model_alias}, cut=CutOff())
+        arguments = self.arguments | {"model": model_alias}
+        return replace(self, arguments=arguments, model_alias=model_alias, cut=CutOff())
 
 
 @dataclass(frozen=True)

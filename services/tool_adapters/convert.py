@@ -26,6 +26,7 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         task=request.task,
         context=request.context,
         max_output_tokens=request.max_output_tokens,
+        model_alias=request.model_alias,
         fallback_models=tuple(request.fallback_models),
         conversation=_conversation(request) if request.HasField("conversation") else None,
         files=tuple(map(file_from_proto, request.files)),

@@ -79,7 +79,10 @@ def _parameters_schema(spec: tool_pb2.ToolSpec) -> JsonObject:
     if len(spec.connection.llm.models) > 1:
         aliases = [model.alias for model in spec.connection.llm.models]
         argument = {"model": {"type": "string", "enum": aliases}}
-        return schema | {"properties": schema.get("properties", {}) | argument}
+        return schema | {
+            "properties": schema.get("properties", {}) | argument,
+            "required": sorted({"model", *schema.get("required", [])}),
+        }
     return schema
 
 

@@ -265,11 +265,11 @@ class ToolDefinition:
     shared: bool = False
     charges_unsent: bool = False
 
-    def model_alias(self, arguments: JsonObject) -> str:
-        """The model of an llm tool a call asks for: the named one, or the only one; else ""."""
-        if not isinstance(self.connection, LlmConnection):
-            return ""
-        return str(arguments.get("model") or self.connection.models[0].alias)
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The models of an llm tool, one of which every call states."""
+        models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
+        return tuple(model.alias for model in models)
 
     def modelled_latency_s(self, alias: str) -> float:
         """What a call of that model counts as, in seconds; 0 means that it is measured."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -45,6 +45,7 @@ class CallRequest:
     task: str
     context: str
     max_output_tokens: int
+    model_alias: str = ""
     fallback_models: tuple[str, ...] = ()
     conversation: Conversation | None = None
     files: tuple[AttachedFile, ...] = ()
@@ -78,6 +79,7 @@ class Invoker:
         tool = await self.tools.tool(tenant, request.tool_name, request.tool_version)
         arguments = _parsed(request.arguments_json)
         call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
+        call = _asking(call, tool)
         failure = arguments if isinstance(arguments, ToolFailure) else None
         failure = failure or self._unserved(tool) or _unfit(tool, call)
         if failure:
@@ -107,7 +109,7 @@ class Invoker:
         return await first_answer(call, tool, partial(self._measured, tool))
 
     async def _measured(self, tool: ToolDefinition, call: ToolCall, timeout_s: float) -> Answer:
-        alias = tool.model_alias(call.arguments)
+        alias = call.model_alias
         gate = self.gates.of(call.tenant, tool, alias)
         answer = await self._guarded(Progress(call, tool), gate, timeout_s)
         if answer.attempts:
@@ -168,6 +170,27 @@ def _parsed(arguments_json: str) -> JsonObject | ToolFailure:
     return arguments
 
 
+def _asking(call: ToolCall, tool: ToolDefinition) -> ToolCall:
+    """The call with the model that its caller states: what was priced is what is called.
+
+    A model that only the arguments name wrongly is reported to who wrote them, by the schema.
+    Raises InvalidCall where it states two, or one that there is not.
+    """
+    if not tool.aliases:
+        return call
+    named = call.arguments.get("model")
+    only = tool.aliases[0] if len(tool.aliases) == 1 else ""
+    alias = call.model_alias or named or only
+    if not (call.model_alias or call.conversation) and alias not in tool.aliases:
+        return call
+    if alias not in tool.aliases or named not in (None, alias):
+        raise InvalidCall(
+            f"model_alias is {call.model_alias!r} and the argument model {named!r};"
+            f" state one of {', '.join(tool.aliases)}"
+        )
+    return call.asking(alias) if len(tool.aliases) > 1 else replace(call, model_alias=alias)
+
+
 def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
     return ToolCall(
         key=request.key,
@@ -179,6 +202,7 @@ def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
         context=request.context,
         max_output_tokens=request.max_output_tokens,
         tenant=tenant,
+        model_alias=request.model_alias,
         fallback_models=request.fallback_models,
         conversation=request.conversation,
         files=request.files,

@@ -3270,7 +3270,7 @@ class DirectCallSpec(Model):
     """
     model_alias: str = ""
     """
-    Alias of one of its models; unset means the argument "model", or the first.
+    Alias of one of its models; unset means the argument "model", or the only one. A call that names none of several is rejected.
     """
     policy: str = ""
     """

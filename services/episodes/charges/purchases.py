@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from episodes.attachments.for_experts import file_tokens
 from episodes.keys import StepKind, effect_key
@@ -13,6 +14,7 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.wire import duration_from_proto, quantities_to_proto
 
@@ -134,11 +136,31 @@ def output_tokens(worst_case: tuple[Quantity, ...]) -> int:
 
 
 def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
-    """The model an llm tool was asked for; its only one when it has no choice."""
-    if not tool.model_skus:
-        return ""
-    chosen = json.loads(call.arguments_json or "{}").get("model")
-    return str(chosen or next(iter(sorted(tool.model_skus))))
+    """The model that an llm tool is asked for, or its only one; "" where the call names none.
+
+    It is decided here alone: priced, held, checked against the policy and sent as this one.
+    """
+    only = next(iter(tool.model_skus)) if len(tool.model_skus) == 1 else None
+    named = _arguments(call).get("model", only)
+    return named if isinstance(named, str) and named in tool.model_skus else ""
+
+
+def model_problem(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
+    """Why an llm tool cannot be asked, for the model that wrote the call."""
+    if tool is None or not tool.model_skus or model_alias(call, tool):
+        return None
+    aliases = ", ".join(sorted(tool.model_skus))
+    message = f'the arguments do not fit {tool.name}: "model" must be one of {aliases}'
+    return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
+
+
+def _arguments(call: pb.ToolCall) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments_json or "{}")
+    except (ValueError, RecursionError):
+        # The adapters report what is wrong with them.
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def fallback_aliases(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[str]:

@@ -49,11 +49,14 @@ class DirectCall:
 
     @property
     def alias(self) -> str:
-        """The model that is asked; "" for a tool that is none."""
+        """The model that is asked; "" for a tool that is none, and where none is named."""
         if not self.asks_model:
             return ""
-        asked = self.spec.model_alias or self.arguments.get("model")
-        return str(asked or next(iter(self.tool.model_aliases), ""))
+        named = [name for name in (self.spec.model_alias, self.arguments.get("model")) if name]
+        if not named and len(self.tool.model_aliases) == 1:
+            return self.tool.model_aliases[0]
+        agree = bool(named) and named[0] == named[-1] and isinstance(named[0], str)
+        return named[0] if agree else ""
 
     @property
     def output_tokens(self) -> int:

@@ -180,6 +180,7 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
             tool_name=call.tool.name,
             tool_version=call.tool.version,
             arguments_json=json.dumps({**call.arguments, "model": call.alias}),
+            model_alias=call.alias,
         )
     sampling = call.spec.sampling
     conversation = adapters_pb.Conversation(messages=call.spec.messages)
@@ -195,6 +196,7 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
         tool_name=call.tool.name,
         tool_version=call.tool.version,
         arguments_json=json.dumps({"model": call.alias}),
+        model_alias=call.alias,
         max_output_tokens=granted_tokens,
         conversation=conversation,
     )

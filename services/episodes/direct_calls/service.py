@@ -126,6 +126,7 @@ class DirectCalls:
             create_time=datetime.now(UTC),
         )
         call = DirectCall.of(new)
+        _require_model(call)
         await self._require_allowed(call)
         require_read_by(call.tool, call.alias, files.attachments)
         await self.store.require_room(identity.tenant, files)
@@ -153,6 +154,16 @@ class DirectCalls:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:
             raise ApprovalRequired(call.tool.name)
+
+
+def _require_model(call: DirectCall) -> None:
+    """Raises InvalidDirectCall where a tool has several models and none, or two, are named."""
+    if call.asks_model and not call.alias:
+        name, aliases = call.tool.name, ", ".join(call.tool.model_aliases)
+        raise InvalidDirectCall(
+            f"{name} has the models {aliases}; name one, as tool/{name}/ALIAS or by the argument"
+            " model"
+        )
 
 
 def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> None:

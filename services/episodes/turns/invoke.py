@@ -290,4 +290,5 @@ def _invoke_request(
             request.max_output_tokens = min(request.max_output_tokens, left)
         request.task = task_for(episode.spec, tool, record.model)
         request.context = expert_context(steps, turn)
+        request.model_alias = record.model
     return request

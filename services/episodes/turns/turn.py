@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 
+from episodes.charges.purchases import model_problem
 from episodes.children.calls import child_call
 from episodes.keys import StepKind
 from episodes.models import PlannedCall, PolicyDecision, StopReason
@@ -167,6 +168,7 @@ class TurnActivity:
             if (tool := episode.tool(call.tool_name))
             and tool.kind not in ANSWERED_HERE
             and call.index not in turn.children
+            and model_problem(call, tool) is None
             and not log.has(turn.turn, StepKind.TOOL, call.index)
             for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))
         ]
@@ -189,6 +191,7 @@ class TurnActivity:
             for call in calls
             for child in [
                 child_call(episode, turn.turn, call)
+                or model_problem(call, episode.tool(call.tool_name))
                 or wrong_arguments(call, episode.tool(call.tool_name))
             ]
         ]

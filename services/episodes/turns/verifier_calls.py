@@ -8,6 +8,7 @@ from episodes.charges.purchases import (
     call_worst_case,
     estimated_tokens,
     model_alias,
+    model_problem,
     sku_of,
     timeout_s,
     token_worst_case,
@@ -62,6 +63,8 @@ class VerifierCalls:
         asked = pb.ToolCall(
             index=index, tool_name=call.tool, arguments_json=json.dumps(call.arguments)
         )
+        if problem := model_problem(asked, tool):
+            raise Unjudged(problem.message)
         purchase = _purchase(episode, turn, asked, tool, call)
         record = trajectory_pb2.ToolInvocation(
             key=purchase.key,
@@ -99,6 +102,7 @@ class VerifierCalls:
             tool_version=tool.version,
             arguments_json=record.observation.call.arguments_json,
             task=call.task,
+            model_alias=record.model,
             max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
         )
         response = await ask_adapters(self.adapters, request, tool, record)

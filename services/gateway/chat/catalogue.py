@@ -43,7 +43,8 @@ class Names:
         yield from plain
         yield from (f"{name}:{policy}" for name in plain for policy in self.policies)
         for tool in self.tools:
-            yield f"{TOOL_PREFIX}{tool.name}"
+            if len(tool.aliases) == 1:
+                yield f"{TOOL_PREFIX}{tool.name}"
             yield from (f"{TOOL_PREFIX}{tool.name}/{alias}" for alias in tool.aliases)
 
 
@@ -51,7 +52,7 @@ class Names:
 class Choice:
     """A model and a policy; "" leaves it to the platform or the tenant.
 
-    A tool is called without an episode: the model of that alias, or its first.
+    A tool is called without an episode: the model of that alias, or its only one.
     """
 
     model: str

@@ -100,12 +100,12 @@ def _parameters(tool: toolset_pb2.ResolvedTool) -> dict[str, Any]:
     model = {
         "type": "string",
         "enum": list(tool.model_aliases),
-        "description": "which one; the first",
+        "description": "which one answers",
     }
     return {
         "type": "object",
         "properties": {"prompt": prompt, "model": model},
-        "required": ["prompt"],
+        "required": ["prompt", "model"] if len(tool.model_aliases) > 1 else ["prompt"],
         "additionalProperties": False,
     }
 

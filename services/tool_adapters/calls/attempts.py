@@ -51,7 +51,7 @@ class Progress:
         if self.running:
             usages.append(_usage_when_cut(self.call, self.tool))
         skus = [result.sku for result in self.results if result.sku]
-        alias = self.tool.model_alias(self.call.arguments)
+        alias = self.call.model_alias
         # A call that failed took the time that it took.
         modelled_s = self.tool.modelled_latency_s(alias) if isinstance(outcome, Output) else 0.0
         cut_unsent = self.call.cut.unsent and not self.tool.charges_unsent
@@ -208,8 +208,8 @@ def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
 def _sku(call: ToolCall, tool: ToolDefinition) -> str:
     """Also a call that was cut off has a price: that of the model it asked for."""
     if isinstance(tool.connection, LlmConnection):
-        alias = tool.model_alias(call.arguments)
-        return next((model.sku for model in tool.connection.models if model.alias == alias), "")
+        skus = {model.alias: model.sku for model in tool.connection.models}
+        return skus.get(call.model_alias, "")
     return tool.sku
 
 

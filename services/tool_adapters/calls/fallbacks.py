@@ -32,8 +32,8 @@ async def first_answer(
 
 def _candidates(call: ToolCall, tool: ToolDefinition) -> Iterator[ToolCall]:
     yield call
-    asked = tool.model_alias(call.arguments)
-    yield from (call.asking(alias) for alias in call.fallback_models if alias != asked)
+    others = (alias for alias in call.fallback_models if alias in tool.aliases)
+    yield from (call.asking(alias) for alias in others if alias != call.model_alias)
 
 
 def _may_be_passed_on(answer: Answer) -> bool:

@@ -53,7 +53,7 @@ class LlmAdapter:
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The model's text; the SKU is the model's."""
         assert isinstance(tool.connection, LlmConnection)
-        model = _model(tool.connection, tool.model_alias(call.arguments))
+        model = _model(tool.connection, call.model_alias)
         if model.api is LlmApi.OPENAI_EMBEDDINGS:
             return await self._embed(call, tool, model)
         question = self._prompts.question(call, tool.connection)
@@ -151,12 +151,7 @@ def _credential(call: ToolCall, tool: ToolDefinition, model: LlmModel) -> Creden
 
 
 def _model(connection: LlmConnection, alias: str) -> LlmModel:
-    for model in connection.models:
-        if model.alias == alias:
-            return model
-    aliases = ", ".join(model.alias for model in connection.models)
-    message = f"there is no model {alias}; choose one of {aliases}"
-    raise CallFailed(FailureKind.NOT_FOUND, message, unsent=True)
+    return next(model for model in connection.models if model.alias == alias)
 
 
 def _outcome(completion: Completion, cut_is_answer: bool = False) -> Output | ToolFailure:

@@ -13,7 +13,7 @@ from tool_registry.toolsets.resolver import Known, rejects
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call of one version of a tool; the alias is empty for tools without a choice."""
+    """A call of one version of a tool; the alias is empty for tools that are no models."""
 
     tool_name: str
     tool_version: int
@@ -37,7 +37,8 @@ def decide_call(
         return CallDecision(False, f"tool {call.tool_name} v{call.tool_version} is gone", False)
     choice = _choice(tool.spec, call.model_alias)
     if choice is None:
-        return CallDecision(False, f"{call.tool_name} has no model {call.model_alias}", False)
+        named = f"no model {call.model_alias}" if call.model_alias else "models, and none is named"
+        return CallDecision(False, f"{call.tool_name} has {named}", False)
     if reason := rejects(policy, tool.spec, choice, known):
         return CallDecision(False, reason, False)
     approval = needs_approval(policy, tool.spec, choice)
@@ -45,6 +46,6 @@ def decide_call(
 
 
 def _choice(spec: ToolSpec, alias: str) -> ModelChoice | None:
-    if not alias or not spec.models:
+    if not spec.models:
         return spec.choices[0]
     return next((choice for choice in spec.choices if choice.alias == alias), None)

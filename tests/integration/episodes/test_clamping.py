@@ -1,7 +1,10 @@
 """What an episode asks of the ledger, and how it keeps to what it is granted."""
 
+import pytest
+
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -44,6 +47,30 @@ async def test_models_and_llm_tools_write_no_more_than_is_granted(
     first = reply.trajectory.turns[0]
     granted = [each.granted_output_tokens for each in first.tool_invocations]
     assert (first.model_call.granted_output_tokens, granted) == (100, [100, 0])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"q": "x"}', '{"model": "dear"}', '{"model": null}', '{"model": ["big"]}', '{"model": ""}'],
+)
+async def test_a_call_that_names_no_model_of_several_is_an_error_that_the_model_reads(
+    platform: EpisodesPlatform, arguments: str
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = expert_toolset()
+    neighbours.orchestrator.decide = in_turns(
+        calls(call("answer", arguments)), calls(call("answer", '{"model": "small"}')), answer("x")
+    )
+    async with platform.client() as client:
+        episode = await finished(client, (await start(client)).id)
+        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    [unnamed] = reply.trajectory.turns[0].tool_invocations
+    assert unnamed.observation.failure.kind == failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
+    assert '"model" must be one of big, small' in unnamed.observation.failure.message
+    # What is asked is what was priced and held.
+    [request] = neighbours.adapters.requests
+    [hold] = [hold for hold in neighbours.ledger.holds.values() if hold.subject.tool == "answer"]
+    assert (request.model_alias, hold.subject.model, hold.sku) == ("small", "small", "m/small")
 
 
 async def test_a_reserve_says_for_whom_it_is_and_what_may_be_called_instead(

@@ -55,7 +55,9 @@ async def calls_of(platform: EpisodesPlatform) -> AsyncIterator["DirectCallServi
 async def start(
     stub: "DirectCallServiceAsyncStub", call_id: str = "", running_limit: int = 0, **spec: Any
 ) -> pb.DirectCall:
-    wanted = pb.DirectCallSpec(**{"tool_name": "expert", "messages": ASK, **spec})
+    """A call of the expert's small model, unless the test wants another."""
+    model = {} if "arguments_json" in spec else {"model_alias": "small"}
+    wanted = pb.DirectCallSpec(**{"tool_name": "expert", "messages": ASK, **model, **spec})
     request = pb.StartDirectCallRequest(
         call_id=call_id or new_id(), spec=wanted, running_limit=running_limit
     )
@@ -130,7 +132,8 @@ async def test_any_tool_is_called_with_its_arguments(platform: EpisodesPlatform)
         }
         call = await ended(stub, (await start(stub, **given)).id)
         neighbours.registry.toolset = expert()
-        prompt = {**given, "tool_name": "expert", "arguments_json": '{"prompt": "How many?"}'}
+        prompt = {**given, "tool_name": "expert", "model_alias": "small"}
+        prompt["arguments_json"] = '{"prompt": "How many?"}'
         asked = await ended(stub, (await start(stub, **prompt)).id)
     assert (call.content, call.model_alias) == ('sums says {"model": "x"}', "")
     hold = neighbours.ledger.holds[call.ledger_key]
@@ -213,7 +216,7 @@ async def test_a_workflow_that_an_older_server_started_makes_its_call(
     platform: EpisodesPlatform,
 ) -> None:
     call_id, settings = new_id(), platform.settings["episodes"]
-    spec = pb.DirectCallSpec(tool_name="expert", messages=ASK)
+    spec = pb.DirectCallSpec(tool_name="expert", model_alias="small", messages=ASK)
     database = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
     await database.execute(
         "INSERT INTO direct_calls (id, tenant, subject, spec, toolset) VALUES ($1, $2, $3, $4, $5)",
@@ -301,6 +304,36 @@ async def test_what_is_no_call_is_rejected(
         with pytest.raises(grpc.aio.AioRpcError, match=said) as rejected:
             await start(stub, **spec)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"model_alias": ""},
+        {"messages": [], "arguments_json": '{"prompt": "x"}'},
+        {"messages": [], "arguments_json": '{"prompt": "x", "model": ""}'},
+        {"messages": [], "arguments_json": '{"prompt": "x", "model": ["big"]}'},
+        {
+            "messages": [],
+            "arguments_json": '{"prompt": "x", "model": "big"}',
+            "model_alias": "small",
+        },
+    ],
+)
+async def test_a_call_that_names_no_model_of_several_or_two_is_rejected(
+    platform: EpisodesPlatform, spec: dict[str, Any]
+) -> None:
+    async with calls_of(platform) as stub:
+        with pytest.raises(grpc.aio.AioRpcError, match="expert has the models small, big") as none:
+            await start(stub, **spec)
+        assert none.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        only = expert()
+        del only.tools[0].model_aliases[:], only.tools[0].model_skus["small"]
+        only.tools[0].model_aliases.append("big")
+        platform.neighbours.registry.toolset = only
+        call = await ended(stub, (await start(stub, model_alias="")).id)
+    [request] = platform.neighbours.adapters.requests
+    assert request.model_alias == call.model_alias == "big"
 
 
 async def test_only_what_can_be_called_without_an_episode_is(platform: EpisodesPlatform) -> None:

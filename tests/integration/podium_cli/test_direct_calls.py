@@ -116,7 +116,7 @@ def test_a_retry_with_its_key_is_one_call_and_one_charge(
     podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
 ) -> None:
     headers = {"idempotency-key": "moons"}
-    wanted: Any = {"model": "tool/expert", "messages": TASK, "extra_headers": headers}
+    wanted: Any = {"model": "tool/expert/small", "messages": TASK, "extra_headers": headers}
     first = client.chat.completions.create(**wanted)
     again = client.chat.completions.create(**wanted)
     assert (again.id, again.choices) == (first.id, first.choices)
@@ -154,7 +154,9 @@ def test_models_that_the_policy_allows_are_listed_and_others_are_a_403(
     podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
 ) -> None:
     names = {model.id for model in client.models.list()}
-    assert {"tool/expert", "tool/expert/small", "tool/expert/large"} <= names
+    assert {"tool/expert/small", "tool/expert/large"} <= names and "tool/expert" not in names
+    with pytest.raises(openai.BadRequestError, match="name one, as tool"):
+        client.chat.completions.create(model="tool/expert", messages=TASK)
     with api(podium) as admin:
         for name, rule in (
             ("no-large", {"deny": {"models": ["large"]}}),
@@ -167,8 +169,8 @@ def test_models_that_the_policy_allows_are_listed_and_others_are_a_403(
     for policy, model, reason in (
         ("no-large", "tool/expert/large", "TOOL_DENIED"),
         ("no-expert", "tool/expert", "TOOL_DENIED"),
-        ("ask-first", "tool/expert", "APPROVAL_REQUIRED"),
-        ("cheap", "tool/expert", "TOOL_DENIED"),
+        ("ask-first", "tool/expert/small", "APPROVAL_REQUIRED"),
+        ("cheap", "tool/expert/small", "TOOL_DENIED"),
     ):
         with pytest.raises(openai.PermissionDeniedError) as raised:
             client.chat.completions.create(

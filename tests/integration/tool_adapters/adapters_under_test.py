@@ -101,7 +101,12 @@ class AdaptersUnderTest:
     async def call(
         self, tool: str, arguments: dict[str, Any] | str | None = None, **fields: Any
     ) -> pb.InvokeResponse:
-        """The answer of one call, under a key of its own unless the test gives one."""
+        """The answer of one call, under a key of its own unless the test gives one, by the tool's
+        first model unless the test names another."""
+        if known := self.registry.tools.get(tool):
+            models = known.spec.connection.llm.models
+            if models and not (isinstance(arguments, dict) and "model" in arguments):
+                fields.setdefault("model_alias", models[0].alias)
         given = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         request = {"key": f"episode/0/tool/{next(self._numbers)}", "episode_id": "episode"}
         return await self.stub.Invoke(

@@ -231,6 +231,26 @@ async def test_a_prompt_that_is_too_long_is_its_own_kind_of_failure(
     ]
 
 
+async def test_a_call_states_one_model_of_several(adapters: AdaptersUnderTest) -> None:
+    with serving(Reply("4")) as server:
+        tool = adapters.register(llm_spec(server.base_url))
+        for arguments in ({}, {"model": ["large"]}, {"model": None}, {"model": ""}):
+            answer = await adapters.call(tool, arguments, model_alias="", task="x")
+            assert answer.failure.kind == failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
+            assert answer.attempts == 0
+        wrong: list[dict[str, Any]] = [
+            {"arguments": {}, "model_alias": "dear"},
+            {"arguments": {"model": "large"}, "model_alias": "small"},
+            {"arguments": {}, "model_alias": "", "conversation": {"messages": SAID}},
+        ]
+        for fields in wrong:
+            with pytest.raises(grpc.aio.AioRpcError, match="state one of small, large"):
+                await adapters.call(tool, **fields)
+        assert not server.requests
+        answer = await adapters.call(tool, {}, model_alias="large", task="x")
+    assert (answer.model_alias, answer.sku) == ("large", "large-sku")
+
+
 async def test_only_language_models_take_a_conversation(adapters: AdaptersUnderTest) -> None:
     tool = adapters.register(calculator_spec())
     with pytest.raises(grpc.aio.AioRpcError, match="is no language model"):

@@ -56,11 +56,11 @@ def test_what_cannot_be_called_is_rejected(offered: list[dict[str, str]], proble
 
 
 def test_the_schemas_of_a_callers_tools_have_a_bound_together() -> None:
-    wide = {f"argument_{at}": {"type": "string"} for at in range(2000)}
+    wide = {f"argument_{at}": {"type": "string"} for at in range(1000)}
     schema = json.dumps({"type": "object", "properties": wide})
     offered = [
         tool_pb2.ClientTool(name=f"t{at}", description="d", parameters_json_schema=schema)
-        for at in range(12)
+        for at in range(128)
     ]
     with pytest.raises(InvalidArgument, match=r"client_tools: .*written out.*offer fewer"):
         with_client_tools(make_toolset("dates"), client_tools_from_proto(offered))

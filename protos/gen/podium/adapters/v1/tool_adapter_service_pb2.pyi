@@ -46,6 +46,7 @@ class InvokeRequest(_message.Message):
     FALLBACK_MODELS_FIELD_NUMBER: _builtins.int
     CONVERSATION_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -62,6 +63,11 @@ class InvokeRequest(_message.Message):
     """What earlier turns found, for tools of kind llm; unset means nothing yet."""
     max_output_tokens: _builtins.int
     """Largest completion in tokens, for tools of kind llm; 0 means the tool's."""
+    model_alias: _builtins.str
+    """For tools of kind llm: alias of the model that is asked, the one whose price was held
+    and that the policy allows. Unset means the argument "model", or the only one; a call
+    that names none of several, or two, is rejected.
+    """
     @_builtins.property
     def fallback_models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Aliases of models that may answer when the one asked for cannot be reached or
@@ -95,10 +101,11 @@ class InvokeRequest(_message.Message):
         fallback_models: _abc.Iterable[_builtins.str] | None = ...,
         conversation: Global___Conversation | None = ...,
         files: _abc.Iterable[_attachment_pb2.AttachedFile] | None = ...,
+        model_alias: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "key", b"key", "max_output_tokens", b"max_output_tokens", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -63,7 +63,9 @@ class DirectCallSpec(_message.Message):
     tool_name: _builtins.str
     """Tool of any kind but podium."""
     model_alias: _builtins.str
-    """Alias of one of its models; unset means the argument "model", or the first."""
+    """Alias of one of its models; unset means the argument "model", or the only one. A call
+    that names none of several is rejected.
+    """
     policy: _builtins.str
     """Policy; unset means the tenant's active one."""
     arguments_json: _builtins.str
