@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -52,6 +53,10 @@ class Output:
     def note(self, text: str) -> None:
         """Prints markup: what others wrote is escaped (rich.markup.escape)."""
         self.progress.print(text, highlight=False, emoji=False)
+
+    def warn(self, text: str) -> None:
+        """Prints plain text as a warning."""
+        self.note(f"[yellow]warning:[/] {escape(text)}")
 
     def error(self, error: UserError) -> None:
         """Two lines: the cause, and what fixes it; or one of JSON, the last of stderr."""

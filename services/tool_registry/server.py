@@ -52,7 +52,8 @@ from tool_registry.tools.convert import stored_spec
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
-from tool_registry.toolsets.clients import PriceBook
+from tool_registry.toolsets.clients import LedgerBudgets, PriceBook
+from tool_registry.toolsets.policy_checks import PolicyChecks
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.resolution import Resolution
 from tool_registry.toolsets.service import Toolsets
@@ -86,11 +87,12 @@ async def assembled(
         catalogues = Catalogues(tools, policies, bindings, preset_policies())
         search = ToolSearch(_embeddings(stack, settings))
         episodes = await _episodes(stack, settings)
+        prices = PriceCache(PriceBook(channel), settings.price_cache_s)
         resolution = Resolution(
             tools=tools,
             catalogues=catalogues,
             measurements=MeasurementBook(FactsStore(engine, STORED_FACTS), clock),
-            prices=PriceCache(PriceBook(channel), settings.price_cache_s),
+            prices=prices,
             toolsets=Toolsets(settings.llm_input_tokens_max),
             search=search,
             experience=Experience(episodes, settings.past_tasks_cache_s),
@@ -114,7 +116,13 @@ async def assembled(
             ),
             Service(
                 add_PolicyServiceServicer_to_server,
-                PolicyServicer(registry, resolution, history, PolicyBindings(bindings)),
+                PolicyServicer(
+                    registry,
+                    PolicyChecks(tools, catalogues, prices, LedgerBudgets(channel)),
+                    resolution,
+                    history,
+                    PolicyBindings(bindings),
+                ),
                 "podium.registry.v1.PolicyService",
             ),
             Service(

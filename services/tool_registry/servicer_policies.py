@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 
+from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
 from podium_kit.wire import timestamp_from_proto
@@ -13,7 +14,7 @@ from tool_registry.history.convert import (
     selection_from_proto,
 )
 from tool_registry.history.service import PolicyHistory
-from tool_registry.models import Activation, Binding, PolicyVersion
+from tool_registry.models import Activation, Binding, PolicySpec, PolicyVersion
 from tool_registry.policies.bindings import PolicyBindings
 from tool_registry.policies.convert import (
     activation_to_proto,
@@ -26,6 +27,7 @@ from tool_registry.tools.listing import take_page
 from tool_registry.tools.service import Registry
 from tool_registry.toolsets.call_decisions import PlannedCall
 from tool_registry.toolsets.convert import decisions_to_proto
+from tool_registry.toolsets.policy_checks import PolicyChecks
 from tool_registry.toolsets.resolution import Resolution
 
 MOMENT_MAX, SEQUENCE_MAX = 10**18, 2**63
@@ -38,11 +40,13 @@ class PolicyServicer(PolicyServiceServicer):
     def __init__(
         self,
         registry: Registry,
+        checks: PolicyChecks,
         resolution: Resolution,
         history: PolicyHistory,
         bindings: PolicyBindings,
     ) -> None:
         self._registry = registry
+        self._checks = checks
         self._resolution = resolution
         self._history = history
         self._bindings = bindings
@@ -50,9 +54,11 @@ class PolicyServicer(PolicyServiceServicer):
     async def CreatePolicy(
         self, request: pb.CreatePolicyRequest, context: Context
     ) -> pb.CreatePolicyResponse:
-        spec = new_policy_from_proto(request.spec)
+        spec, notices = await self._new(request.spec)
         policy, created = await self._registry.create_policy(spec, request.validate_only)
-        return pb.CreatePolicyResponse(policy=policy_to_proto(policy), created=created)
+        return pb.CreatePolicyResponse(
+            policy=policy_to_proto(policy), created=created, notices=notices
+        )
 
     async def DeletePolicy(
         self, request: pb.DeletePolicyRequest, context: Context
@@ -131,16 +137,18 @@ class PolicyServicer(PolicyServiceServicer):
     async def ExplainToolset(
         self, request: pb.ExplainToolsetRequest, context: Context
     ) -> pb.ExplainToolsetResponse:
-        spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
+        spec, notices = await self._tried(request)
         decisions = await self._resolution.explain(request.policy, spec)
-        return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions))
+        return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions), notices=notices)
 
     async def DryRunPolicy(
         self, request: pb.DryRunPolicyRequest, context: Context
     ) -> pb.DryRunPolicyResponse:
-        spec = new_policy_from_proto(request.spec) if request.HasField("spec") else None
+        spec, notices = await self._tried(request)
         past = selection_from_proto(self._history, request.past)
-        return dry_run_to_proto(await self._history.dry_run(request.policy, spec, past))
+        reply = dry_run_to_proto(await self._history.dry_run(request.policy, spec, past))
+        reply.notices.extend(notices)
+        return reply
 
     async def ReportAdherence(
         self, request: pb.ReportAdherenceRequest, context: Context
@@ -149,6 +157,16 @@ class PolicyServicer(PolicyServiceServicer):
         answered = request.solved_rule == pb.SOLVED_RULE_ANSWERED
         policies = await self._history.adherence(past, request.baseline_policy, answered)
         return adherence_to_proto(policies)
+
+    async def _tried(
+        self, request: pb.ExplainToolsetRequest | pb.DryRunPolicyRequest
+    ) -> tuple[PolicySpec | None, list[str]]:
+        """The policy that a request brings along, checked as one that is created."""
+        return await self._new(request.spec) if request.HasField("spec") else (None, [])
+
+    async def _new(self, spec: policy_pb2.PolicySpec) -> tuple[PolicySpec, list[str]]:
+        policy = new_policy_from_proto(spec)
+        return policy, await self._checks.check(policy)
 
 
 def _age(activation: Activation) -> str:

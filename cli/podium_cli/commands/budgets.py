@@ -11,6 +11,7 @@ from podium_cli.command import Session, command
 from podium_cli.formats import format_money, format_time
 from podium_cli.inputs import parse_enum, parse_money, parse_seconds, parse_time
 from podium_cli.listing import listing
+from podium_cli.unmatched import warn_of_unknown_principal
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
 from podium_kit.wire import duration_to_proto, enum_word, money_from_proto, money_to_proto
@@ -128,6 +129,8 @@ async def create(
             budgets_pb2.CreateBudgetRequest(budget=budget, tenant=tenant),
             budgets_pb2.CreateBudgetResponse,
         )
+        if scope in ("team", "user") and not tenant:
+            await warn_of_unknown_principal(gateway, session.output, scope, scope_id)
     session.output.result(reply, f"budget {reply.budget.id} is in force")
 
 

@@ -15,6 +15,7 @@ from podium_cli.inputs import parse_time
 from podium_cli.listing import Listing, listing
 from podium_cli.prices.lists import read_price_list
 from podium_cli.prices.text import format_price, format_sku
+from podium_cli.unmatched import warn_of_unused_skus
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.metering import is_own
 
@@ -108,6 +109,7 @@ async def import_prices(
             prices_pb2.CreatePricesRequest(specs=specs, validate_only=dry_run),
             prices_pb2.CreatePricesResponse,
         )
+        await warn_of_unused_skus(gateway, session.output, (spec.sku for spec in specs))
     verb = "would be added" if dry_run else "added"
     known = len(specs) - reply.created_count
     summary = f"{counted(reply.created_count, 'price')} {verb}, {known} known already"

@@ -21,7 +21,9 @@ class BackgroundStartFailed(UserError):
     """The background process ended before the platform was ready."""
 
     def __init__(self, log: Path, last_lines: list[str]) -> None:
-        super().__init__("\n".join(last_lines) or "the background process ended", f"see {log}")
+        # The last lines are its own error, as the command prints it.
+        cause = "\n".join(last_lines).removeprefix("error: ").replace("\n fix: ", "; ")
+        super().__init__(cause or "the background process ended", f"see {log}")
 
 
 async def start_in_background(

@@ -32,7 +32,7 @@ async def running_platform(
     with Checklist(console) as checklist:
         if options.engine.openai_base_url:
             checklist.report("model server", False)
-            await check_engine(options.engine)
+            await check_engine(options.engine, console.print)
             checklist.report("model server", True)
         platform = LocalPlatform(options, checklist.report)
         await platform.start()

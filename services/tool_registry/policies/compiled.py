@@ -60,9 +60,11 @@ def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
 
 
 def admission(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
-    """Why a choice that nothing keeps out is in."""
+    """The reason why a choice is in, and whether its calls wait for a person."""
     matched = match(policy.allow, spec, choice)
-    return f"allowed by {matched}" if matched else "nothing in the policy keeps it out"
+    reason = f"allowed by {matched}" if matched else "nothing in the policy keeps it out"
+    waits = needs_approval(policy, spec, choice)
+    return f"{reason}; each call waits for a person's approval" if waits else reason
 
 
 def _selection_rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:

@@ -3,6 +3,9 @@
 Secrets are references; the places where one could be written out reject it.
 """
 
+import json
+import re
+from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from podium.registry.v1 import tool_pb2
@@ -12,6 +15,10 @@ from podium_kit.wire.attachment import KIND_FROM_WIRE
 from tool_registry.errors import InvalidTool
 
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
+PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+NAMES_SHOWN_MAX = 20
+# Keywords that may add arguments beside `properties`.
+COMPOSITION = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 # An orchestrator and the one it calls.
 DEPTH_MIN = 2
 
@@ -22,6 +29,7 @@ def check_connection(spec: tool_pb2.ToolSpec) -> None:
     match connection.WhichOneof("target"):
         case "http":
             _check_http(connection.http)
+            _check_placeholders(connection.http, spec.parameters_json_schema)
         case "mcp":
             _check_mcp(connection.mcp)
         case "llm":
@@ -55,6 +63,52 @@ def _check_http(http: tool_pb2.HttpConnection) -> None:
             raise InvalidTool(
                 f"connection.http.headers must not hold {header}; use secret and secret_header"
             )
+
+
+def _check_placeholders(http: tool_pb2.HttpConnection, schema: str) -> None:
+    """Every {name} of the URL is an argument, and every argument of the path has its place."""
+    _, _, rest = http.url_template.partition("://")
+    host, _, path = rest.partition("/")
+    if found := PLACEHOLDER.search(host):
+        raise InvalidTool(f"connection.http.url_template: the host must not hold {found[0]}")
+    arguments = _properties(schema)
+    if arguments is None:
+        return
+    locations = http.parameter_locations
+    wire_names = {http.wire_names.get(name, name): name for name in sorted(arguments)}
+    for name in PLACEHOLDER.findall(path):
+        if wire_names.get(name) is None:
+            near = get_close_matches(name, wire_names, n=1)
+            hint = (
+                f"did you mean {{{near[0]}}}?" if near else f"parameters has {_listed(arguments)}"
+            )
+            raise InvalidTool(
+                f"connection.http.url_template holds {{{name}}}, and no parameter is named "
+                f"{name}; {hint}"
+            )
+    for wire_name, name in wire_names.items():
+        placed = locations.get(name) == tool_pb2.PARAMETER_LOCATION_PATH
+        if placed and f"{{{wire_name}}}" not in path:
+            raise InvalidTool(
+                f"connection.http.parameter_locations puts {name} into the path, and "
+                f"url_template has no {{{wire_name}}}"
+            )
+
+
+def _properties(schema: str) -> set[str] | None:
+    """Names of a schema's arguments; None where they are not written at its root."""
+    try:
+        root = json.loads(schema)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(root, dict) or COMPOSITION & set(root):
+        return None
+    properties = root.get("properties", {})
+    return set(properties) if isinstance(properties, dict) else None
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:NAMES_SHOWN_MAX]) or "no properties"
 
 
 def _check_auth(http: tool_pb2.HttpConnection) -> None:

@@ -19,7 +19,6 @@ from tool_registry.policies.floors import owner_of
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.uses import require_unused
-from tool_registry.policies.weights import check_weighed_tools
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.store import ToolStore
@@ -98,8 +97,6 @@ class Registry:
         identity = current_identity()
         if spec.name in PRESETS:
             raise PresetName(spec.name)
-        if spec.preferences.tools:
-            check_weighed_tools(spec.preferences, (await self.catalogue()).tools.current)
         owner = _writable_owner(spec.name)
         return await self.policies.create(
             owner, spec, digest_of(spec.wire), identity.subject, validate_only

@@ -1,14 +1,17 @@
-"""What the registry asks cost-ledger: prices, as the caller of the request served."""
+"""What the registry asks cost-ledger: prices and budgets, as the caller of the request served."""
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal
 
 import grpc
 
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import price_book_service_pb2 as pb
+from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.metering import Dimension
-from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
+from podium_kit.rpc.errors import DeadlineExceeded, NotFound, Unavailable
 from podium_kit.rpc.status import answered
 from podium_kit.wire.usage import dimension_from_proto
 from tool_registry.errors import PricesUnavailable
@@ -38,6 +41,28 @@ class PriceBook:
         except (Unavailable, DeadlineExceeded) as error:
             raise PricesUnavailable from error
         return {sku: _price(price.spec) for sku, price in reply.prices.items()}
+
+
+class LedgerBudgets:
+    """The caller's budgets in cost-ledger."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = BudgetServiceStub(channel)
+
+    async def missing(self, budget_ids: Sequence[str]) -> list[str]:
+        """Those of the ids that no budget has. Raises PricesUnavailable."""
+        found = await asyncio.gather(*map(self._exists, budget_ids))
+        return [each for each, exists in zip(budget_ids, found, strict=True) if not exists]
+
+    async def _exists(self, budget_id: str) -> bool:
+        request = budget_pb.GetBudgetRequest(id=budget_id)
+        try:
+            await answered(self._stub.GetBudget(request, timeout=TIMEOUT_S))
+        except NotFound:
+            return False
+        except (Unavailable, DeadlineExceeded) as error:
+            raise PricesUnavailable from error
+        return True
 
 
 def _price(spec: pb.PriceSpec) -> Price:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.money import Money
 from tool_registry.models import CallEstimate, Facts, ModelChoice, Price, ToolSpec
-from tool_registry.policies.weights import weight_key
+from tool_registry.policies.names import weight_key
 from tool_registry.toolsets.prices import cost_of
 from tool_registry.toolsets.steps import latency_step, nearest_step
 from tool_registry.toolsets.views import (

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from podium_kit.metering import Dimension
 from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolKind, ToolSpec
-from tool_registry.policies.weights import weight_key
+from tool_registry.policies.names import weight_key
 from tool_registry.toolsets.steps import latency_step, nearest_step
 from tool_registry.toolsets.views import FactsByModel, facts_of, mean_cost, offers_models
 

@@ -11,8 +11,9 @@ from podium_kit.embedded.ports import free_port
 async def test_a_server_that_does_not_listen_yet_is_asked_again() -> None:
     port = free_port()
     choice = EngineChoice(openai_base_url=f"http://127.0.0.1:{port}/v1", model="scripted-model")
-    check = asyncio.create_task(check_engine(choice))
-    await asyncio.sleep(1)
-    assert not check.done()
+    noted: asyncio.Queue[str] = asyncio.Queue()
+    check = asyncio.create_task(check_engine(choice, noted.put_nowait))
+    assert f"waiting for the model server at http://127.0.0.1:{port}" in await noted.get()
     with OpenAiServer(port=port):
         await check
+    assert noted.empty()

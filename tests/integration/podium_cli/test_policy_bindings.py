@@ -34,8 +34,9 @@ def test_a_bound_team_and_a_rotated_key_escape_under_no_policy(
         f"key:{free['api_key']['id']}",
         "team:search",
     ]
-    [bound, _] = podium.json("audit", "log", "--action", "BindPolicy")["entries"]
-    assert (bound["resource"], bound["outcome"]) == ("no-maths", "done")
+    entries = podium.json("audit", "log", "--action", "BindPolicy")["entries"]
+    outcomes = [each["outcome"] for each in entries if each["resource"] == "no-maths"]
+    assert outcomes == ["done", "done"]
     # The next key of the rotation is named by its own id, and it is the first that is unbound.
     unbound = podium("policies", "unbind", "no-maths", f"key:{second['api_key']['id']}")
     assert f"key:{free['api_key']['id']}" in unbound.stdout, unbound.stderr

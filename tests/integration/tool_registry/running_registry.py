@@ -16,8 +16,13 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
+from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import price_book_service_pb2 as ledger_pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as ledger_rpc
+from podium.ledger.v1.budget_service_pb2_grpc import (
+    BudgetServiceServicer,
+    add_BudgetServiceServicer_to_server,
+)
 from podium.registry.v1 import policy_pb2, tool_pb2
 from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import tool_registry_service_pb2 as pb
@@ -62,6 +67,20 @@ class GivenPrices(ledger_rpc.PriceBookServiceServicer):
         known = self.prices[""] | self.prices.get(current_identity().tenant, {})
         found = {sku: known[sku] for sku in request.skus if sku in known}
         return ledger_pb.GetEffectivePricesResponse(prices=found)
+
+
+class GivenBudgets(BudgetServiceServicer):
+    """Budgets of the ids that a test writes down."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+
+    async def GetBudget(
+        self, request: budget_pb.GetBudgetRequest, context: Any
+    ) -> budget_pb.GetBudgetResponse:
+        if request.id not in self.ids:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no budget {request.id}")
+        return budget_pb.GetBudgetResponse()
 
 
 @dataclass
@@ -143,10 +162,11 @@ class Caller:
 
 @dataclass
 class RunningRegistry:
-    """A served registry, its price book and its clock."""
+    """A served registry, the ledger's prices and budgets, and its clock."""
 
     port: int
     prices: GivenPrices
+    budgets: GivenBudgets
     clock: Clock
     keys: KeyPair
     channels: list[grpc.aio.Channel] = field(default_factory=list)
@@ -177,7 +197,8 @@ async def running_registry(
     **changes: Any,
 ) -> AsyncIterator[RunningRegistry]:
     """A registry on a database; with its own price book unless a target is given."""
-    keys, prices, clock = keys or make_key_pair(), GivenPrices(), Clock()
+    keys, prices, budgets = keys or make_key_pair(), GivenPrices(), GivenBudgets()
+    clock = Clock()
     clock.advance(later_by)
     keys_file = write_verify_keys(folder / "keys.json", [keys])
     ledger_settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)
@@ -186,8 +207,11 @@ async def running_registry(
         prices,
         "podium.ledger.v1.PriceBookService",
     )
+    budget_book = Service(
+        add_BudgetServiceServicer_to_server, budgets, "podium.ledger.v1.BudgetService"
+    )
     await upgrade(database_url, MIGRATIONS)
-    async with running_server(ledger_settings, [book], {}) as ledger_port:
+    async with running_server(ledger_settings, [book, budget_book], {}) as ledger_port:
         settings = Settings(
             port=0,
             verify_keys_file=keys_file,
@@ -200,7 +224,7 @@ async def running_registry(
             assembled(settings, clock) as served,
             running_server(settings, *served) as port,
         ):
-            registry = RunningRegistry(port, prices, clock, keys)
+            registry = RunningRegistry(port, prices, budgets, clock, keys)
             yield registry
             for channel in registry.channels:
                 await channel.close(None)

@@ -59,6 +59,7 @@ async def test_all_that_binds_a_caller_tightens_together(registry: RunningRegist
     ada = await with_mail_and_a_ban(registry)
     for name in ("calendar", "search", "shell"):
         await ada.register(make_spec(name))
+    registry.budgets.ids |= {"all", "team"}
     await registry.platform().create_policy("platform-floor", deny=named("shell"))
     await ada.create_policy("floor", approval=named("search"), budget_ids=["all"])
     await ada.create_policy("watched", approval=named("calendar"), budget_ids=["team"])

@@ -57,6 +57,7 @@ async def test_the_rest_of_an_episodes_terms_is_the_stricter_one(
     registry: RunningRegistry, policy: str
 ) -> None:
     ada = registry.as_()
+    registry.budgets.ids |= {"mine", "all"}
     await ada.register(make_spec("mail", sku=""))
     await ada.create_policy(
         "loose", unknown_price=ADMIT, training_consent=True, budget_ids=["mine", "all"]

@@ -10,6 +10,7 @@ from podium_cli.commands.keys import all_keys
 from podium_cli.commands.policies.policies import Name, app
 from podium_cli.formats import format_time
 from podium_cli.listing import listing
+from podium_cli.unmatched import warn_of_unknown_principal
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 
@@ -29,6 +30,9 @@ async def bind(session: Session, name: Name, principal: Principal) -> None:
         request = pb.BindPolicyRequest(principal=await _written(gateway, principal))
         path = f"/v1/policies/{segment(name)}/bind"
         reply = await gateway.post(path, request, pb.BindPolicyResponse)
+        kind, _, named = principal.partition(":")
+        if kind in ("team", "user"):
+            await warn_of_unknown_principal(gateway, session.output, kind, named)
     session.output.result(reply, f"{name} binds {reply.binding.principal}")
 
 
@@ -63,4 +67,4 @@ async def _written(gateway: Gateway, principal: str) -> str:
     for key in await all_keys(gateway):
         if key["id"] == key_id:
             return f"key:{key['origin_id']}"
-    raise UsageError(f"there is no key {key_id}; `podium keys list` shows the tenant's")
+    raise UsageError(f"there is no key {key_id}", "`podium keys list` shows the tenant's")

@@ -55,6 +55,8 @@ async def try_policy(
         reply = await gateway.post(
             "/v1/policies/dry-run", request, policy_service_pb2.DryRunPolicyResponse
         )
+    for notice in reply.notices:
+        session.output.warn(notice)
     table = listing(
         ("rejected", "calls#", "episodes#", "cost#", "why"),
         [_rejected_row(each) for each in reply.rejected],

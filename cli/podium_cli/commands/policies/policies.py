@@ -75,6 +75,9 @@ async def apply(
             replies = [
                 await _create(gateway, path, spec, validate_only) for path, spec in documents
             ]
+    for (path, _), each in zip(documents, replies, strict=True):
+        for notice in each.notices:
+            session.output.warn(f"{path}: {notice}")
     verb = "would be created" if dry_run else "created"
     lines = [
         f"{each.policy.spec.name} v{each.policy.version} {verb if each.created else 'unchanged'}"
@@ -141,11 +144,13 @@ async def explain(
         reply = await gateway.post(
             "/v1/policies/explain", request, policy_service_pb2.ExplainToolsetResponse
         )
+    for notice in reply.notices:
+        session.output.warn(notice)
     rows = [
         (Text("in", "green") if each.allowed else Text("out", "red"), each.name, each.reason)
         for each in reply.decisions
     ]
-    session.output.result(reply, listing(("", "tool", "why"), rows))
+    session.output.result(reply, listing(("offered", "tool", "why"), rows))
 
 
 @command(app, "delete")

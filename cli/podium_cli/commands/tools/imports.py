@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
@@ -15,6 +14,7 @@ from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import InvalidDocument, read_each
 from podium_cli.documents.mcp_import import discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
+from podium_cli.unmatched import warn_of_missing_secrets, warn_of_unpriced_tools
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
 
@@ -51,8 +51,7 @@ async def apply(
             gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=skip_wrong
         )
         await tools.run([spec for _, spec in good], wrong, files=[path for path, _ in good])
-        if not shared:
-            await _warn_of_addresses(session, gateway, [spec for _, spec in good])
+        await _warn(session, gateway, [spec for _, spec in good], shared)
 
 
 @command(app, "import-mcp")
@@ -130,14 +129,23 @@ async def import_openapi(
         _complete(specs, sku, tag)
         tools = ApplyTools(gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=True)
         await tools.run(specs, left_out=left_out)
-        if not shared:
-            await _warn_of_addresses(session, gateway, specs)
+        await _warn(session, gateway, specs, shared)
+
+
+async def _warn(
+    session: Session, gateway: Gateway, specs: Sequence[tool_pb2.ToolSpec], shared: bool
+) -> None:
+    """Warns of what every call would run into."""
+    await warn_of_unpriced_tools(gateway, session.output, specs)
+    if not shared:
+        await warn_of_missing_secrets(gateway, session.output, specs)
+        await _warn_of_addresses(session, gateway, specs)
 
 
 async def _warn_of_addresses(
     session: Session, gateway: Gateway, specs: Sequence[tool_pb2.ToolSpec]
 ) -> None:
-    """Says now what every call would say later; once for each host."""
+    """One warning for each host that no call will reach."""
     allowed, tenant = session.target.allowed_hosts, ""
     if any("/" in entry for entry in allowed):
         tenant = (await gateway.call("GET", "/v1/limits"))["tenant"]
@@ -147,9 +155,9 @@ async def _warn_of_addresses(
             tools.setdefault(host, []).append(spec.name)
     for host, names in tools.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        session.output.note(
-            f"[yellow]warning:[/] {names[0]}{more} will not reach {escape(host)}, which is not"
-            f" public; the operator may allow it: podium up --allow-host {escape(host)}"
+        session.output.warn(
+            f"{names[0]}{more} will not reach {host}, which is not public; the operator may allow"
+            f" it: podium up --allow-host {host}"
         )
 
 

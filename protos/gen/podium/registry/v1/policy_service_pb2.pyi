@@ -84,21 +84,27 @@ class CreatePolicyResponse(_message.Message):
 
     POLICY_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
     """Whether this call made that version."""
     @_builtins.property
     def policy(self) -> _policy_pb2.Policy:
         """The version the spec has now."""
 
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What a person should look at, such as a name in a guard that matches no tool."""
+
     def __init__(
         self,
         *,
         policy: _policy_pb2.Policy | None = ...,
         created: _builtins.bool = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "policy", b"policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "notices", b"notices", "policy", b"policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -814,6 +820,7 @@ class DryRunPolicyResponse(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     REJECTED_COST_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     episode_count: _builtins.int
     """Episodes examined."""
     call_count: _builtins.int
@@ -836,6 +843,10 @@ class DryRunPolicyResponse(_message.Message):
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedCalls]:
         """The rejected calls by tool, model and reason, most calls first."""
 
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """About a policy that the request brings along, as in CreatePolicyResponse."""
+
     def __init__(
         self,
         *,
@@ -847,10 +858,11 @@ class DryRunPolicyResponse(_message.Message):
         cost: _money_pb2.Money | None = ...,
         rejected_cost: _money_pb2.Money | None = ...,
         rejected: _abc.Iterable[Global___RejectedCalls] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "rejected_cost", b"rejected_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "rejected", b"rejected", "rejected_call_count", b"rejected_call_count", "rejected_cost", b"rejected_cost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "notices", b"notices", "rejected", b"rejected", "rejected_call_count", b"rejected_call_count", "rejected_cost", b"rejected_cost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1059,18 +1071,24 @@ class ExplainToolsetResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DECISIONS_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.ToolDecision]:
         """One per tool the tenant can see, in name order."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """About a policy that the request brings along, as in CreatePolicyResponse."""
 
     def __init__(
         self,
         *,
         decisions: _abc.Iterable[_toolset_pb2.ToolDecision] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "notices", b"notices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

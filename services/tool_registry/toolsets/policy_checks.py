@@ -1,0 +1,61 @@
+"""What a policy states, checked against the tools, prices and budgets that exist."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from podium_kit.rpc.identity import current_identity
+from tool_registry.errors import InvalidPolicy
+from tool_registry.models import PLATFORM, PolicySpec
+from tool_registry.policies.floors import owner_of
+from tool_registry.policies.names import check_weighed_tools, unmatched_names
+from tool_registry.tools.catalogue import Catalogues
+from tool_registry.tools.store import ToolStore
+from tool_registry.toolsets.price_cache import PriceCache
+
+
+class BudgetIds(Protocol):
+    """Where budgets are."""
+
+    async def missing(self, budget_ids: Sequence[str]) -> list[str]: ...
+
+
+class PolicyChecks:
+    """Rejects a policy that no episode could run under, and notices guards that match nothing."""
+
+    def __init__(
+        self, tools: ToolStore, catalogues: Catalogues, prices: PriceCache, budgets: BudgetIds
+    ) -> None:
+        self._tools = tools
+        self._catalogues = catalogues
+        self._prices = prices
+        self._budgets = budgets
+
+    async def check(self, policy: PolicySpec) -> list[str]:
+        """Notices about the policy. Raises InvalidPolicy, PricesUnavailable."""
+        tenant = current_identity().tenant
+        versions = await self._tools.versions()
+        tools = (await self._catalogues.of(tenant, versions.catalogue)).tools
+        check_weighed_tools(policy.preferences, tools.current)
+        if policy.price_ceiling is not None:
+            await self._check_currency(policy, tenant, tools.skus)
+        # Budgets of the platform's floor are those of each tenant that it binds.
+        if policy.budget_ids and owner_of(policy.name, tenant) != PLATFORM:
+            for budget_id in await self._budgets.missing(policy.budget_ids):
+                raise InvalidPolicy(
+                    f"budget_ids names {budget_id}, and there is no such budget; create it first "
+                    "(`podium budgets create`): every episode under the policy would fail"
+                )
+        notices = unmatched_names(policy, tools.current)
+        if policy.price_ceiling is not None and not policy.price_ceiling.amount:
+            notices.append("price_ceiling is 0, so only tools that cost nothing are allowed")
+        return notices
+
+    async def _check_currency(self, policy: PolicySpec, tenant: str, skus: frozenset[str]) -> None:
+        assert policy.price_ceiling is not None
+        prices = (await self._prices.effective(tenant, skus)).by_sku
+        known = {price.currency_code for price in prices.values()}
+        if known and policy.price_ceiling.currency_code not in known:
+            raise InvalidPolicy(
+                f"price_ceiling is in {policy.price_ceiling.currency_code}, and no price is; "
+                f"write it in {', '.join(sorted(known))}"
+            )

@@ -1,0 +1,84 @@
+"""Names that nothing has are warned of where they are stated, with the nearest one that is."""
+
+from pathlib import Path
+
+import pytest
+
+from integration.podium_cli.conftest import CommandLine
+
+TOOL = """
+name: town_forecast
+kind: http
+description: Weather forecast of a city for tomorrow.
+side_effect: pure
+sku: own/town_forecast
+parameters: {type: object, properties: {city: {type: string}}, required: [city]}
+connection:
+  http:
+    method: GET
+    url_template: "https://weather.example/{city}"
+    secret_header: X-Key
+    secret: {name: weathr}
+"""
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_tool_is_warned_of_what_it_lacks(podium: CommandLine, tmp_path: Path) -> None:
+    assert podium("secrets", "set", "weather", stdin="Xk3-99bq-wZ").returncode == 0
+    tool = write(tmp_path, "tool.yaml", TOOL)
+    dry = podium("tools", "apply", "-f", tool, "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    said = " ".join(dry.stderr.split())
+    assert "warning: town_forecast: own/town_forecast has no price" in said
+    assert "no secret weathr is stored (did you mean weather?)" in said
+    wrong = write(tmp_path, "wrong.yaml", TOOL.replace('{city}"', '{town}"'))
+    rejected = podium("tools", "apply", "-f", wrong, "--dry-run")
+    assert rejected.returncode == 2
+    assert "no parameter is named town" in " ".join(rejected.stderr.split())
+
+
+def test_a_price_of_no_tool_is_warned_of(podium: CommandLine, tmp_path: Path) -> None:
+    tool = write(tmp_path, "tool.yaml", TOOL)
+    assert podium("tools", "apply", "-f", tool).returncode == 0
+    rows = "sku,dimension,unit_price\nown/town_forcast,call,0.002\n"
+    imported = podium("prices", "import", write(tmp_path, "prices.csv", rows))
+    assert imported.returncode == 0, imported.stderr
+    said = " ".join(imported.stderr.split())
+    assert "no tool has the SKU own/town_forcast (did you mean own/town_forecast?)" in said
+    podium("tools", "delete", "town_forecast")
+
+
+def test_a_policy_whose_guard_names_nothing_is_warned_of(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    policy = "{name: guarded, preset: balanced, deny: {names: [calcluator]}}"
+    applied = podium("policies", "apply", "-f", write(tmp_path, "p.yaml", policy))
+    assert applied.returncode == 0, applied.stderr
+    assert "did you mean calculator?" in " ".join(applied.stderr.split())
+    bound = podium("policies", "bind", "guarded", "team:nosuch")
+    assert bound.returncode == 0, bound.stderr
+    assert "no API key is of the team nosuch" in " ".join(bound.stderr.split())
+    podium("policies", "unbind", "guarded", "team:nosuch")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["budgets", "create", "b1", "--amount", "1 XYZ"], "no price is in XYZ"),
+        (["run", "x", "--budget", "0.01 XYZ"], "no price is in XYZ"),
+        (["tools", "try", "calculator", "{}", "--budget", "1 XYZ"], "no price is in XYZ"),
+    ],
+)
+def test_a_currency_without_prices_is_rejected_before_anything_begins(
+    podium: CommandLine, arguments: list[str], cause: str
+) -> None:
+    before = podium.json("episodes", "list")["episodes"]
+    ended = podium(*arguments)
+    assert ended.returncode == 1, ended.stdout
+    assert cause in ended.stderr and "USD" in ended.stderr
+    assert podium.json("episodes", "list")["episodes"] == before
