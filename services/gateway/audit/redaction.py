@@ -34,8 +34,9 @@ def redacted(value: Any) -> Any:
 
 
 def _without_secrets(text: str) -> str:
-    # JSON can write half of a surrogate pair, which is no UTF-8.
-    return str(SECRET_TEXT.sub(REDACTED, whole_characters(text)))
+    # JSON can write half of a surrogate pair, which is no UTF-8; a role is a StrEnum, of which
+    # RE2 cannot make an empty one.
+    return str(SECRET_TEXT.sub(REDACTED, whole_characters(str(text))))
 
 
 def _field(name: str, value: Any) -> Any:

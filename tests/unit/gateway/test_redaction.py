@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.audit.redaction import REDACTED, redacted
+from podium_kit.rpc.identity import Role
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ from gateway.audit.redaction import REDACTED, redacted
         ({"max_tokens": 5, "name": "weather"}, {"max_tokens": 5, "name": "weather"}),
         ({"note": f"use pod_{'0' * 16}_abc please"}, {"note": f"use {REDACTED} please"}),
         ({"note": "eyJhbGciOi.eyJzdWIi.c2ln"}, {"note": REDACTED}),
+        ({"roles": [Role.DEVELOPER]}, {"roles": ["developer"]}),
         (None, None),
     ],
 )
