@@ -4194,6 +4194,10 @@ class DryRunPolicyResponse(Model):
     """
     The rejected calls by tool, model and reason, most calls first.
     """
+    notices: list[str] = []
+    """
+    About a policy that the request brings along, as in CreatePolicyResponse.
+    """
 
 
 class ExplainToolsetResponse(Model):
@@ -4204,6 +4208,10 @@ class ExplainToolsetResponse(Model):
     decisions: Annotated[list[ToolDecision], Field(validate_default=True)] = []
     """
     One per tool the tenant can see, in name order.
+    """
+    notices: list[str] = []
+    """
+    About a policy that the request brings along, as in CreatePolicyResponse.
     """
 
 
@@ -5771,6 +5779,10 @@ class CreatePolicyResponse(Model):
     created: bool = False
     """
     Whether this call made that version.
+    """
+    notices: list[str] = []
+    """
+    What a person should look at, such as a name in a guard that matches no tool.
     """
 
 
