@@ -1,6 +1,6 @@
 """A tool as the adapters see it: one immutable version, and how to reach it."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -270,6 +270,20 @@ class ToolDefinition:
         """The models of an llm tool, one of which every call states."""
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
         return tuple(model.alias for model in models)
+
+    @property
+    def resource(self) -> Hashable:
+        """What its limits are of: the operator's function, sandbox or program, whatever tools name
+        it; the tool itself where it is its owner's own."""
+        places = self.limits.max_concurrency
+        match self.connection:
+            case FunctionConnection(function):
+                return ("function", function, places)
+            case CodeConnection():
+                return ("code", places)
+            case McpConnection(tool_name, McpStdio(server)):
+                return ("mcp", server, tool_name, places)
+        return self
 
     def modelled_latency_s(self, alias: str) -> float:
         """What a call of that model counts as, in seconds; 0 means that it is measured."""

@@ -93,6 +93,16 @@ class NameTaken(AlreadyExists):
         super().__init__(f"{name} is a tool of the platform; give yours another name", tool=name)
 
 
+class NameAlike(AlreadyExists):
+    """Two tools of one owner whose names differ in capitals alone."""
+
+    def __init__(self, name: str, other: str) -> None:
+        super().__init__(
+            f"{name} differs from the tool {other} in capitals alone; give it another name",
+            tool=name,
+        )
+
+
 class NameTakenByTenants(AlreadyExists):
     """A shared tool would hide tools of tenants."""
 

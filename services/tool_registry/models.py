@@ -85,6 +85,14 @@ class ToolSpec:
     # The policy that episodes run under which a tool of kind podium starts; "" for the caller's.
     runs_policy: str
     wire: bytes
+    # What of the operator's it calls, and the shared tools that offer it (operator_resources).
+    resource: tuple[str, ...] = ()
+    aliases: frozenset[str] = frozenset()
+
+    @cached_property
+    def ruled_names(self) -> frozenset[str]:
+        """Names, in lower case, by which a policy's rules mean it."""
+        return frozenset(name.lower() for name in (self.name, *self.aliases))
 
     @cached_property
     def choices(self) -> tuple[ModelChoice, ...]:

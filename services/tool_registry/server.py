@@ -106,12 +106,11 @@ async def assembled(
             registry, episodes, episodes, ProposalStore(engine), described, clock
         )
         following = Following(PostgresFollowingStore(engine), tools, catalogues)
+        batches = ToolBatches(ToolBatchStore(engine), registry)
         services = [
             Service(
                 add_ToolRegistryServiceServicer_to_server,
-                ToolRegistryServicer(
-                    registry, ToolBatches(ToolBatchStore(engine)), resolution, search, following
-                ),
+                ToolRegistryServicer(registry, batches, resolution, search, following),
                 "podium.registry.v1.ToolRegistryService",
             ),
             Service(

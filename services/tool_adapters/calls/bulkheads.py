@@ -1,6 +1,7 @@
-"""One gate per tool and model: how many calls are in flight, and whether it is well."""
+"""One gate per tool or resource of the operator: calls in flight, and whether it is well."""
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from podium_kit.places import Places
@@ -24,15 +25,15 @@ class Gates:
     """Gates by tool version and model; the least recently used are forgotten."""
 
     def __init__(self) -> None:
-        self._places: OrderedDict[tuple[ToolDefinition, str], Places] = OrderedDict()
+        self._places: OrderedDict[tuple[Hashable, str], Places] = OrderedDict()
         self._breakers: OrderedDict[tuple[str, ToolDefinition, str], Breaker] = OrderedDict()
 
     def of(self, tenant: str, tool: ToolDefinition, model_alias: str) -> Gate:
         """The tenant's gate of a tool, or of one model of an llm tool."""
-        key = (tool, model_alias)
+        key, own = (tool.resource, model_alias), (tenant, tool, model_alias)
         places = self._places.pop(key, None) or Places(tool.limits.max_concurrency)
-        breaker = self._breakers.pop((tenant, *key), None) or Breaker()
-        self._places[key], self._breakers[tenant, *key] = places, breaker
+        breaker = self._breakers.pop(own, None) or Breaker()
+        self._places[key], self._breakers[own] = places, breaker
         for kept in (self._places, self._breakers):
             while len(kept) > GATES_KEPT:
                 kept.popitem(last=False)

@@ -20,7 +20,7 @@ from tool_registry.errors import (
 )
 from tool_registry.following.models import FollowedTools, ListedTool
 from tool_registry.models import PLATFORM, ToolKind
-from tool_registry.tools.catalogue import Catalogues
+from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.service import digest_of
 from tool_registry.tools.store import ToolStore
@@ -76,6 +76,8 @@ class Following:
         if listed.common != followed.common:
             raise OutsideFollowing(f"{spec.name} differs from what its owner laid down")
         await check_fairly(spec, followed.owner == PLATFORM)
+        if followed.owner != PLATFORM:
+            (await self._catalogue()).tools.resources.check(spec)
         await self.tools.register(
             followed.owner,
             spec,
@@ -101,11 +103,13 @@ class Following:
             raise NotFollowed(server_id)
         return followed
 
+    async def _catalogue(self) -> Catalogue:
+        versions = await self.tools.versions()
+        return await self.catalogues.of(current_identity().tenant, versions.catalogue)
+
     async def _is_servers(self, followed: FollowedTools, name: str) -> bool:
         """Whether the server may change it: a tool of another kind is its owner's own."""
-        versions = await self.tools.versions()
-        catalogue = await self.catalogues.of(current_identity().tenant, versions.catalogue)
-        known = catalogue.tools.by_name.get(name, ())
+        known = (await self._catalogue()).tools.by_name.get(name, ())
         others = (tool for tool in known if tool.current and tool.spec.kind is not ToolKind.MCP)
         return name.startswith(followed.name_prefix) and not any(others)
 

@@ -46,8 +46,8 @@ def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> b
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
     """What of the choice the selector names, in words; empty when nothing."""
-    if spec.name in selector.names:
-        return f"name {spec.name}"
+    if named := selector.names & spec.ruled_names:
+        return f"name {min(named)}"
     if spec.kind in selector.kinds:
         return f"kind {spec.kind.value}"
     if tags := selector.tags & choice.tags:

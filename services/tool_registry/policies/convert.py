@@ -185,7 +185,7 @@ def _check_weights(preferences: Preferences) -> None:
 
 def _selector(selector: policy_pb2.ToolSelector) -> Selector:
     return Selector(
-        names=frozenset(selector.names),
+        names=frozenset(name.lower() for name in selector.names),
         kinds=frozenset(_kind(number) for number in selector.kinds),
         tags=frozenset(selector.tags),
         providers=frozenset(selector.providers),

@@ -7,7 +7,8 @@ from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_registry.models import PLATFORM, ToolSpec
 from tool_registry.tools.checks import check_fairly
-from tool_registry.tools.service import digest_of
+from tool_registry.tools.operator_resources import OperatorResources
+from tool_registry.tools.service import Registry, digest_of
 from tool_registry.tools.store_batch import BatchOutcome, NewTool, ToolBatchStore
 
 NAMED_BEFORE = "another spec of this request has the name; give each tool a name of its own"
@@ -21,6 +22,7 @@ class ToolBatches:
     """Registers tools for the caller's tenant, or for all."""
 
     store: ToolBatchStore
+    registry: Registry
 
     async def register(
         self, specs: Sequence[Read], shared: bool, validate_only: bool
@@ -29,8 +31,9 @@ class ToolBatches:
         identity = current_identity()
         if shared:
             require_scope(Scope.PLATFORM_ADMIN)
+        resources = (await self.registry.catalogue()).tools.resources
         names: set[str] = set()
-        checked = [await _checked(spec, shared, names) for spec in specs]
+        checked = [await _checked(spec, shared, names, resources) for spec in specs]
         good = [each for each in checked if isinstance(each, NewTool)]
         owner = PLATFORM if shared else identity.tenant
         stored = iter(await self.store.register(owner, good, identity.subject, validate_only))
@@ -40,15 +43,19 @@ class ToolBatches:
         ]
 
 
-async def _checked(spec: Read, shared: bool, names: set[str]) -> NewTool | str:
+async def _checked(
+    spec: Read, shared: bool, names: set[str], resources: OperatorResources
+) -> NewTool | str:
     """Ready to be stored, or what is wrong with it."""
     if isinstance(spec, DomainError):
         return spec.message
-    if spec.name in names:
+    if spec.name.lower() in names:
         return NAMED_BEFORE
-    names.add(spec.name)
+    names.add(spec.name.lower())
     try:
         await check_fairly(spec, shared)
+        if not shared:
+            resources.check(spec)
     except DomainError as error:
         return error.message
     return NewTool(spec, digest_of(spec.wire))

@@ -23,6 +23,7 @@ from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
 from tool_registry.policies.presets import DEFAULT_POLICY
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
+from tool_registry.tools.operator_resources import NO_RESOURCES, OperatorResources
 from tool_registry.tools.store import ChangedVersion, ToolStore
 
 PRESET_TIME = datetime(2025, 11, 1, tzinfo=UTC)
@@ -38,6 +39,7 @@ class Tools:
     """
 
     by_name: Versions
+    resources: OperatorResources = NO_RESOURCES
 
     @cached_property
     def current(self) -> tuple[ToolVersion, ...]:
@@ -168,6 +170,7 @@ class Catalogues:
         self._owners: LRUCache[str, _OwnedTools] = LRUCache(OWNERS_KEPT)
         self._merged: LRUCache[str, tuple[Versions, Versions, Tools]] = LRUCache(OWNERS_KEPT)
         self._catalogues: LRUCache[str, Catalogue] = LRUCache(OWNERS_KEPT)
+        self._resources: tuple[Versions, OperatorResources] | None = None
         self._reading = asyncio.Lock()
 
     async def of(self, tenant: str, version: int) -> Catalogue:
@@ -187,12 +190,19 @@ class Catalogues:
     async def _visible(self, tenant: str, version: int) -> Tools:
         shared = await self._owned(PLATFORM, version)
         own = await self._owned(tenant, version)
+        resources = self._resources_of(shared)
         merged = self._merged.get(tenant)
         if merged is None or merged[0] is not shared or merged[1] is not own:
+            bound = {name: resources.bound(versions) for name, versions in own.items()}
             # The names of the two never meet: see store_tools.
-            tools = Tools(dict(sorted({**shared, **own}.items())))
+            tools = Tools(dict(sorted({**shared, **bound}.items())), resources)
             merged = self._merged[tenant] = (shared, own, tools)
         return merged[2]
+
+    def _resources_of(self, shared: Versions) -> OperatorResources:
+        if self._resources is None or self._resources[0] is not shared:
+            self._resources = (shared, OperatorResources.of(shared))
+        return self._resources[1]
 
     async def _owned(self, owner: str, version: int) -> Versions:
         known = self._owners.get(owner) or _OwnedTools(0, {})

@@ -13,6 +13,7 @@ from tool_registry.models import (
     ToolVersion,
 )
 from tool_registry.tools.convert_connections import check_connection
+from tool_registry.tools.operator_resources import resource_of
 
 DEFAULT_TIMEOUT_S = 30.0
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
@@ -64,6 +65,7 @@ def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
         runs_policy=spec.connection.podium.policy,
         embeds=spec.connection.llm.role == tool_pb2.LLM_ROLE_EMBEDDER,
         wire=spec.SerializeToString(deterministic=True),
+        resource=resource_of(spec),
     )
 
 

@@ -49,9 +49,13 @@ class Registry:
             require_scope(Scope.PLATFORM_ADMIN)
         owner = PLATFORM if shared else identity.tenant
         await check_fairly(spec, shared)
-        return await self.tools.register(
+        resources = (await self.catalogue()).tools.resources
+        if not shared:
+            resources.check(spec)
+        tool, created = await self.tools.register(
             owner, spec, digest_of(spec.wire), identity.subject, validate_only
         )
+        return (tool if shared else resources.bound((tool,))[0]), created
 
     async def catalogue(self) -> Catalogue:
         versions = await self.tools.versions()

@@ -1,6 +1,6 @@
 """Tools in PostgreSQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from podium_kit.postgres.engine import autocommit, transaction
-from tool_registry.errors import NameTaken, NameTakenByTenants
+from podium_kit.rpc.errors import AlreadyExists
+from tool_registry.errors import NameAlike, NameTaken, NameTakenByTenants
 from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
 from tool_registry.store_versions import bump_catalogue
 
@@ -40,8 +41,9 @@ SUPERSEDE = text(
 )
 OTHER_OWNERS = text(
     """
-    SELECT DISTINCT owner FROM tools
-    WHERE name = :name AND owner <> :owner AND spec IS NOT NULL
+    SELECT DISTINCT owner, name FROM tools
+    WHERE lower(name) = lower(:name) AND (owner <> :owner OR name <> :name)
+        AND (owner = :owner OR '' IN (owner, :owner)) AND spec IS NOT NULL
     """
 )
 # A second call changes nothing: the first moment stands.
@@ -185,11 +187,20 @@ class ToolStore:
         )
 
 
-async def _check_name(connection: AsyncConnection, owner: str, name: str) -> None:
-    """A name means one tool to every tenant, so neither side may hide the other's."""
-    rows = await connection.execute(OTHER_OWNERS, {"name": name, "owner": owner})
-    others = {row.owner for row in rows}
+def taken(name: str, owner: str, others: Mapping[str, str]) -> AlreadyExists | None:
+    """Why the owner cannot have a name; `others` are names like it, by their owners.
+
+    A name means one tool to every tenant, however it is capitalised.
+    """
+    if owner in others:
+        return NameAlike(name, others[owner])
     if PLATFORM in others:
-        raise NameTaken(name)
-    if owner == PLATFORM and others:
-        raise NameTakenByTenants(name, len(others))
+        return NameTaken(name)
+    return NameTakenByTenants(name, len(others)) if others else None
+
+
+async def _check_name(connection: AsyncConnection, owner: str, name: str) -> None:
+    rows = await connection.execute(OTHER_OWNERS, {"name": name, "owner": owner})
+    others = {row.owner: row.name for row in rows}
+    if problem := taken(name, owner, others):
+        raise problem

@@ -9,10 +9,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from podium_kit.postgres.engine import transaction
-from tool_registry.errors import NameTaken, NameTakenByTenants
-from tool_registry.models import PLATFORM, ToolSpec
+from tool_registry.models import ToolSpec
 from tool_registry.store_versions import bump_catalogue
-from tool_registry.tools.store import REVIVE, SUPERSEDE
+from tool_registry.tools.store import REVIVE, SUPERSEDE, taken
 
 # A version without its content, which is long and not looked at.
 KNOWN = text(
@@ -23,8 +22,10 @@ KNOWN = text(
 )
 OTHER_OWNERS = text(
     """
-    SELECT DISTINCT name, owner FROM tools
-    WHERE name = ANY(CAST(:names AS text[])) AND owner <> :owner AND spec IS NOT NULL
+    SELECT DISTINCT tools.owner, tools.name, given.name AS given FROM tools
+    JOIN unnest(CAST(:names AS text[])) AS given (name) ON lower(tools.name) = lower(given.name)
+    WHERE (tools.owner <> :owner OR tools.name <> given.name)
+        AND (tools.owner = :owner OR '' IN (tools.owner, :owner)) AND tools.spec IS NOT NULL
     """
 )
 INSERT = text(
@@ -71,11 +72,11 @@ class ToolBatchStore:
         async with transaction(self._engine) as connection:
             # The bump makes writers take turns, so two never take one version or one name.
             values["change"] = await bump_catalogue(connection)
-            taken = await _taken(connection, values)
+            names_taken = await _taken(connection, values)
             known = defaultdict(list)
             for row in await connection.execute(KNOWN, values):
                 known[row.name].append(row)
-            outcomes = [_outcome(tool, known[tool.spec.name], taken) for tool in tools]
+            outcomes = [_outcome(tool, known[tool.spec.name], names_taken) for tool in tools]
             if validate_only:
                 await connection.rollback()
                 return outcomes
@@ -89,21 +90,18 @@ class ToolBatchStore:
 
 
 async def _taken(connection: AsyncConnection, values: Mapping[str, Any]) -> dict[str, str]:
-    """By name why the owner cannot have it: a name means one tool to every tenant."""
-    owners: defaultdict[str, set[str]] = defaultdict(set)
+    """By name why the owner cannot have it."""
+    owners: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for row in await connection.execute(OTHER_OWNERS, values):
-        owners[row.name].add(row.owner)
-    taken = {}
-    for name, others in owners.items():
-        if PLATFORM in others:
-            taken[name] = NameTaken(name).message
-        elif values["owner"] == PLATFORM:
-            taken[name] = NameTakenByTenants(name, len(others)).message
-    return taken
+        owners[row.given][row.owner] = row.name
+    problems = {name: taken(name, values["owner"], others) for name, others in owners.items()}
+    return {name: problem.message for name, problem in problems.items() if problem}
 
 
-def _outcome(tool: NewTool, versions: Sequence[Any], taken: Mapping[str, str]) -> BatchOutcome:
-    if problem := taken.get(tool.spec.name):
+def _outcome(
+    tool: NewTool, versions: Sequence[Any], names_taken: Mapping[str, str]
+) -> BatchOutcome:
+    if problem := names_taken.get(tool.spec.name):
         return BatchOutcome(problem=problem)
     same = next((row for row in versions if row.digest == tool.digest), None)
     if same is not None:

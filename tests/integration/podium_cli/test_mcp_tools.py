@@ -20,7 +20,7 @@ from openai_server import OpenAiServer
 
 __all__ = ["experts", "prices"]
 SUM = {"expression": "6*7"}
-PRICE = "sku,dimension,unit_price\nown/mcp/sums,call,0.25\n"
+PRICE = "sku,dimension,unit_price\nown/mcp/sums,call,0\n"
 
 
 @asynccontextmanager
@@ -49,9 +49,11 @@ async def test_a_tool_of_the_policy_is_called_held_and_charged_once(
     assert podium("prices", "import", str(tmp_path / "prices.csv")).returncode == 0
     with api(podium) as http:
         spec = http.get("/v1/tools/calculator").json()["tool"]["spec"]
+        # The function is the operator's, and so is its price, under any name.
         own = {**spec, "name": "own_sums", "sku": "own/mcp/sums"}
         made = http.post("/v1/tools", json={"spec": own})
         assert made.is_success, made.text
+        assert made.json()["tool"]["spec"]["sku"] == spec["sku"]
     once = {"idempotency_key": "sums", "labels": {"team": "red"}}
     async with client_of(podium) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -59,17 +61,18 @@ async def test_a_tool_of_the_policy_is_called_held_and_charged_once(
         again = await call(client, "own_sums", **SUM, podium=once)
         other = await call(client, "own_sums", expression="7*7", podium=once)
         wrong = await call(client, "own_sums", colour="red")
-        poor = await call(client, "own_sums", **SUM, podium={"budget_usd": "0.01"})
+        poor = await call(client, "own_sums", **SUM, podium={"budget_usd": "0.0000001"})
         with pytest.raises(Exception, match="there is no tool fly"):
             await client.call_tool("fly", {})
     assert first == again and not first[2]
     text, shown, _ = first
     assert "42" in text
-    assert Decimal(shown["cost"]["amount"]) == Decimal("0.25")
+    price = (listed["calculator"].meta or {})["podium"]["price_per_call"]["amount"]
+    assert Decimal(shown["cost"]["amount"]) == Decimal(price) > 0
     assert shown["usage"]["call"] == "1"
     described = listed["own_sums"]
     assert described.input_schema["required"] == ["expression"]
-    assert (described.meta or {})["podium"]["price_per_call"]["amount"] == "0.25"
+    assert (described.meta or {})["podium"]["price_per_call"]["amount"] == price
     reserve, capture = ledger_entries(podium, f"{shown['call_id']}/0/tool/0")
     assert (reserve["kind"], capture["kind"]) == ("ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE")
     assert (capture["subject"]["tool"], capture["subject"]["team"]) == ("own_sums", "red")

@@ -20,6 +20,9 @@ from podium_kit.rpc.identity import Role
         ({"note": f"use pod_{'0' * 16}_abc please"}, {"note": f"use {REDACTED} please"}),
         ({"note": "eyJhbGciOi.eyJzdWIi.c2ln"}, {"note": REDACTED}),
         ({"roles": [Role.DEVELOPER]}, {"roles": ["developer"]}),
+        ({"half \ud83d": "half \ud83d"}, {"half \ud83d": "half \ufffd"}),
+        # Quadratic for patterns that go back: it would keep every tenant waiting for minutes.
+        ({"description": "eyJ-" * 1_000_000}, {"description": "eyJ-" * 1_000_000}),
         (None, None),
     ],
 )

@@ -1,0 +1,64 @@
+"""Places belong to the operator's function or program, however many tools of tenants name it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tool_adapters.calls.bulkheads import Gates
+from tool_adapters.models import (
+    CodeConnection,
+    Connection,
+    FunctionConnection,
+    HttpConnection,
+    Limits,
+    McpConnection,
+    McpHttp,
+    McpStdio,
+    SideEffect,
+    ToolDefinition,
+    ToolKind,
+)
+
+
+def tool(name: str, connection: Connection) -> ToolDefinition:
+    return ToolDefinition(
+        name, 1, ToolKind.FUNCTION, {}, None, connection, SideEffect.PURE, Limits(max_concurrency=2)
+    )
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        FunctionConnection("query_database"),
+        CodeConnection(),
+        McpConnection("create", McpStdio("board")),
+    ],
+)
+def test_tools_of_one_resource_share_its_places(connection: Connection) -> None:
+    gates = Gates()
+    places = {
+        id(gates.of(tenant, tool(f"{tenant}-{number}", replace(connection)), "").places)
+        for tenant in ("evil", "bank")
+        for number in range(10)
+    }
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        HttpConnection("GET", "https://api.example/"),
+        McpConnection("create", McpHttp("https://a.example/mcp")),
+    ],
+)
+def test_tools_of_their_owners_servers_have_places_of_their_own(connection: Connection) -> None:
+    gates = Gates()
+    first, second = (gates.of("acme", tool(name, connection), "") for name in ("a", "b"))
+    assert first.places is not second.places
+
+
+def test_what_breaks_for_one_tool_is_well_for_another() -> None:
+    gates = Gates()
+    connection = FunctionConnection("query_database")
+    first, second = (gates.of("acme", tool(name, connection), "") for name in ("a", "b"))
+    assert first.breaker is not second.breaker
