@@ -49,6 +49,7 @@ from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.tools.batch import ToolBatches
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.convert import stored_spec
+from tool_registry.tools.convert_resources import with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
@@ -84,7 +85,7 @@ async def assembled(
         channel = await _channel(stack, settings, settings.cost_ledger_target)
         tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
         bindings = BindingStore(engine)
-        catalogues = Catalogues(tools, policies, bindings, preset_policies())
+        catalogues = Catalogues(tools, policies, bindings, preset_policies(), with_terms)
         search = ToolSearch(_embeddings(stack, settings))
         episodes = await _episodes(stack, settings)
         prices = PriceCache(PriceBook(channel), settings.price_cache_s)

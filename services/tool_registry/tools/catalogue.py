@@ -23,7 +23,7 @@ from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
 from tool_registry.policies.presets import DEFAULT_POLICY
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
-from tool_registry.tools.operator_resources import NO_RESOURCES, OperatorResources
+from tool_registry.tools.operator_resources import NO_RESOURCES, OperatorResources, WithTerms
 from tool_registry.tools.store import ChangedVersion, ToolStore
 
 PRESET_TIME = datetime(2025, 11, 1, tzinfo=UTC)
@@ -160,7 +160,9 @@ class Catalogues:
         policies: PolicyStore,
         bindings: BindingStore,
         presets: list[PolicySpec],
+        with_terms: WithTerms,
     ) -> None:
+        self._with_terms = with_terms
         self._tools = tools
         self._policies = policies
         self._bindings = bindings
@@ -201,7 +203,7 @@ class Catalogues:
 
     def _resources_of(self, shared: Versions) -> OperatorResources:
         if self._resources is None or self._resources[0] is not shared:
-            self._resources = (shared, OperatorResources.of(shared))
+            self._resources = (shared, OperatorResources.of(shared, self._with_terms))
         return self._resources[1]
 
     async def _owned(self, owner: str, version: int) -> Versions:

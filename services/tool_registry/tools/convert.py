@@ -13,7 +13,7 @@ from tool_registry.models import (
     ToolVersion,
 )
 from tool_registry.tools.convert_connections import check_connection
-from tool_registry.tools.operator_resources import resource_of
+from tool_registry.tools.convert_resources import resource_of
 
 DEFAULT_TIMEOUT_S = 30.0
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}

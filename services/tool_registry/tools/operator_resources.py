@@ -6,16 +6,17 @@ resource that a shared tool offers has that tool's price, limits and side effect
 a policy for that tool is one for it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from podium.registry.v1 import tool_pb2
 from podium_kit.metering import OWN, is_own
 from tool_registry.errors import InvalidTool
 from tool_registry.models import ToolKind, ToolSpec, ToolVersion
 
 PRICED_BY_OPERATOR = {ToolKind.FUNCTION, ToolKind.CODE}
 Versions = Mapping[str, tuple[ToolVersion, ...]]
+# A tenant's spec with the terms of the operator's, and with tags; whether its effect is known, too.
+WithTerms = Callable[[bytes, bytes, Set[str], bool], bytes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +24,10 @@ class OperatorResources:
     """Shared tools by what they call: a resource, and the server that it is part of."""
 
     by_resource: Mapping[tuple[str, ...], Sequence[ToolSpec]]
+    with_terms: WithTerms
 
     @classmethod
-    def of(cls, shared: Versions) -> "OperatorResources":
+    def of(cls, shared: Versions, with_terms: WithTerms) -> "OperatorResources":
         """Also a tool that was withdrawn says what its resource costs and does."""
         found: dict[tuple[str, ...], list[ToolSpec]] = {}
         for versions in shared.values():
@@ -33,7 +35,7 @@ class OperatorResources:
             spec = (current or versions)[-1].spec
             for end in range(2, len(spec.resource) + 1):
                 found.setdefault(spec.resource[:end], []).append(spec)
-        return cls(found)
+        return cls(found, with_terms)
 
     def check(self, spec: ToolSpec) -> None:
         """Raises InvalidTool for a tenant's tool that would call what only shared tools may."""
@@ -62,50 +64,21 @@ class OperatorResources:
             return version
         # The one that the tenant names by its price, where several offer the resource.
         operator = next((each for each in operators if each.sku == spec.sku), operators[0])
-        return replace(version, spec=_with_terms(spec, operator, operators, known=bool(own)))
+        tags = spec.tags.union(*(each.tags for each in operators))
+        bound = replace(
+            spec,
+            sku=operator.sku,
+            provider=operator.provider,
+            timeout_s=operator.timeout_s,
+            tags=tags,
+            aliases=frozenset(each.name for each in operators),
+            wire=self.with_terms(spec.wire, operator.wire, tags, bool(own)),
+        )
+        return replace(version, spec=bound)
 
     def _of_server(self, spec: ToolSpec) -> Sequence[ToolSpec]:
         """Shared tools of the same server that call something else of it."""
         return self.by_resource.get(spec.resource[:2], ()) if len(spec.resource) > 2 else ()
 
 
-NO_RESOURCES = OperatorResources({})
-
-
-def resource_of(spec: tool_pb2.ToolSpec) -> tuple[str, ...]:
-    """What of the operator's the tool calls; empty for what is its owner's own."""
-    connection = spec.connection
-    match connection.WhichOneof("target"):
-        case "function":
-            return ("function", connection.function.function)
-        case "code":
-            return ("code", "interpreter")
-        case "mcp" if connection.mcp.WhichOneof("transport") == "stdio":
-            return ("mcp", connection.mcp.stdio.server, connection.mcp.tool_name)
-        case "retrieval":
-            return ("corpus", connection.retrieval.corpus)
-    return ()
-
-
-def _with_terms(
-    spec: ToolSpec, operator: ToolSpec, operators: Iterable[ToolSpec], *, known: bool
-) -> ToolSpec:
-    theirs = tool_pb2.ToolSpec.FromString(operator.wire)
-    wire = tool_pb2.ToolSpec.FromString(spec.wire)
-    wire.sku = theirs.sku
-    wire.provider = theirs.provider
-    wire.limits.CopyFrom(theirs.limits)
-    wire.side_effect = theirs.side_effect if known else tool_pb2.SIDE_EFFECT_EFFECTFUL
-    if theirs.connection.WhichOneof("target") == "code":
-        wire.connection.code.memory_bytes = theirs.connection.code.memory_bytes
-    tags = {tag for each in operators for tag in each.tags}
-    wire.tags.extend(sorted(tags - spec.tags))
-    return replace(
-        spec,
-        sku=operator.sku,
-        provider=operator.provider,
-        timeout_s=operator.timeout_s,
-        tags=spec.tags | tags,
-        aliases=frozenset(each.name for each in operators),
-        wire=wire.SerializeToString(deterministic=True),
-    )
+NO_RESOURCES = OperatorResources({}, lambda own, *_: own)
