@@ -46,7 +46,9 @@ class Anchors:
         last = await self._store.last()
         if self._key is None or (last and last.root.day >= day.isoformat()):
             return None
-        heads = [await self._tenant_head(head) for head in await self._store.heads()]
+        # An entry of the next day goes under that day's root.
+        ended = _midnight(day + DAY)
+        heads = [await self._tenant_head(head) for head in await self._store.heads(ended)]
         if not heads:
             return None
         previous = last.root.root if last else b""
@@ -61,11 +63,11 @@ class Anchors:
         if self._key is None:
             return None
         last = await self._store.last()
-        today = datetime.combine(now.date(), time.min, UTC)
+        today = _midnight(now.date())
         if last is None:
-            # Where nothing was ever posted, there is nothing to sign.
-            return (now - today).total_seconds() if await self._store.heads() else 0.0
-        due = datetime.combine(date.fromisoformat(last.root.day), time.min, UTC) + 2 * DAY
+            # Where nothing was posted before today, there is nothing to sign.
+            return (now - today).total_seconds() if await self._store.heads(today) else 0.0
+        due = _midnight(date.fromisoformat(last.root.day)) + 2 * DAY
         return max((now - due).total_seconds(), 0.0)
 
     async def prove(self, tenant: str, sequence: int) -> tuple[EntryProof, Anchor]:
@@ -95,6 +97,11 @@ class Anchors:
         # In a thread: a day of a large tenant takes seconds, in which others post.
         entries_root = await asyncio.to_thread(_entries_root, hashes)
         return TenantHead(head.tenant, first, head.sequence, head.hash, entries_root)
+
+
+def _midnight(day: date) -> datetime:
+    """The first instant of a day in UTC."""
+    return datetime.combine(day, time.min, UTC)
 
 
 def _entries_root(hashes: Sequence[bytes]) -> bytes:

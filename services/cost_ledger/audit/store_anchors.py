@@ -1,7 +1,7 @@
 """Signed roots and the tenants' leaves under them; rows are added and never changed."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import text
@@ -19,6 +19,12 @@ PAGE = text(f"""
     WHERE a.day > CAST(:after AS date) ORDER BY a.day LIMIT :limit
 """)  # noqa: S608  the columns are the constant above
 HEADS = text("SELECT tenant, anchored, sequence, hash FROM heads_to_anchor()")
+# The last entry before a moment, or the one that the last root reached.
+END_BEFORE = text("""
+    SELECT sequence, hash FROM entry
+    WHERE tenant = :tenant AND sequence >= :anchored AND create_time < :before
+    ORDER BY sequence DESC LIMIT 1
+""")
 HASHES = text("""
     SELECT hash FROM entry
     WHERE tenant = :tenant AND sequence BETWEEN :first AND :last ORDER BY sequence
@@ -62,11 +68,17 @@ class AnchorStore:
         """Roots of the days after `after` (YYYY-MM-DD, "" for all), oldest first."""
         return [_anchor(row) for row in await self._all(PAGE, after=_day(after), limit=limit)]
 
-    async def heads(self) -> list[Head]:
-        """The ends of all journals, in the order of the tenants' names."""
-        return [
-            Head(row.tenant, row.anchored, row.sequence, row.hash) for row in await self._all(HEADS)
-        ]
+    async def heads(self, before: datetime) -> list[Head]:
+        """The ends of all journals as they were at a moment, in the order of the tenants' names."""
+        heads = [await self._head(row, before) for row in await self._all(HEADS)]
+        return [head for head in heads if head is not None]
+
+    async def _head(self, row: Any, before: datetime) -> Head | None:
+        """The tenant's end at the moment; None where its journal begins later."""
+        asked = {"tenant": row.tenant, "anchored": row.anchored, "before": before}
+        async with tenant_transaction(self._engine, row.tenant) as connection:
+            end = (await connection.execute(END_BEFORE, asked)).first()
+        return Head(row.tenant, row.anchored, end.sequence, end.hash) if end else None
 
     async def hashes(self, tenant: str, first: int, last: int) -> list[bytes]:
         """Hashes of a tenant's entries, in order."""

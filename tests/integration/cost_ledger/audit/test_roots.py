@@ -1,6 +1,6 @@
 """Signed roots: one a day over all tenants, and proofs under them."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -14,7 +14,8 @@ from integration.cost_ledger.running_ledger import Client, RunningLedger, as_ser
 from podium_kit.anchors import load_public_key
 from podium_kit.postgres.engine import open_engine
 
-DAY = date(2026, 10, 30)
+# Of tomorrow, so that what a test posts now is before the day's end.
+DAY = datetime.now(UTC).date() + timedelta(days=1)
 
 
 async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
@@ -44,6 +45,28 @@ async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
         ledger.database_url, "UPDATE entry SET hash = sha256(hash) WHERE sequence = 4"
     )
     assert "I9 roots" in {finding.rule for finding in await verified(worker)}
+    await engine.dispose()
+
+
+async def test_an_entry_of_the_next_day_is_under_no_root_of_the_day_before(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    engine = open_engine(as_service(ledger.database_url))
+    anchors = Anchors(AnchorStore(engine), Ed25519PrivateKey.generate())
+    now, yesterday = datetime.now(UTC), DAY - timedelta(days=2)
+    await worker.ledger.Record(make_record("first"))
+    # Soon after the first midnight of a new platform: all that was posted is of today.
+    assert await anchors.sign_day(yesterday, now) is None
+    assert await anchors.late_s(now) == 0
+    with pytest.raises(NothingAnchored):
+        await anchors.prove("acme", 1)
+    assert await anchors.sign_day(DAY, now)
+    _, anchor = await anchors.prove("acme", 1)
+    assert anchor.root.day == DAY.isoformat()
+    # A day without entries repeats the end that the journal had.
+    idle = await anchors.sign_day(DAY + timedelta(days=1), now)
+    assert idle and idle.root.tenant_count == 1
+    assert await verified(worker) == []
     await engine.dispose()
 
 
