@@ -77,7 +77,8 @@ and the client of any other.
 Start with [bold]podium up[/], then [bold]podium run "What is 17 percent of 2340?"[/]
 
 Progress goes to stderr, results to stdout. Exit status: 0 success, 1 failed, 2 wrong usage,
-130 interrupted, 141 the reader of the output is gone, 143 terminated.
+3 an answer although every tool call failed, 130 interrupted, 141 the reader of the output is
+gone, 143 terminated.
 """
 
 

@@ -208,6 +208,7 @@ def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
         failure=failure_from_proto(episode.failure) if episode.HasField("failure") else None,
         turn_count=episode.turn_count,
         tool_call_count=episode.tool_call_count,
+        all_tool_calls_failed=episode.all_tool_calls_failed,
         cost=optional_money_from_proto(episode.cost),
         unpriced_call_count=episode.unpriced_call_count,
         tally=tally_of(episode.usage),

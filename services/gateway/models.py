@@ -179,6 +179,7 @@ class Outcome:
     stop_sequence: str = ""
     # What its model was not shown.
     warnings: tuple[str, ...] = ()
+    all_tool_calls_failed: bool = False
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
         """Tokens used in these dimensions, of the orchestrator and of llm tools."""

@@ -21,6 +21,18 @@ class NoAnswer(UserError):
         )
 
 
+class UnsupportedAnswer(UserError):
+    """The model answered although no tool call succeeded; ends the command with status 3."""
+
+    exit_status = 3
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            "the answer rests on no result: every tool call failed",
+            f"`podium episodes show {episode_id}` shows why; `podium tools try` calls one tool",
+        )
+
+
 async def follow(
     gateway: Gateway, episode_id: str, output: Output, after_sequence: int = 0
 ) -> episode_pb2.Episode:
@@ -62,6 +74,8 @@ async def cancel(gateway: Gateway, episode_id: str, output: Output) -> None:
 
 
 def require_answer(episode: episode_pb2.Episode) -> None:
-    """Raises NoAnswer."""
+    """Raises NoAnswer, and UnsupportedAnswer where every tool call failed."""
     if episode.stop_reason != episode_pb2.STOP_REASON_ANSWERED:
         raise NoAnswer(episode)
+    if episode.all_tool_calls_failed:
+        raise UnsupportedAnswer(episode.id)

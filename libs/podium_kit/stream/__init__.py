@@ -3,7 +3,7 @@
 from podium_kit.stream.check_kafka import BrokerCheck
 from podium_kit.stream.offsets_kafka import end_offsets
 from podium_kit.stream.producer_kafka import Place, Producer, Rejection, StreamRecord
-from podium_kit.stream.rejections import BrokerUnavailable
+from podium_kit.stream.rejections import BrokerUnavailable, require_reachable
 from podium_kit.stream.response_classes import make_response_classes
 from podium_kit.stream.settings import KafkaSettings
 
@@ -16,6 +16,7 @@ __all__ = [
     "Rejection",
     "StreamRecord",
     "end_offsets",
+    "require_reachable",
 ]
 
 make_response_classes()

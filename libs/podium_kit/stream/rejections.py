@@ -6,6 +6,7 @@ is made by hand, with the same files, and what it says is the message.
 
 import socket
 import ssl
+from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from podium_kit.rpc.errors import Unavailable
@@ -17,11 +18,33 @@ PORT = 9092
 
 
 class BrokerUnavailable(Unavailable):
-    """The broker did not take the records; they are still owed."""
+    """No broker answers; what is not published yet stays in the outbox."""
 
     def __init__(self, kafka: KafkaSettings, error: Exception) -> None:
-        cause = tls_rejection(kafka) or type(error).__name__
+        refused = f"{error.strerror}. Fix bootstrap, or start them." if _is_refused(error) else ""
+        cause = refused or tls_rejection(kafka) or type(error).__name__
         super().__init__(f"the brokers at {kafka.bootstrap} do not answer: {cause}")
+
+
+def require_reachable(kafka: KafkaSettings) -> None:
+    """Raises BrokerUnavailable when no bootstrap server accepts a connection.
+
+    The client itself would try for half a minute without a word.
+    """
+    errors: list[OSError] = []
+    for server in kafka.bootstrap.split(","):
+        place = urlsplit(f"//{server.strip()}")
+        try:
+            socket.create_connection((place.hostname or "", place.port or PORT), TIMEOUT_S).close()
+        except OSError as error:
+            errors.append(error)
+        else:
+            return
+    raise BrokerUnavailable(kafka, errors[0]) from errors[0]
+
+
+def _is_refused(error: Exception) -> TypeGuard[OSError]:
+    return isinstance(error, ConnectionRefusedError | socket.gaierror)
 
 
 def tls_rejection(kafka: KafkaSettings) -> str:

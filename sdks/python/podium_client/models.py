@@ -4738,7 +4738,11 @@ class Episode(Model):
     """
     warnings: list[str] = []
     """
-    What its model was not shown, because its context was full, by turn: at most 20, as in NextActionResponse.left_out; empty while it runs.
+    At most 20, empty while it runs: that every tool call failed, so that the answer rests on none, and what its model was not shown because its context was full, by turn, as in NextActionResponse.left_out.
+    """
+    all_tool_calls_failed: bool = False
+    """
+    Whether it called tools and every call failed, so that its answer rests on no result; unset while it runs.
     """
 
 

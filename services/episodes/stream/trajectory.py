@@ -99,6 +99,7 @@ def summarize(log: StepLog) -> Progress:
         children_cost=_wire_cost(children_cost(log)),
         children_unpriced_call_count=sum(one.unpriced_call_count for one in _children(log)),
         warnings=_warnings(log)[:WARNINGS_MAX],
+        all_tool_calls_failed=_all_calls_failed(log),
     )
     return Progress(
         turn_count=max((step.turn for step in log.steps), default=0),
@@ -109,9 +110,15 @@ def summarize(log: StepLog) -> Progress:
     )
 
 
+def _all_calls_failed(log: StepLog) -> bool:
+    calls = [call for turn in log.tool_calls.values() for call in turn.values()]
+    return bool(calls) and all(call.observation.HasField("failure") for call in calls)
+
+
 def _warnings(log: StepLog) -> list[str]:
-    """What the model was not shown, by turn."""
-    return [
+    """That no tool call succeeded, and what the model was not shown, by turn."""
+    failed = ["every tool call failed, so the answer rests on no result"]
+    return (failed if _all_calls_failed(log) else []) + [
         f"turn {turn}: not shown to the model, whose context was full: {each}"
         for turn, call in sorted(log.model_calls.items())
         for each in call.response.left_out

@@ -104,6 +104,7 @@ def podium(outcome: Outcome) -> Json:
         "unpriced_calls": outcome.unpriced_call_count,
         "turns": outcome.turn_count,
         "tool_calls": outcome.tool_call_count,
+        "all_tool_calls_failed": outcome.all_tool_calls_failed,
         "policy": {"name": outcome.policy_name, "version": outcome.policy_version},
         **({"warnings": [*outcome.warnings]} if outcome.warnings else {}),
     }

@@ -183,13 +183,15 @@ class EpisodeView {
     }
     const answered = episode.stop_reason === "STOP_REASON_ANSWERED";
     const failed = episode.stop_reason === "STOP_REASON_FAILED";
+    const supported = answered && !episode.all_tool_calls_failed;
     const words = episode.answer || episode.failure?.message || "No answer.";
     this.turns.append(
       element(
         "section",
-        { class: `answer ${answered ? "" : failed ? "bad" : "cut"}` },
+        { class: `answer ${supported ? "" : failed ? "bad" : "cut"}` },
         element("p", { class: "label" }, answered ? "Answer" : state(episode).textContent),
         element("p", {}, words),
+        ...(episode.warnings ?? []).map((each) => element("p", { class: "note" }, each)),
       ),
     );
     this.feedback = element("div", { class: "feedback" });

@@ -33,6 +33,23 @@ async def test_episode_calls_its_tool_and_answers(platform: EpisodesPlatform) ->
     assert 'calculator says {"expression": "6*7"}' in second.turns[0].observations[0].content
 
 
+async def test_an_answer_after_calls_that_all_failed_is_marked(platform: EpisodesPlatform) -> None:
+    orchestrator = platform.neighbours.orchestrator
+    async with platform.client() as client:
+        orchestrator.decide = in_turns(calls(call("nosuch")), answer("rainy"))
+        failed = await finished(client, (await start(client)).id)
+        orchestrator.decide = in_turns(
+            calls(call("nosuch")), calls(call("calculator")), answer("42")
+        )
+        mixed = await finished(client, (await start(client)).id)
+        orchestrator.decide = in_turns(answer("42"))
+        without = await finished(client, (await start(client)).id)
+    marks = [each.all_tool_calls_failed for each in (failed, mixed, without)]
+    assert marks == [True, False, False]
+    assert list(failed.warnings) == ["every tool call failed, so the answer rests on no result"]
+    assert failed.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+
+
 async def test_an_answer_that_cannot_be_stored_as_it_is_ends_the_episode_all_the_same(
     platform: EpisodesPlatform,
 ) -> None:

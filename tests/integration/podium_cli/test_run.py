@@ -28,7 +28,18 @@ def test_a_failed_tool_call_is_shown_as_a_failure(podium: CommandLine, model: Op
     model.push(call("calculator", expression="1 / 0"), {"answer": "impossible"})
     ended = podium("run", "What is 1 divided by 0?")
     assert "✗" in ended.stderr
-    assert ended.returncode == 0
+    assert (ended.returncode, ended.stdout) == (3, "impossible\n")
+    assert "every tool call failed" in ended.stderr
+
+
+def test_an_answer_after_one_good_call_is_no_failure(
+    podium: CommandLine, model: OpenAiServer
+) -> None:
+    calculate = [call("calculator", expression=text) for text in ("1 / 0", "1 + 1")]
+    model.push(*calculate, {"answer": "2"})
+    ended = podium("run", "What is 1 + 1?")
+    assert (ended.returncode, ended.stdout) == (0, "2\n")
+    assert "every tool call failed" not in ended.stderr
 
 
 def test_json_is_one_event_per_line_and_the_last_one_carries_the_episode(

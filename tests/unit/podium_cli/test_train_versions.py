@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
 from podium_cli.app import app
+from podium_cli.commands.train import progress
 from podium_kit.policy_versions import Alias, Aliases, ArtifactRejected, VersionStore
 from podium_kit.policy_versions.reports import Report, write_report
 from unit.podium_kit.policy_versions.test_store import fill, make_manifest
@@ -156,6 +157,15 @@ def test_watching_a_run_that_is_not_there_says_what_it_waits_for(
     found = podium("watch", tmp_path / "misspelt")
     assert found.exit_code == 130
     assert "misspelt has no step yet" in " ".join(found.stderr.split())
+
+
+def test_watching_ends_with_an_error_where_no_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "BEGIN_S", -1.0)
+    found = podium("watch", tmp_path / "misspelt")
+    assert found.exit_code == 2
+    assert "there is no run in" in " ".join(found.stderr.split())
 
 
 def test_the_report_is_a_page_of_plots_that_escapes_markup(tmp_path: Path) -> None:

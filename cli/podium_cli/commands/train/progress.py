@@ -1,6 +1,7 @@
 """`podium train watch|report`: how a run goes, from the metrics it writes."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from podium_cli.writing import writing
 from podium_kit.client.errors import UsageError
 
 EVERY_S = 1.0
+# A trainer imports torch before it makes its folder.
+BEGIN_S = 60.0
 REJECTED = "rejected "
 Run = Annotated[Path, typer.Argument(help="Output folder of the run, or its metrics.jsonl.")]
 
@@ -31,8 +34,8 @@ async def watch(
     """
     shown = 0
     if follow and not _read(run, missing_is_empty=True):
-        # A folder that is misspelt looks like a run that has not begun.
         session.output.note(escape(f"{run} has no step yet; waiting for the first"))
+        await _begun(run)
     while True:
         steps = _read(run, missing_is_empty=follow)
         for step in steps[shown:]:
@@ -62,6 +65,17 @@ async def report(
     with writing(output):
         write_report_page(output, steps)
     session.output.result({"page": str(output), "steps": len(steps)}, str(output))
+
+
+async def _begun(run: Path) -> None:
+    """Waits for the folder, which a trainer makes as it starts. Raises UsageError."""
+    ends = time.monotonic() + BEGIN_S
+    while not await asyncio.to_thread(run.exists):
+        if time.monotonic() > ends:
+            raise UsageError(
+                f"there is no run in {run}", "name the `output` of the run's file, and start it"
+            )
+        await asyncio.sleep(EVERY_S)
 
 
 def _read(run: Path, missing_is_empty: bool = False) -> list[Metrics]:

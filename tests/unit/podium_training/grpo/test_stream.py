@@ -96,6 +96,7 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
     """Its log and its error are what a test sets them to."""
     Consumer.log, Consumer.error, Consumer.away = {0: [b"a", b"c"], 1: [b"b"]}, None, set()
     monkeypatch.setattr(stream, "KafkaConsumer", Consumer)
+    monkeypatch.setattr(stream, "require_reachable", lambda kafka: None)
     monkeypatch.setattr(stream, "POLL_MS", 0)
     return Consumer
 

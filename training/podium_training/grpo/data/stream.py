@@ -18,7 +18,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from podium_kit.stream import BrokerUnavailable, KafkaSettings, end_offsets
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, end_offsets, require_reachable
 from podium_training.grpo.faults import Fault
 
 log = logging.getLogger(__name__)
@@ -258,6 +258,7 @@ def _log_record(entry: Any) -> LogRecord:
 
 
 def _consumer(kafka: KafkaSettings) -> KafkaConsumer:
+    require_reachable(kafka)
     return KafkaConsumer(
         **kafka.arguments(),
         enable_auto_commit=False,

@@ -437,6 +437,7 @@ class Episode(_message.Message):
     CHILDREN_UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
     FEEDBACK_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    ALL_TOOL_CALLS_FAILED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
@@ -459,6 +460,10 @@ class Episode(_message.Message):
     """Digest of the frozen toolset."""
     children_unpriced_call_count: _builtins.int
     """Calls of those episodes whose cost is unknown and not in their cost."""
+    all_tool_calls_failed: _builtins.bool
+    """Whether it called tools and every call failed, so that its answer rests on no result; unset
+    while it runs.
+    """
     @_builtins.property
     def spec(self) -> Global___EpisodeSpec:
         """What the caller asked for."""
@@ -495,8 +500,9 @@ class Episode(_message.Message):
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What its model was not shown, because its context was full, by turn: at most 20, as in
-        NextActionResponse.left_out; empty while it runs.
+        """At most 20, empty while it runs: that every tool call failed, so that the answer rests on none,
+        and what its model was not shown because its context was full, by turn, as in
+        NextActionResponse.left_out.
         """
 
     def __init__(
@@ -522,10 +528,11 @@ class Episode(_message.Message):
         children_unpriced_call_count: _builtins.int = ...,
         feedback: _abc.Iterable[_feedback_pb2.Feedback] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        all_tool_calls_failed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tool_calls_failed", b"all_tool_calls_failed", "answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
