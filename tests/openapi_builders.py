@@ -54,7 +54,8 @@ components:
     token: {type: http, scheme: bearer}
     key: {type: apiKey, in: header, name: X-Key}
     query: {type: apiKey, in: query, name: key}
-    cookie: {type: apiKey, in: cookie, name: key}
+    cookie: {type: apiKey, in: cookie, name: sid}
+    signed: {type: http, scheme: hoba}
     basic: {type: http, scheme: Basic}
     granted:
       type: oauth2

@@ -99,8 +99,18 @@ def mcp_from_proto(mcp: tool_pb2.McpConnection) -> McpConnection:
     if mcp.HasField("stdio"):
         return McpConnection(mcp.tool_name, McpStdio(mcp.stdio.server))
     if mcp.HasField("http"):
-        return McpConnection(mcp.tool_name, McpHttp(mcp.http.url, mcp.http.secret.name))
+        bearer = [HeaderAuth("Authorization", "Bearer ", mcp.http.secret.name)]
+        secrets = (
+            *(bearer if mcp.http.secret.name else ()),
+            *map(_header_auth, mcp.http.secret_headers),
+        )
+        constant = tuple(sorted(mcp.http.headers.items()))
+        return McpConnection(mcp.tool_name, McpHttp(mcp.http.url, secrets, constant))
     raise InvalidCall("connection.transport is unset; give stdio or http")
+
+
+def _header_auth(header: tool_pb2.SecretHeader) -> HeaderAuth:
+    return HeaderAuth(header.name, header.prefix, header.secret.name)
 
 
 def _http(http: tool_pb2.HttpConnection) -> HttpConnection:
@@ -109,6 +119,10 @@ def _http(http: tool_pb2.HttpConnection) -> HttpConnection:
         url_template=http.url_template,
         places={name: PLACES[place] for name, place in http.parameter_locations.items()},
         auth=_http_auth(http),
+        keys=(
+            *map(_header_auth, http.secret_headers),
+            *(QueryAuth(each.parameter, each.secret.name) for each in http.secret_parameters),
+        ),
         headers=dict(http.headers),
         wire_names=dict(http.wire_names),
         styles={name: STYLES[style] for name, style in http.argument_styles.items() if style},

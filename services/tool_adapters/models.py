@@ -43,6 +43,7 @@ class Place(StrEnum):
     QUERY = "query"
     HEADER = "header"
     BODY = "body"
+    COOKIE = "cookie"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,13 @@ class Style(StrEnum):
     PIPE_SEPARATED = "pipe_separated"
     DEEP_OBJECT = "deep_object"
     FILE = "file"
+    EXPLODED_OBJECT = "exploded_object"
+    LABEL = "label"
+    LABEL_COMMA = "label_comma"
+    MATRIX = "matrix"
+    MATRIX_COMMA = "matrix_comma"
+    SIMPLE_EXPLODED = "simple_exploded"
+    JSON = "json"
 
 
 class BodyEncoding(StrEnum):
@@ -106,14 +114,15 @@ class BodyEncoding(StrEnum):
 class HttpConnection:
     """One operation of an HTTP API; `auth` None means it knows no callers.
 
-    `wire_names` are those that arguments are sent under, where they are others; `body_argument`
-    is the one that is the whole body.
+    `keys` are further secrets that are sent besides. `wire_names` are those that arguments are sent
+    under, where they are others; `body_argument` is the one that is the whole body.
     """
 
     method: str
     url_template: str
     places: Mapping[str, Place] = field(default_factory=dict)
     auth: HttpAuth | None = None
+    keys: tuple[HeaderAuth | QueryAuth, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     wire_names: Mapping[str, str] = field(default_factory=dict)
     styles: Mapping[str, Style] = field(default_factory=dict)
@@ -130,10 +139,11 @@ class McpStdio:
 
 @dataclass(frozen=True)
 class McpHttp:
-    """A server reached by streamable HTTP; `secret` names a bearer token."""
+    """A server reached by streamable HTTP; the headers go with every message."""
 
     url: str
-    secret: str = ""
+    secret_headers: tuple[HeaderAuth, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from podium_cli.prices.lists import read_price_list
 from podium_kit.client.errors import UserError
 from podium_kit.embeddings import EmbeddingsUnavailable
 from podium_kit.embeddings import read_embeddings as embeddings_of
+from podium_kit.json_structure import CostlyJson
 from podium_kit.metering.usage_reports import (
     anthropic_usage,
     estimated_usage,
@@ -50,7 +51,8 @@ from tool_adapters.llm.completion import Completion, usage_of_cut
 from tool_adapters.llm.embeddings import embeddings_usage, read_embeddings
 from tool_adapters.llm.stream import read_completion
 from tool_adapters.mcp.convert import discovery_to_proto
-from tool_adapters.mcp.discovery import Discovery, _listed
+from tool_adapters.mcp.discovery import Discovery, ListedTool, listed_tools
+from tool_adapters.mcp.messages import read_message
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 from tool_registry.tools.convert_openapi import read_openapi
@@ -164,9 +166,12 @@ def _text(data: bytes) -> str:
 
 
 def _mcp_tools(data: bytes) -> None:
-    # The client of the protocol's authors reads it first, and says what it does not understand.
-    page = mcp_types.ListToolsResult.model_validate_json(data)
-    discovery = Discovery("", tuple(_listed(tool) for tool in page.tools))
+    message = read_message(b'{"jsonrpc": "2.0", "id": 1, "result": %s}' % data)
+    assert isinstance(message, mcp_types.JSONRPCResponse)
+    # The client of the protocol's authors reads the rest, and says what it does not understand.
+    page = mcp_types.ListToolsResult.model_validate(message.result, by_name=False)
+    found = [tool for tool in listed_tools(page.tools) if isinstance(tool, ListedTool)]
+    discovery = Discovery("", tuple(found))
     stdio = tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server="s"))
     request = adapters_pb.DiscoverMcpToolsRequest(connection=stdio)
     for spec in discovery_to_proto(discovery, request).specs:
@@ -206,7 +211,7 @@ TARGETS = {
         (InvalidArgument,),
     ),
     "json_schema": Target(lambda data: check_parameters_schema(_text(data)), (InvalidArgument,)),
-    "mcp_tools": Target(_mcp_tools, (InvalidArgument, pydantic.ValidationError)),
+    "mcp_tools": Target(_mcp_tools, (InvalidArgument, CostlyJson, pydantic.ValidationError)),
     "prices_csv": Target(_price_list(".csv"), (UserError,)),
     "prices_yaml": Target(_price_list(".yaml"), (UserError,)),
     "tasks": Target(lambda data: Task.from_json(_text(data)), (InvalidTask,)),

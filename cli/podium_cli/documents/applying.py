@@ -53,8 +53,10 @@ class ApplyTools:
         gone: Sequence[str] = (),
         files: Sequence[Path] = (),
         left_out: Sequence[str] = (),
-    ) -> None:
-        """Prints one line or difference per tool. Raises WrongSpecs, which names all of them.
+    ) -> list[str]:
+        """Prints one line or difference per tool, and returns what is left out with its causes.
+
+        Raises WrongSpecs, which names all of them.
 
         `wrong` lists problems found while reading, `gone` names tools to deprecate, `files` says
         where each spec was read, `left_out` what was not even to become a tool, and why.
@@ -73,6 +75,9 @@ class ApplyTools:
         ]
         if causes and not (self._skip_wrong and good):
             raise WrongSpecs(causes, len(specs) + len(wrong))
+        for spec in good:
+            for notice in spec.notices:
+                self._output.note(f"{escape(spec.name)}: {escape(notice)}")
         for cause in (*left_out, *causes):
             self._output.note(f"left out: {escape(cause)}")
         replies = [found for found in outcomes if not found.problem]
@@ -98,6 +103,7 @@ class ApplyTools:
         verb = "would be deprecated" if self._dry_run else "deprecated"
         lines += [f"{name} {verb}: the server no longer has it" for name in gone]
         self._output.result(values, Text("\n".join(lines)))
+        return [*left_out, *causes]
 
     async def _deprecate(self, names: Sequence[str]) -> None:
         for name in names:

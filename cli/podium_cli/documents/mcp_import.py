@@ -1,50 +1,99 @@
 """Asking a Model Context Protocol server, through the gateway, for its tools."""
 
+from collections.abc import Sequence
+
 from podium.adapters.v1 import tool_adapter_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
+from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
 
 
-async def discover(gateway: Gateway, server: str, prefix: str) -> list[tool_pb2.ToolSpec]:
-    """Specs ready to be registered. Raises Rejected, Unreachable."""
-    found = await gateway.post(
+async def discover(
+    gateway: Gateway, connection: tool_pb2.McpConnection, prefix: str
+) -> tool_adapter_service_pb2.DiscoverMcpToolsResponse:
+    """Specs ready to be registered, and what was left out. Raises Rejected, Unreachable."""
+    return await gateway.post(
         "/v1/tools/discover-mcp",
-        tool_adapter_service_pb2.DiscoverMcpToolsRequest(
-            connection=connection_of(server), name_prefix=prefix
-        ),
+        tool_adapter_service_pb2.DiscoverMcpToolsRequest(connection=connection, name_prefix=prefix),
         tool_adapter_service_pb2.DiscoverMcpToolsResponse,
     )
-    return list(found.specs)
 
 
-def connection_of(server: str) -> tool_pb2.McpConnection:
-    """How the server is reached; a URL speaks HTTP, anything else is a defined server's name."""
-    if server.startswith(("http://", "https://")):
-        return tool_pb2.McpConnection(http=tool_pb2.McpHttp(url=server))
-    return tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server=server))
+def connection_of(
+    server: str, secret_headers: Sequence[str] = (), headers: Sequence[str] = ()
+) -> tool_pb2.McpConnection:
+    """How the server is reached; a URL speaks HTTP, anything else is a defined server's name.
+
+    Each header is `NAME: VALUE`, of a secret one `NAME: [PREFIX ]SECRET`. Raises UsageError.
+    """
+    if not server.startswith(("http://", "https://")):
+        if secret_headers or headers:
+            raise UsageError(
+                f"{server} is a server that the operator defined, which takes no headers",
+                "leave them out, or give the server's URL",
+            )
+        return tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server=server))
+    http = tool_pb2.McpHttp(url=server)
+    for written in secret_headers:
+        name, value = _header(written, "'X-API-Key: my-key' or 'Authorization: Bearer my-key'")
+        prefix, _, secret = value.rpartition(" ")
+        http.secret_headers.add(
+            name=name,
+            prefix=f"{prefix} " if prefix else "",
+            secret=tool_pb2.SecretRef(name=secret),
+        )
+    http.headers.update(_header(written, "'X-Region: eu'") for written in headers)
+    return tool_pb2.McpConnection(http=http)
 
 
-async def vanished(gateway: Gateway, specs: list[tool_pb2.ToolSpec], shared: bool) -> list[str]:
+def _header(written: str, example: str) -> tuple[str, str]:
+    name, colon, value = (part.strip() for part in written.partition(":"))
+    if not (name and colon and value):
+        raise UsageError(f"{written!r} is no header", f"write it like {example}")
+    return name, value
+
+
+async def vanished(
+    gateway: Gateway,
+    found: tool_adapter_service_pb2.DiscoverMcpToolsResponse,
+    prefix: str,
+    shared: bool,
+) -> list[str]:
     """Names of registered tools of the same server that it no longer has.
+
+    A tool that is left out is still the server's, and so are all when its list broke off.
 
     A server that lists nothing at all loses nothing: it is more likely broken than empty.
     """
-    if not specs:
+    if not found.specs or found.notices:
         return []
-    names, server = {spec.name for spec in specs}, _server(specs[0])
+    server = _server(found.specs[0])
+    has = {spec.connection.mcp.tool_name for spec in found.specs}
+    has |= {skipped.name for skipped in found.skipped}
     listed = await gateway.all(
         "/v1/tools", tool_registry_service_pb2.ListToolsResponse, kinds=["TOOL_KIND_MCP"]
     )
     return [
         tool.spec.name
         for tool in listed.tools
-        if tool.shared == shared and tool.spec.name not in names and _server(tool.spec) == server
+        if tool.shared == shared
+        and tool.spec.connection.mcp.tool_name not in has
+        and _server(tool.spec) == server
+        and _is_of_prefix(tool.spec, prefix)
     ]
 
 
-def _server(spec: tool_pb2.ToolSpec) -> tuple[str, tool_pb2.McpConnection]:
-    """Prefix and connection, the same for all tools of one import."""
+def _server(spec: tool_pb2.ToolSpec) -> tool_pb2.McpConnection:
+    """The connection, the same for all tools of a server."""
     connection = tool_pb2.McpConnection()
     connection.CopyFrom(spec.connection.mcp)
     connection.tool_name = ""
-    return spec.name.removesuffix(spec.connection.mcp.tool_name.lower()), connection
+    return connection
+
+
+def _is_of_prefix(spec: tool_pb2.ToolSpec, prefix: str) -> bool:
+    """Whether an import with the prefix named it: one server may have been imported twice."""
+    name = spec.connection.mcp.tool_name
+    return spec.name.startswith(prefix) and (
+        spec.name == prefix + name or not spec.name.endswith(name)
+    )

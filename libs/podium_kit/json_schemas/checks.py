@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12) from untrusted authors, to check calls and answers against.
+"""JSON Schemas from untrusted authors, to check calls and answers against.
 
 A schema may come from a client, a stranger's OpenAPI document or MCP server, so its size, its
 depth and what its references expand to are bounded, and nothing is ever fetched.
@@ -26,7 +26,7 @@ def checked_schema(text: str, *, is_schema: bool = False) -> dict[str, Any]:
 
     `is_schema` says that it is known to be JSON Schema, which takes longest to find out.
     """
-    schema = _parse(text)
+    schema = parsed_schema(text)
     if not isinstance(schema, dict):
         raise UnusableSchema("$", "a schema must be a JSON object")
     check_references(schema)
@@ -45,6 +45,8 @@ def check_grammar(text: str) -> None:
 
 
 def _check_keywords(schema: dict[str, Any]) -> None:
+    # Read as 2020-12, whatever it names: that is how calls are checked.
+    schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     # A thousand times as fast; what is wrong, and where, the other one says in words.
     try:
         if meta.is_valid(schema):
@@ -76,7 +78,8 @@ def _check_patterns(schema: dict[str, Any]) -> None:
                 raise UnusableSchema(place, error.message) from error
 
 
-def _parse(text: str) -> Any:
+def parsed_schema(text: str) -> Any:
+    """The JSON of a schema that is neither too large nor too deep. Raises UnusableSchema."""
     size_bytes = len(text.encode())
     if size_bytes > SCHEMA_BYTES_MAX:
         raise UnusableSchema("$", f"{size_bytes} bytes; at most {SCHEMA_BYTES_MAX}")

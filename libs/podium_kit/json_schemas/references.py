@@ -7,19 +7,21 @@ references that each name the next one twice double the schema at every step.
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
-from urllib.parse import unquote
 
-from jsonschema import Draft202012Validator
-
+from podium_kit.json_schemas.documents import ROOT, UnknownTarget, pointed
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.walk import Node, subschemas
 
 EXPANDED_NODES_MAX = 10_000
 # Of all that is referred to, each by itself: what encloses another counts again.
 WALKED_NODES_MAX = 100_000
-DIALECTS = (None, Draft202012Validator.META_SCHEMA["$id"])
+# Keywords that mean another thing in an older one are found by the schema of schemas.
+DIALECTS = (
+    {None, "http://json-schema.org/schema"}
+    | {f"https://json-schema.org/draft/{year}/schema" for year in ("2019-09", "2020-12")}
+    | {f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7)}
+)
 REJECTED_KEYWORDS = ("$dynamicRef", "$recursiveRef")
-ROOT = "#"
 
 
 def check_references(root: Node) -> None:
@@ -54,8 +56,10 @@ def _references(nodes: Iterable[tuple[str, Node]], root: Node) -> Iterator[tuple
         for keyword in REJECTED_KEYWORDS:
             if keyword in node:
                 raise UnusableSchema(f"{path}.{keyword}", "use $ref with a JSON pointer")
-        if node.get("$schema") not in DIALECTS:
-            raise UnusableSchema(f"{path}.$schema", f"only {DIALECTS[1]} is spoken here")
+        if _dialect(node) not in DIALECTS:
+            raise UnusableSchema(
+                f"{path}.$schema", "no draft of JSON Schema that is known; use 2020-12"
+            )
         if "$id" in node and node is not root:
             raise UnusableSchema(f"{path}.$id", "only the root may have an $id")
         if "$ref" in node:
@@ -68,18 +72,19 @@ def _target(path: str, reference: Any, root: Node) -> Any:
         raise UnusableSchema(path, "a reference must be a string")
     if reference != ROOT and not reference.startswith("#/"):
         raise UnusableSchema(path, f"{reference!r} is not local; inline what it names")
-    target: Any = root
-    for part in reference.split("/")[1:]:
-        name = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(target, dict) and name in target:
-            target = target[name]
-        elif isinstance(target, list) and name in map(str, range(len(target))):
-            target = target[int(name)]
-        else:
-            raise UnusableSchema(path, f"{reference!r} names nothing in the schema")
-    if not isinstance(target, dict | bool):
-        raise UnusableSchema(path, f"{reference!r} does not name a schema")
-    return target
+    try:
+        return pointed(root, reference.removeprefix(ROOT), reference)
+    except UnknownTarget as error:
+        raise UnusableSchema(path, str(error)) from error
+
+
+def _dialect(node: Node) -> Any:
+    """The draft that a schema names; with http, https or an empty fragment it is the same."""
+    name = node.get("$schema")
+    if not isinstance(name, str):
+        return name
+    name = name.removesuffix(ROOT).replace("http://", "https://")
+    return name if "/draft/" in name else name.replace("https://", "http://")
 
 
 def _check_expansion(graph: Mapping[str, list[str]], own: Mapping[str, int]) -> None:

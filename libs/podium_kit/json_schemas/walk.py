@@ -7,7 +7,11 @@ DEPTH_MAX = 64
 # Values of these are data, even when they look like schemas.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 # Values of these are maps whose keys are names, even when a name looks like a keyword.
-MAP_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+MAP_KEYWORDS = frozenset(
+    {"properties", "patternProperties", "$defs", "dependentSchemas", "definitions", "dependencies"}
+)
+# Marks a schema that accepts more than its original, until `widening` has seen it.
+LOOSE = "$loose"
 
 Node = dict[str, Any]
 

@@ -521,6 +521,21 @@ class Secret(Model):
     """
 
 
+class SkippedMcpTool(Model):
+    """
+    A tool that a server lists and that cannot be called.
+    """
+
+    name: str = ""
+    """
+    The server's name for it, or its place in the list.
+    """
+    reason: str = ""
+    """
+    Why, in words.
+    """
+
+
 class UnfollowMcpServerResponse(Model):
     """
     It is not followed any more.
@@ -4361,21 +4376,6 @@ class LlmModel(Model):
     """
 
 
-class McpHttp(Model):
-    """
-    A server reached by streamable HTTP.
-    """
-
-    url: str = ""
-    """
-    Endpoint URL.
-    """
-    secret: SecretRef | None = None
-    """
-    Bearer token; unset means none.
-    """
-
-
 class OAuth2ClientCredentials(Model):
     """
     The client credentials grant of OAuth 2.0 (RFC 6749, section 4.4).
@@ -4533,6 +4533,10 @@ class ReadOpenApiRequest(Model):
     """
     Where the document comes from; unset means unknown. Servers may be relative to it; nothing is fetched.
     """
+    scheme_secrets: Annotated[dict[str, SecretRef], Field(validate_default=True)] = {}
+    """
+    By the name of a security scheme its secret, where operations need several at once or a scheme has another than `secret`.
+    """
 
 
 class RegisterToolsResponse(Model):
@@ -4543,6 +4547,25 @@ class RegisterToolsResponse(Model):
     tools: Annotated[list[RegisteredTool], Field(validate_default=True)] = []
     """
     One for each spec, in the order of the request.
+    """
+
+
+class SecretHeader(Model):
+    """
+    A secret that is sent as a header.
+    """
+
+    name: str = ""
+    """
+    Name of the header, for example "X-API-Key".
+    """
+    prefix: str = ""
+    """
+    Text before the secret, for example "Bearer ".
+    """
+    secret: SecretRef | None = None
+    """
+    The secret.
     """
 
 
@@ -5196,7 +5219,7 @@ class HttpConnection(Model):
     """
     URL template; {name} is replaced by the path parameter of that name.
     """
-    parameter_locations: dict[str, Literal["PARAMETER_LOCATION_PATH", "PARAMETER_LOCATION_QUERY", "PARAMETER_LOCATION_HEADER", "PARAMETER_LOCATION_BODY"] | str] = (
+    parameter_locations: dict[str, Literal["PARAMETER_LOCATION_PATH", "PARAMETER_LOCATION_QUERY", "PARAMETER_LOCATION_HEADER", "PARAMETER_LOCATION_BODY", "PARAMETER_LOCATION_COOKIE"] | str] = (
         {}
     )
     """
@@ -5226,7 +5249,7 @@ class HttpConnection(Model):
     """
     By argument the name it is sent under, where that is another one: an id in the path and one in the body, or a name that no model may write.
     """
-    argument_styles: dict[str, Literal["ARGUMENT_STYLE_COMMA_SEPARATED", "ARGUMENT_STYLE_SPACE_SEPARATED", "ARGUMENT_STYLE_PIPE_SEPARATED", "ARGUMENT_STYLE_DEEP_OBJECT", "ARGUMENT_STYLE_FILE"] | str] = (
+    argument_styles: dict[str, Literal["ARGUMENT_STYLE_COMMA_SEPARATED", "ARGUMENT_STYLE_SPACE_SEPARATED", "ARGUMENT_STYLE_PIPE_SEPARATED", "ARGUMENT_STYLE_DEEP_OBJECT", "ARGUMENT_STYLE_FILE", "ARGUMENT_STYLE_EXPLODED_OBJECT", "ARGUMENT_STYLE_LABEL", "ARGUMENT_STYLE_LABEL_COMMA", "ARGUMENT_STYLE_MATRIX", "ARGUMENT_STYLE_MATRIX_COMMA", "ARGUMENT_STYLE_SIMPLE_EXPLODED", "ARGUMENT_STYLE_JSON"] | str] = (
         {}
     )
     """
@@ -5241,6 +5264,14 @@ class HttpConnection(Model):
     body_argument: str = ""
     """
     The argument that is the whole body; unset means that each argument is a field of it.
+    """
+    secret_headers: Annotated[list[SecretHeader], Field(validate_default=True)] = []
+    """
+    Further secrets in headers, where the API needs several at once.
+    """
+    secret_parameters: Annotated[list[QueryAuth], Field(validate_default=True)] = []
+    """
+    Further secrets in the query string.
     """
 
 
@@ -5273,22 +5304,26 @@ class LlmConnection(Model):
     """
 
 
-class McpConnection(Model):
+class McpHttp(Model):
     """
-    One tool of a Model Context Protocol server.
+    A server reached by streamable HTTP.
     """
 
-    tool_name: str = ""
+    url: str = ""
     """
-    Name of the tool on the server.
+    Endpoint URL.
     """
-    stdio: McpStdio | None = None
+    secret: SecretRef | None = None
     """
-    A process that the adapters start in a sandbox and speak to over its standard streams.
+    Bearer token; unset means none.
     """
-    http: McpHttp | None = None
+    secret_headers: Annotated[list[SecretHeader], Field(validate_default=True)] = []
     """
-    A streamable HTTP endpoint.
+    Secrets in headers of their own, sent with every message.
+    """
+    headers: dict[str, str] = {}
+    """
+    Constant headers sent with every message.
     """
 
 
@@ -5320,75 +5355,6 @@ class Policy(Model):
     content_digest: str = ""
     """
     Hexadecimal SHA-256 of the canonical spec.
-    """
-
-
-class DiscoverMcpToolsRequest(Model):
-    """
-    Asks an MCP server for its tools.
-    """
-
-    connection: McpConnection | None = None
-    """
-    The server; tool_name is ignored.
-    """
-    name_prefix: str = ""
-    """
-    Put before every name, for example "airline_"; unset means nothing.
-    """
-
-
-class FollowedMcpServer(Model):
-    """
-    An MCP server whose list of tools is followed.
-    """
-
-    id: str = ""
-    """
-    UUID, made by the first caller.
-    """
-    connection: McpConnection | None = None
-    """
-    The server; tool_name is ignored.
-    """
-    name_prefix: str = ""
-    """
-    Put before every name, for example "airline_": a letter, then at most 31 of a-z 0-9 _ -. Needed: names with it are this server's, and it can change no others.
-    """
-    sku: str = ""
-    """
-    SKU of every tool; unset means their price is unknown.
-    """
-    tags: list[str] = []
-    """
-    Tags of every tool.
-    """
-    shared: bool = False
-    """
-    Whether the tools are for every tenant; needs the admin scope.
-    """
-    tool_names: list[str] = []
-    """
-    Names of the tools it has now. Output only.
-    """
-    problem: str = ""
-    """
-    Why it cannot be followed at the moment; unset means it can. Output only.
-    """
-
-
-class ListFollowedMcpServersResponse(Model):
-    """
-    Followed servers, in the order of their ids.
-    """
-
-    servers: Annotated[list[FollowedMcpServer], Field(validate_default=True)] = []
-    """
-    A page of them.
-    """
-    next_page_token: str = ""
-    """
-    Where the next page begins; unset means there is none.
     """
 
 
@@ -5732,45 +5698,6 @@ class ActivatePolicyResponse(Model):
     """
 
 
-class Connection(Model):
-    """
-    How to reach a tool. Secrets only by reference.
-    """
-
-    function: FunctionConnection | None = None
-    """
-    For TOOL_KIND_FUNCTION.
-    """
-    http: HttpConnection | None = None
-    """
-    For TOOL_KIND_HTTP.
-    """
-    mcp: McpConnection | None = None
-    """
-    For TOOL_KIND_MCP.
-    """
-    code: CodeConnection | None = None
-    """
-    For TOOL_KIND_CODE.
-    """
-    retrieval: RetrievalConnection | None = None
-    """
-    For TOOL_KIND_RETRIEVAL.
-    """
-    llm: LlmConnection | None = None
-    """
-    For TOOL_KIND_LLM.
-    """
-    grpc: GrpcConnection | None = None
-    """
-    For TOOL_KIND_GRPC.
-    """
-    podium: PodiumConnection | None = None
-    """
-    For TOOL_KIND_PODIUM.
-    """
-
-
 class CreatePolicyResponse(Model):
     """
     The created policy.
@@ -5824,6 +5751,159 @@ class ListPoliciesResponse(Model):
     next_page_token: str = ""
     """
     Unset on the last page.
+    """
+
+
+class McpConnection(Model):
+    """
+    One tool of a Model Context Protocol server.
+    """
+
+    tool_name: str = ""
+    """
+    Name of the tool on the server.
+    """
+    stdio: McpStdio | None = None
+    """
+    A process that the adapters start in a sandbox and speak to over its standard streams.
+    """
+    http: McpHttp | None = None
+    """
+    A streamable HTTP endpoint.
+    """
+
+
+class DiscoverMcpToolsRequest(Model):
+    """
+    Asks an MCP server for its tools.
+    """
+
+    connection: McpConnection | None = None
+    """
+    The server; tool_name is ignored.
+    """
+    name_prefix: str = ""
+    """
+    Put before every name, for example "airline_"; unset means nothing.
+    """
+
+
+class FollowedMcpServer(Model):
+    """
+    An MCP server whose list of tools is followed.
+    """
+
+    id: str = ""
+    """
+    UUID, made by the first caller.
+    """
+    connection: McpConnection | None = None
+    """
+    The server; tool_name is ignored.
+    """
+    name_prefix: str = ""
+    """
+    Put before every name, for example "airline_": a letter, then at most 31 of a-z 0-9 _ -. Needed: names with it are this server's, and it can change no others.
+    """
+    sku: str = ""
+    """
+    SKU of every tool; unset means their price is unknown.
+    """
+    tags: list[str] = []
+    """
+    Tags of every tool.
+    """
+    shared: bool = False
+    """
+    Whether the tools are for every tenant; needs the admin scope.
+    """
+    tool_names: list[str] = []
+    """
+    Names of the tools it has now. Output only.
+    """
+    problem: str = ""
+    """
+    Why it cannot be followed at the moment, or which of its tools are left out and why; unset means that all of them are registered. Output only.
+    """
+
+
+class ListFollowedMcpServersResponse(Model):
+    """
+    Followed servers, in the order of their ids.
+    """
+
+    servers: Annotated[list[FollowedMcpServer], Field(validate_default=True)] = []
+    """
+    A page of them.
+    """
+    next_page_token: str = ""
+    """
+    Where the next page begins; unset means there is none.
+    """
+
+
+class GetTrajectoryResponse(Model):
+    """
+    The trajectory.
+    """
+
+    trajectory: Trajectory | None = None
+    """
+    As it is on the stream.
+    """
+    feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
+    """
+    What was said of the episode since, oldest first.
+    """
+
+
+class ExplainEntryResponse(Model):
+    """
+    What is known.
+    """
+
+    explanation: Explanation | None = None
+    """
+    The explanation.
+    """
+
+
+class Connection(Model):
+    """
+    How to reach a tool. Secrets only by reference.
+    """
+
+    function: FunctionConnection | None = None
+    """
+    For TOOL_KIND_FUNCTION.
+    """
+    http: HttpConnection | None = None
+    """
+    For TOOL_KIND_HTTP.
+    """
+    mcp: McpConnection | None = None
+    """
+    For TOOL_KIND_MCP.
+    """
+    code: CodeConnection | None = None
+    """
+    For TOOL_KIND_CODE.
+    """
+    retrieval: RetrievalConnection | None = None
+    """
+    For TOOL_KIND_RETRIEVAL.
+    """
+    llm: LlmConnection | None = None
+    """
+    For TOOL_KIND_LLM.
+    """
+    grpc: GrpcConnection | None = None
+    """
+    For TOOL_KIND_GRPC.
+    """
+    podium: PodiumConnection | None = None
+    """
+    For TOOL_KIND_PODIUM.
     """
 
 
@@ -5896,6 +5976,10 @@ class ToolSpec(Model):
     """
     Whether what a call gives is the answer of the episode, and ends it, as with the tool "answer" of ToolOrchestra. In the last turn such tools can still be called.
     """
+    notices: list[str] = []
+    """
+    Parts of the schemas that its server or document states and that only the server checks, each with its place and the reason. Discovery fills it in; at most 42.
+    """
 
 
 class DiscoverMcpToolsResponse(Model):
@@ -5910,6 +5994,14 @@ class DiscoverMcpToolsResponse(Model):
     server_name: str = ""
     """
     Name and version the server gives itself.
+    """
+    skipped: Annotated[list[SkippedMcpTool], Field(validate_default=True)] = []
+    """
+    Tools left out, because nothing can be made of what the server lists.
+    """
+    notices: list[str] = []
+    """
+    What is wrong with the list itself, for example a page that follows itself.
     """
 
 
@@ -5932,32 +6024,6 @@ class FollowMcpServerResponse(Model):
     server: FollowedMcpServer | None = None
     """
     As it is kept.
-    """
-
-
-class GetTrajectoryResponse(Model):
-    """
-    The trajectory.
-    """
-
-    trajectory: Trajectory | None = None
-    """
-    As it is on the stream.
-    """
-    feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
-    """
-    What was said of the episode since, oldest first.
-    """
-
-
-class ExplainEntryResponse(Model):
-    """
-    What is known.
-    """
-
-    explanation: Explanation | None = None
-    """
-    The explanation.
     """
 
 

@@ -71,16 +71,21 @@ def followed_tools(server: FollowedServer) -> registry_pb.FollowedTools:
     )
 
 
-def listed_specs(server: FollowedServer, discovery: Discovery) -> list[ListedSpec]:
-    """The specs of the server's tools, with the SKU and the tags of all of them."""
+def listed_specs(
+    server: FollowedServer, discovery: Discovery
+) -> tuple[list[ListedSpec], list[str]]:
+    """The specs of the server's tools, with the SKU and the tags of all of them, and what is
+    wrong with the others and with the list."""
     definition = pb.FollowedMcpServer.FromString(server.definition)
     request = pb.DiscoverMcpToolsRequest(
         connection=definition.connection, name_prefix=definition.name_prefix
     )
     listed = []
-    for spec in discovery_to_proto(discovery, request).specs:
+    found = discovery_to_proto(discovery, request)
+    for spec in found.specs:
         spec.sku = definition.sku
         spec.tags.extend(definition.tags)
         wire = spec.SerializeToString(deterministic=True)
         listed.append(ListedSpec(spec.name, wire, hashlib.sha256(wire).hexdigest()))
-    return listed
+    left_out = [f"{each.name} is left out: {each.reason}" for each in found.skipped]
+    return listed, [*found.notices, *left_out]

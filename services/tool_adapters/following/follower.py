@@ -55,9 +55,11 @@ class Catalogue(Protocol):
 
 
 class Specs(Protocol):
-    """The specs of a server's tools; see convert."""
+    """The specs of a server's tools, and what is wrong with its list; see convert."""
 
-    def __call__(self, server: FollowedServer, discovery: Discovery) -> list[ListedSpec]: ...
+    def __call__(
+        self, server: FollowedServer, discovery: Discovery
+    ) -> tuple[list[ListedSpec], list[str]]: ...
 
 
 @dataclass
@@ -151,8 +153,9 @@ class Follower:
     async def _update(self, server: FollowedServer, discovery: Discovery) -> None:
         """Registers and deprecates what changed. Raises Unavailable and its like."""
         known = await self.store.listed(server.id)
-        specs = {spec.name: spec for spec in self.specs(server, discovery)}
-        listed, problems = dict(known), []
+        found, problems = self.specs(server, discovery)
+        specs = {spec.name: spec for spec in found}
+        listed = dict(known)
         # A server that lists nothing at all is more likely broken than empty.
         for name in known.keys() - specs.keys() if specs else ():
             try:

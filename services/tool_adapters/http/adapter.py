@@ -30,6 +30,9 @@ class HttpAdapter:
         assert isinstance(tool.connection, HttpConnection)
         call.cut.unsent = True
         request = request_of(tool.connection, call.arguments)
+        owner = PLATFORM if tool.shared else call.tenant
+        for key in tool.connection.keys:
+            request = await self._signed(request, key, owner, tool)
         reply = await self._authenticated(request, tool.connection.auth, call, tool)
         return AdapterResult(status_failure(reply) or _output(reply))
 

@@ -20,6 +20,8 @@ from tool_adapters.models import (
 from tool_adapters.secret_store import SecretStore, for_header, holder, is_users
 from tool_adapters.used_secrets import used_secrets
 
+COOKIE = "Cookie"
+
 
 class HttpAuthenticator:
     """Puts credentials into requests; `owner` is whose secrets are used."""
@@ -69,7 +71,12 @@ def _host(url: str) -> str:
 
 
 def _with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
-    """With one header of that name, however it is spelled."""
+    """With one header of that name, however it is spelled; a cookie is one of several."""
+    if name.lower() == COOKIE.lower() and (given := request.headers.get(COOKIE)):
+        own = value.partition("=")[0]
+        if own in {cookie.partition("=")[0].strip() for cookie in given.split(";")}:
+            raise _own_credential(own)
+        value = f"{given}; {value}"
     others = {
         other: text for other, text in request.headers.items() if other.lower() != name.lower()
     }
@@ -79,8 +86,12 @@ def _with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
 def _with_parameter(request: HttpRequest, name: str, value: str) -> HttpRequest:
     query = urlsplit(request.url).query
     if any(given == name for given, _ in parse_qsl(query, keep_blank_values=True)):
-        # Which of two counts is the server's to say: the caller's might.
-        message = f"{name} is the API's own credential; leave it out"
-        raise CallFailed(FailureKind.INVALID_ARGUMENTS, message)
+        raise _own_credential(name)
     separator = "&" if query else "?"
     return replace(request, url=f"{request.url}{separator}{urlencode({name: value})}")
+
+
+def _own_credential(name: str) -> CallFailed:
+    """Which of two counts is the server's to say: the caller's might."""
+    message = f"{name} is the API's own credential; leave it out"
+    return CallFailed(FailureKind.INVALID_ARGUMENTS, message)

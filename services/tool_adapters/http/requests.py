@@ -3,20 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import quote, urlencode
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import FormField, HttpRequest
+from tool_adapters.http.writing import cookies, form, header, path_part, query, text_of
 from tool_adapters.models import BodyEncoding, HttpConnection, JsonObject, Place, Style
 
 WITHOUT_BODY = {"GET", "DELETE", "HEAD"}
-SEPARATORS = {
-    Style.COMMA_SEPARATED: ",",
-    Style.SPACE_SEPARATED: " ",
-    Style.PIPE_SEPARATED: "|",
-}
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 
@@ -29,11 +23,15 @@ def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest
     styles = {
         connection.wire_names.get(name, name): style for name, style in connection.styles.items()
     }
-    url = _with_path(connection.url_template, placed[Place.PATH])
-    if placed[Place.QUERY]:
-        query = urlencode(_pairs(placed[Place.QUERY], styles))
-        url = f"{url}{'&' if '?' in url else '?'}{query}"
-    sent = {name: _header(name, value) for name, value in placed[Place.HEADER].items()}
+    url = _with_path(connection.url_template, placed[Place.PATH], styles)
+    if asked := query(placed[Place.QUERY], styles):
+        url = f"{url}{'&' if '?' in url else '?'}{asked}"
+    sent = {
+        name: _one_line(name, header(value, styles.get(name)))
+        for name, value in placed[Place.HEADER].items()
+    }
+    if placed[Place.COOKIE]:
+        sent["Cookie"] = cookies(placed[Place.COOKIE], styles)
     # The operation's own headers win over what the model wrote, however it is spelled.
     constant = {name.lower() for name in connection.headers}
     headers = {name: value for name, value in sent.items() if name.lower() not in constant}
@@ -46,7 +44,7 @@ def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest
         return HttpRequest(method, url, headers)
     match connection.body_encoding:
         case BodyEncoding.FORM:
-            return HttpRequest(method, url, headers, form=_pairs(body, styles))
+            return HttpRequest(method, url, headers, form=form(body, styles))
         case BodyEncoding.MULTIPART:
             return HttpRequest(method, url, headers, multipart=_fields(body, styles))
         case _:
@@ -61,7 +59,9 @@ def _with_whole_body(
         return request
     body = arguments[connection.body_argument]
     if connection.body_encoding is BodyEncoding.TEXT:
-        return HttpRequest(request.method, request.url, request.headers, body=_text(body).encode())
+        return HttpRequest(
+            request.method, request.url, request.headers, body=text_of(body).encode()
+        )
     # Not by aiohttp's `json`, for which null is no body.
     headers = {"Content-Type": "application/json", **request.headers}
     return HttpRequest(request.method, request.url, headers, body=json.dumps(body).encode())
@@ -75,7 +75,7 @@ def _place(connection: HttpConnection, name: str) -> Place:
     return Place.QUERY if connection.method.upper() in WITHOUT_BODY else Place.BODY
 
 
-def _with_path(template: str, values: JsonObject) -> str:
+def _with_path(template: str, values: JsonObject, styles: Mapping[str, Style]) -> str:
     """The URL; a value is one path segment, whatever is in it."""
     scheme, separator, rest = template.partition("://")
     host, slash, path = rest.partition("/")
@@ -86,9 +86,7 @@ def _with_path(template: str, values: JsonObject) -> str:
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:
             raise _unusable(f"{match[1]} is needed for the path")
-        value = values[match[1]]
-        listed = value if isinstance(value, list) else [value]
-        segment = ",".join(quote(_text(each), safe="") for each in listed)
+        segment = path_part(match[1], values[match[1]], styles.get(match[1]))
         if segment in {"", ".", ".."}:
             # Servers read these as another path, that is, another operation.
             raise _unusable(f"{match[1]} is {segment!r}, which cannot be part of a path")
@@ -97,40 +95,15 @@ def _with_path(template: str, values: JsonObject) -> str:
     return scheme + separator + host + slash + _PLACEHOLDER.sub(value_of, path)
 
 
-def _pairs(values: JsonObject, styles: Mapping[str, Style]) -> tuple[tuple[str, str], ...]:
-    """Names and texts of a query or form; by itself a list repeats its name."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in values.items():
-        style = styles.get(name)
-        if style is Style.DEEP_OBJECT:
-            pairs += _deep(name, value)
-        elif style in SEPARATORS and isinstance(value, list):
-            pairs.append((name, SEPARATORS[style].join(map(_text, value))))
-        else:
-            items = value if isinstance(value, list) else [value]
-            pairs += [(name, _text(item)) for item in items]
-    return tuple(pairs)
-
-
-def _deep(name: str, value: Any) -> list[tuple[str, str]]:
-    """`filter[colour]=red`, at any depth."""
-    if isinstance(value, dict):
-        return [pair for key, part in value.items() for pair in _deep(f"{name}[{key}]", part)]
-    if isinstance(value, list):
-        return [pair for at, part in enumerate(value) for pair in _deep(f"{name}[{at}]", part)]
-    return [(name, _text(value))]
-
-
 def _fields(values: JsonObject, styles: Mapping[str, Style]) -> tuple[FormField, ...]:
     return tuple(
-        FormField(name, _text(item), is_file=styles.get(name) is Style.FILE)
+        FormField(name, text_of(item), is_file=styles.get(name) is Style.FILE)
         for name, value in values.items()
         for item in (value if isinstance(value, list) else [value])
     )
 
 
-def _header(name: str, value: Any) -> str:
-    text = _text(value)
+def _one_line(name: str, text: str) -> str:
     if not text.isprintable():
         raise _unusable(f"{name} goes into a header and must be one line of printable characters")
     return text
@@ -139,7 +112,3 @@ def _header(name: str, value: Any) -> str:
 def _unusable(message: str) -> CallFailed:
     """The failure of arguments that no request can be made of."""
     return CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

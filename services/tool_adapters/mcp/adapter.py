@@ -20,12 +20,16 @@ from tool_adapters.mcp.statuses import LastReply
 from tool_adapters.mcp.stdio import TOO_LARGE
 from tool_adapters.models import McpConnection, ToolDefinition
 
-# The SDK's codes for a process that ended, and for a session its HTTP server forgot.
-SESSION_LOST = {mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST}
+# The SDK's, for a process that ended; servers have errors of their own with the same code.
+CLOSED = mcp_types.ErrorData(code=mcp_types.CONNECTION_CLOSED, message="Connection closed")
 FAILURE_OF_CODE = {
     mcp_types.INVALID_PARAMS: FailureKind.INVALID_ARGUMENTS,
     mcp_types.METHOD_NOT_FOUND: FailureKind.NOT_FOUND,
 }
+
+
+class _SessionLost(Exception):
+    """The server does not know the session; the message is the server's."""
 
 
 class McpAdapter:
@@ -36,6 +40,18 @@ class McpAdapter:
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """What the server's tool gave, or its error."""
+        try:
+            return await self._called(call, tool)
+        except _SessionLost:
+            # The server knew no such session, so it did nothing: what follows is the first call.
+            try:
+                return await self._called(call, tool)
+            except _SessionLost as error:
+                message = f"the MCP server ends every session at once: {error}"
+                return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, message, retryable=True))
+
+    async def _called(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        """Raises _SessionLost when the server did not even look at the call."""
         assert isinstance(tool.connection, McpConnection)
         owner = ServerOwner(call.tenant, tool.shared)
         call.cut.unsent = True
@@ -49,6 +65,9 @@ class McpAdapter:
                 call.cut.note_sent()
                 result = await client.call_tool(tool.connection.tool_name, call.arguments)
         except MCPError as error:
+            if last.is_lost_session(error):
+                await self._pool.drop(session)
+                raise _SessionLost(error.message) from error
             return AdapterResult(await self._failure(session, error, last))
         except (ValidationError, RuntimeError) as error:
             return AdapterResult(_malformed(str(error)))
@@ -76,7 +95,7 @@ class McpAdapter:
             return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
         if rejected := last.failure(error):
             return rejected
-        if error.code in SESSION_LOST:
+        if error.error == CLOSED:
             await self._pool.drop(session)
             message = "the MCP server ended the session; what it remembered of this episode is lost"
             return ToolFailure(FailureKind.UNAVAILABLE, message, retryable=True)

@@ -1,8 +1,8 @@
 """Tools an MCP server lists, as specs ready for RegisterTool."""
 
+import hashlib
 import json
 import re
-from collections.abc import Container
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
@@ -10,6 +10,7 @@ from tool_adapters.mcp.discovery import Discovery, ListedTool
 from tool_adapters.models import SideEffect
 
 NAME_CHARACTERS_MAX = 64
+DIGEST_CHARACTERS = 8
 
 
 def discovery_to_proto(
@@ -17,21 +18,30 @@ def discovery_to_proto(
 ) -> pb.DiscoverMcpToolsResponse:
     """One spec per tool; the connection is the request's."""
     specs: dict[str, tool_pb2.ToolSpec] = {}
+    skipped = [pb.SkippedMcpTool(name=each.name, reason=each.reason) for each in discovery.skipped]
     for tool in discovery.tools:
-        spec = _spec(tool, request, specs)
-        specs[spec.name] = spec
-    return pb.DiscoverMcpToolsResponse(specs=specs.values(), server_name=discovery.server_name)
+        spec = _spec(tool, request)
+        if spec.name in specs:
+            reason = f"another tool of the list is called {spec.name} here"
+            skipped.append(pb.SkippedMcpTool(name=tool.name, reason=reason))
+        else:
+            specs[spec.name] = spec
+    return pb.DiscoverMcpToolsResponse(
+        specs=specs.values(),
+        server_name=discovery.server_name,
+        skipped=skipped,
+        notices=discovery.notices,
+    )
 
 
-def _spec(
-    tool: ListedTool, request: pb.DiscoverMcpToolsRequest, taken: Container[str]
-) -> tool_pb2.ToolSpec:
+def _spec(tool: ListedTool, request: pb.DiscoverMcpToolsRequest) -> tool_pb2.ToolSpec:
     spec = tool_pb2.ToolSpec(
-        name=_free_name(_name(request.name_prefix + tool.name), taken),
+        name=_name(request.name_prefix + tool.name),
         kind=tool_pb2.TOOL_KIND_MCP,
         description=tool.description or tool.name,
         parameters_json_schema=json.dumps(tool.parameters_schema),
         side_effect=_side_effect(tool.side_effect),
+        notices=tool.notices,
     )
     if tool.result_schema is not None:
         spec.result_json_schema = json.dumps(tool.result_schema)
@@ -41,18 +51,17 @@ def _spec(
 
 
 def _name(name: str) -> str:
-    """A tool name: '_' for dots and whatever else a name cannot hold; the server's own is kept."""
+    """The name of a tool here, by its name on the server alone, so that a policy stays with it.
+
+    One that a tool cannot have becomes similar, with a digest: `a.b` and `a_b` are two tools
+    whichever of them a server lists, and in whatever order.
+    """
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-    return (plain if plain[:1].isalpha() else f"call_{plain}")[:NAME_CHARACTERS_MAX]
-
-
-def _free_name(name: str, taken: Container[str]) -> str:
-    """The name, or with a number: `a.b` and `a_b` are two tools."""
-    free, number = name, 2
-    while free in taken:
-        ending = f"_{number}"
-        free, number = name[: NAME_CHARACTERS_MAX - len(ending)] + ending, number + 1
-    return free
+    plain = plain if plain[:1].isascii() and plain[:1].isalpha() else f"call_{plain}"
+    if plain == name and len(name) <= NAME_CHARACTERS_MAX:
+        return name
+    ending = f"_{hashlib.sha256(name.encode()).hexdigest()[:DIGEST_CHARACTERS]}"
+    return plain[: NAME_CHARACTERS_MAX - len(ending)] + ending
 
 
 def _side_effect(side_effect: SideEffect) -> tool_pb2.SideEffect.ValueType:

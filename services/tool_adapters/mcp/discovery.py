@@ -1,6 +1,7 @@
 """Asks an MCP server which tools it has, in a session that lasts only for this."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mcp_types
@@ -8,35 +9,50 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.loosening import loosened, loosened_object
 from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import DiscoveryFailed
+from tool_adapters.mcp.messages import (
+    SkippedTool,
+    input_schema,
+    output_schema,
+    skipped_tools,
+)
 from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import JsonObject, McpHttp, McpStdio, SideEffect
 from tool_adapters.used_secrets import noting_secrets
 
 TIMEOUT_S = 30.0
+DESCRIPTION_CHARACTERS_MAX = 4_000
 # Of a list of tools: whatever is larger no orchestrator can choose from, and memory ends.
 PAGES_MAX, TOOLS_MAX, BYTES_MAX = 100, 2_000, 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool in a server's list."""
+    """A tool in a server's list; `notices` name what of its schemas the server alone checks."""
 
     name: str
     description: str
     parameters_schema: JsonObject
     result_schema: JsonObject | None
     side_effect: SideEffect
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """A server's tools, and the name and version it gives itself."""
+    """A server's tools, and the name and version it gives itself.
+
+    `skipped` are tools that cannot be called, and `notices` are about the list.
+    """
 
     server_name: str
     tools: tuple[ListedTool, ...]
+    skipped: tuple[SkippedTool, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class McpDiscovery:
@@ -73,23 +89,37 @@ async def discovery_of(client: Client) -> Discovery:
     Raises DiscoveryFailed for a list that is too long, or none of the protocol's.
     """
     tools: list[mcp_types.Tool] = []
+    skipped: list[SkippedTool] = []
+    notices: list[str] = []
     size_bytes, cursor = 0, None
+    cursors: set[str] = set()
     for _ in range(PAGES_MAX):
         page = await _page(client, cursor)
         tools += page.tools
+        skipped += skipped_tools(page)
         size_bytes += sum(len(tool.model_dump_json()) for tool in page.tools)
         if len(tools) > TOOLS_MAX or size_bytes > BYTES_MAX:
             raise DiscoveryFailed(
                 f"the MCP server lists more than {TOOLS_MAX} tools or {BYTES_MAX >> 20} MiB"
             )
         cursor = page.next_cursor
+        if cursor in cursors:
+            notices.append(
+                f"the list names its page {(cursor or '')[:50]!r} twice and ends with what was read"
+            )
+            break
         if not cursor:
             break
+        cursors.add(cursor)
     else:
         raise DiscoveryFailed(f"the MCP server's list of tools has more than {PAGES_MAX} pages")
     info = client.server_info
     name = f"{info.name} {info.version}".strip() if info else ""
-    return Discovery(name, tuple(_listed(tool) for tool in tools))
+    # Schemas take milliseconds each: others are served meanwhile.
+    listed = await asyncio.to_thread(listed_tools, tools) if tools else []
+    skipped += [each for each in listed if isinstance(each, SkippedTool)]
+    found = tuple(each for each in listed if isinstance(each, ListedTool))
+    return Discovery(name, found, tuple(skipped), tuple(notices))
 
 
 async def _page(client: Client, cursor: str | None) -> mcp_types.ListToolsResult:
@@ -104,14 +134,47 @@ async def _page(client: Client, cursor: str | None) -> mcp_types.ListToolsResult
         ) from error
 
 
-def _listed(tool: mcp_types.Tool) -> ListedTool:
+def listed_tools(tools: Sequence[mcp_types.Tool]) -> list[ListedTool | SkippedTool]:
+    """Each as it can be registered, or the reason why it cannot."""
+    known: dict[str, mcp_types.Tool] = {}
+    listed: list[ListedTool | SkippedTool] = []
+    for tool in tools:
+        if tool.name in known:
+            # A page that came twice lists the same ones.
+            if tool != known[tool.name]:
+                listed.append(SkippedTool(tool.name, "another tool of the list has this name"))
+            continue
+        known[tool.name] = tool
+        try:
+            listed.append(_readable(tool))
+        except UnusableSchema as error:
+            listed.append(SkippedTool(tool.name, f"its inputSchema cannot be used: {error}"))
+    return listed
+
+
+def _readable(tool: mcp_types.Tool) -> ListedTool:
+    """Raises UnusableSchema."""
+    parameters = loosened_object(input_schema(tool))
+    notices = [f"inputSchema: {notice}" for notice in parameters.notices]
+    result: JsonObject | None = None
+    if (promised := output_schema(tool)) is not None:
+        try:
+            loose = loosened(promised)
+            result = loose.schema
+            notices += [f"outputSchema: {notice}" for notice in loose.notices]
+        except UnusableSchema as error:
+            notices.append(f"outputSchema: results are not checked: {error}")
+    description = (tool.description or tool.title or "").strip()
+    if len(description) > DESCRIPTION_CHARACTERS_MAX:
+        description = f"{description[: DESCRIPTION_CHARACTERS_MAX - 3]}..."
+        notices.append(f"description: cut after {DESCRIPTION_CHARACTERS_MAX} characters")
     return ListedTool(
         name=tool.name,
-        description=(tool.description or tool.title or "").strip(),
-        # Servers may leave the type out; the registry wants it said.
-        parameters_schema={"type": "object"} | tool.input_schema,
-        result_schema=tool.output_schema,
+        description=description,
+        parameters_schema=parameters.schema,
+        result_schema=result,
         side_effect=_side_effect(tool.annotations),
+        notices=tuple(notices),
     )
 
 

@@ -1,17 +1,17 @@
 """The MCP SDK's HTTP client, held to the same addresses as every other tool."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import httpcore2
 import httpx2
-import mcp_types
 from mcp.client import streamable_http
 
-from podium_kit.json_structure import CostlyJson, require_bounded_json
+from podium_kit.json_structure import CostlyJson
 from tool_adapters.host_names import HostNames
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
+from tool_adapters.mcp.messages import read_message
 from tool_adapters.mcp.statuses import note_reply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
 from tool_adapters.network_guard import require_public
@@ -103,10 +103,9 @@ class _BoundedMessages:
     def validate_json(message: str | bytes, *, by_name: bool) -> Any:
         """Raises StreamError for more values than a message may have."""
         try:
-            require_bounded_json(message.encode() if isinstance(message, str) else message)
+            return read_message(message, by_name=by_name)
         except CostlyJson as error:
             raise httpx2.StreamError(f"{TOO_LARGE}: it {error}") from error
-        return mcp_types.jsonrpc_message_adapter.validate_json(message, by_name=by_name)
 
 
 if "jsonrpc_message_adapter" not in vars(streamable_http):
@@ -116,16 +115,13 @@ vars(streamable_http)["jsonrpc_message_adapter"] = _BoundedMessages
 
 
 def mcp_http_client(
-    names: HostNames, tenant: str, bearer_token: str, *, trusted: bool
+    names: HostNames, tenant: str, headers: Mapping[str, str], *, trusted: bool
 ) -> httpx2.AsyncClient:
     """A client for one server; unless it is trusted, only public addresses are reached."""
     transport = _Transport(_Backend(names, tenant, trusted=trusted))
-    headers = {"accept-encoding": IDENTITY}
-    if bearer_token:
-        headers["authorization"] = f"Bearer {bearer_token}"
     return httpx2.AsyncClient(
         transport=transport,
-        headers=headers,
+        headers={**headers, "accept-encoding": IDENTITY},
         timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
         trust_env=False,
     )

@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.client.session import MessageHandlerFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -69,6 +70,8 @@ class McpServers:
         raised: Exception | None = None
         try:
             async with opened(server, owner, hear) as client:  # type: ignore[arg-type]
+                # After a call it would ask for the list, whose failure is not the call's.
+                vars(client.session)["validate_tool_result"] = _not_validated
                 try:
                     yield client
                 except Exception as error:
@@ -84,15 +87,18 @@ class McpServers:
     async def _http(
         self, server: McpHttp, owner: ServerOwner, hear: MessageHandlerFnT | None
     ) -> AsyncIterator[Client]:
-        host, token = host_of(server.url), ""
-        if server.secret:
-            value = await self._secrets.value(owner.secrets, server.secret, host)
-            token = for_header(server.secret, value)
+        host = host_of(server.url)
+        headers = dict(server.headers)
+        for header in server.secret_headers:
+            value = await self._secrets.value(owner.secrets, header.secret, host)
+            headers[header.header] = header.prefix + for_header(header.secret, value)
         trusted = owner.shared or self._guard.trusts(owner.tenant, None, host)
         last = LastReply()
         try:
             names = self._guard.names
-            async with mcp_http_client(names, owner.tenant, token, trusted=trusted) as http_client:
+            async with mcp_http_client(
+                names, owner.tenant, headers, trusted=trusted
+            ) as http_client:
                 transport = streamable_http_client(
                     server.url, http_client=http_client, max_sse_event_size=MESSAGE_BYTES_MAX
                 )
@@ -117,6 +123,10 @@ class McpServers:
                     yield client
             except Exception as error:
                 raise _not_started(server, errors, _first_cause(error)) from error
+
+
+async def _not_validated(_name: str, _result: CallToolResult) -> None:
+    """Results are checked by the schema that was registered."""
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -16,6 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from podium_kit.json_structure import require_bounded_json
+from tool_adapters.mcp.messages import read_message
 from tool_adapters.sandbox.killing import kill_all
 
 # Of one message, in a line or in an HTTP reply.
@@ -117,7 +118,7 @@ class _Pump:
 
     async def _deliver(self, line: bytes, received: Incoming) -> None:
         try:
-            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = read_message(line)
         except ValueError as error:
             # Servers print other things, too; the session goes on.
             await received.send(error)

@@ -5,6 +5,7 @@ Secrets are references; the places where one could be written out reject it.
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 NAMES_SHOWN_MAX = 20
 # Keywords that may add arguments beside `properties`.
 COMPOSITION = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
+# What the transport of MCP writes itself.
+MCP_HEADERS = {"accept", "accept-encoding", "content-type", "last-event-id"}
 # An orchestrator and the one it calls.
 DEPTH_MIN = 2
 
@@ -54,15 +57,31 @@ def _check_http(http: tool_pb2.HttpConnection) -> None:
     if http.HasField("secret"):
         _require("connection.http.secret.name", http.secret.name)
         _require("connection.http.secret_header", http.secret_header)
-        _check_header("connection.http.secret_header", http.secret_header, http.secret_prefix)
     if http.HasField("auth"):
         _check_auth(http)
-    for header, value in http.headers.items():
-        _check_header("connection.http.headers", header, value)
-        if header.lower() in SECRET_HEADERS:
-            raise InvalidTool(
-                f"connection.http.headers must not hold {header}; use secret and secret_header"
-            )
+    names = [(header.name, header.prefix) for header in http.secret_headers]
+    names += [(http.secret_header, http.secret_prefix)] if http.HasField("secret") else []
+    _check_headers("connection.http", http.headers, names)
+    for at, parameter in enumerate(http.secret_parameters):
+        _require(f"connection.http.secret_parameters[{at}].secret.name", parameter.secret.name)
+
+
+def _check_headers(
+    field: str, constant: Mapping[str, str], secret: Sequence[tuple[str, str]]
+) -> None:
+    """Constant headers hold no secret, and no two secrets are sent as one header.
+
+    Of a secret there is the name of its header and the text before it.
+    """
+    for name, prefix in secret:
+        _check_header(f"{field}.secret_headers", name, prefix)
+    lower = [name.lower() for name, _ in secret if name.lower() != "cookie"]
+    if twice := next((name for name in lower if lower.count(name) > 1), ""):
+        raise InvalidTool(f"{field}.secret_headers: two secrets are sent as {twice}")
+    for name, value in constant.items():
+        _check_header(f"{field}.headers", name, value)
+        if name.lower() in SECRET_HEADERS or name.lower() in lower:
+            raise InvalidTool(f"{field}.headers must not hold {name}; use secret_headers")
 
 
 def _check_placeholders(http: tool_pb2.HttpConnection, schema: str) -> None:
@@ -140,6 +159,12 @@ def _check_mcp(mcp: tool_pb2.McpConnection) -> None:
             pass
         case "http":
             _check_url("connection.mcp.http.url", mcp.http.url)
+            names = [(header.name, header.prefix) for header in mcp.http.secret_headers]
+            names += [("Authorization", "")] if mcp.http.HasField("secret") else []
+            _check_headers("connection.mcp.http", mcp.http.headers, names)
+            for name in (*mcp.http.headers, *(name for name, _ in names)):
+                if name.lower() in MCP_HEADERS or name.lower().startswith("mcp-"):
+                    raise InvalidTool(f"connection.mcp.http: {name} is written by MCP itself")
         case _:
             raise InvalidTool("connection.mcp.transport is unset; give stdio or http")
 

@@ -5,8 +5,8 @@ from typing import assert_never
 
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.rpc.errors import InvalidArgument
-from tool_registry.errors import InvalidSchema
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 from tool_registry.tools.openapi.document import read_document
@@ -22,9 +22,6 @@ from tool_registry.tools.openapi.security import (
     QueryKey,
 )
 
-# A schema that is too large is cut where it refers to others, further out first.
-HOPS = (None, 4, 3, 2, 1, 0)
-
 
 def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
     """One spec per operation that can become a tool. Raises InvalidOpenApi."""
@@ -33,8 +30,8 @@ def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
     reply = pb.ReadOpenApiResponse(title=document.title)
     for operation in operations:
         try:
-            reply.specs.append(_checked(operation, request.secret))
-        except (InvalidArgument, Unsupported) as error:
+            reply.specs.append(_checked(operation, request))
+        except (InvalidArgument, Unsupported, UnusableSchema) as error:
             # What its schema refers to is read with the schema, a reference after the other.
             reason = error.message if isinstance(error, InvalidArgument) else str(error)
             skipped.append(Skipped(f"{operation.method} {operation.path}", reason))
@@ -48,28 +45,30 @@ def _wanted(request: pb.ReadOpenApiRequest) -> Wanted:
         name_prefix=request.name_prefix,
         operation_ids=frozenset(request.operation_ids),
         operation_tags=frozenset(request.operation_tags),
-        caller=Caller(bool(request.secret.name), request.username, request.client_id),
+        caller=Caller(
+            bool(request.secret.name),
+            request.username,
+            request.client_id,
+            frozenset(request.scheme_secrets),
+        ),
     )
 
 
-def _checked(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec:
-    """The spec with as much of its schema as a tool may have. Raises InvalidArgument."""
-    spec = _spec(operation, secret)
-    first: InvalidSchema | None = None
-    for hops in HOPS:
-        spec.parameters_json_schema = json.dumps(operation.parameters(hops))
-        try:
-            # It was put together of keywords with values that they may have.
-            check_tool(new_spec_from_proto(spec), shared=False, is_schema=True)
-        except InvalidSchema as error:
-            first = first or error
-        else:
-            return spec
-    assert first is not None
-    raise first
+def _checked(operation: Operation, request: pb.ReadOpenApiRequest) -> tool_pb2.ToolSpec:
+    """The spec with as much of its schema as a tool may have.
+
+    Raises InvalidArgument, Unsupported, UnusableSchema.
+    """
+    spec = _spec(operation, request)
+    loose = operation.parameters()
+    spec.parameters_json_schema = json.dumps(loose.schema)
+    spec.notices.extend(loose.notices)
+    # It was put together of keywords with values that they may have.
+    check_tool(new_spec_from_proto(spec), shared=False, is_schema=True)
+    return spec
 
 
-def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec:
+def _spec(operation: Operation, request: pb.ReadOpenApiRequest) -> tool_pb2.ToolSpec:
     arguments = operation.arguments
     http = tool_pb2.HttpConnection(
         method=operation.method,
@@ -89,8 +88,9 @@ def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec
     if arguments.body_encoding:
         encoding = f"BODY_ENCODING_{arguments.body_encoding.upper()}"
         http.body_encoding = tool_pb2.BodyEncoding.Value(encoding)
-    if operation.credential is not None:
-        _authenticate(http, operation.credential, secret)
+    for credential in operation.credentials:
+        named = request.scheme_secrets.get(credential.scheme, request.secret)
+        _authenticate(http, credential, named, alone=len(operation.credentials) == 1)
     return tool_pb2.ToolSpec(
         name=operation.name,
         kind=tool_pb2.TOOL_KIND_HTTP,
@@ -102,20 +102,28 @@ def _spec(operation: Operation, secret: tool_pb2.SecretRef) -> tool_pb2.ToolSpec
 
 
 def _authenticate(
-    http: tool_pb2.HttpConnection, credential: Credential, secret: tool_pb2.SecretRef
+    http: tool_pb2.HttpConnection,
+    credential: Credential,
+    secret: tool_pb2.SecretRef,
+    *,
+    alone: bool,
 ) -> None:
     match credential:
-        case HeaderKey(header):
+        case HeaderKey(_, header, "") if alone:
             http.secret_header = header
             http.secret.CopyFrom(secret)
+        case HeaderKey(_, header, prefix):
+            http.secret_headers.add(name=header, prefix=prefix, secret=secret)
+        case QueryKey(_, parameter) if not alone:
+            http.secret_parameters.add(parameter=parameter, secret=secret)
         case Bearer():
             http.auth.bearer.CopyFrom(secret)
-        case Basic(username):
+        case Basic(_, username):
             basic = tool_pb2.BasicAuth(username=username, password=secret)
             http.auth.basic.CopyFrom(basic)
-        case QueryKey(parameter):
+        case QueryKey(_, parameter):
             http.auth.query.CopyFrom(tool_pb2.QueryAuth(parameter=parameter, secret=secret))
-        case ClientCredentials(token_url, client_id, scopes):
+        case ClientCredentials(_, token_url, client_id, scopes):
             oauth2 = tool_pb2.OAuth2ClientCredentials(
                 token_url=token_url, client_id=client_id, client_secret=secret, scopes=scopes
             )

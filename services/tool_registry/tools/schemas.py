@@ -1,9 +1,11 @@
 """JSON Schemas of tools, to check calls against."""
 
+import json
 from typing import Any
 
-from podium_kit.json_schemas.checks import check_grammar, checked_schema
+from podium_kit.json_schemas.checks import check_grammar, checked_schema, parsed_schema
 from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.loosening import loosened_object
 from tool_registry.errors import InvalidSchema
 
 PARAMETERS = "parameters_json_schema"
@@ -30,5 +32,13 @@ def check_schema(field: str, text: str, *, is_schema: bool = False) -> dict[str,
     """The parsed schema. Raises InvalidSchema with the JSON path of the fault."""
     try:
         return checked_schema(text, is_schema=is_schema)
+    except UnusableSchema as error:
+        raise InvalidSchema(field, error.path, error.problem) from error
+
+
+def loosened_parameters(text: str, field: str) -> str:
+    """A stranger's schema of arguments as one that can be enforced. Raises InvalidSchema."""
+    try:
+        return json.dumps(loosened_object(parsed_schema(text)).schema)
     except UnusableSchema as error:
         raise InvalidSchema(field, error.path, error.problem) from error

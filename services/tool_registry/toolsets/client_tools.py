@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
-from tool_registry.errors import InvalidTool
+from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import FIND_TOOLS, ClientTool, Toolset
-from tool_registry.tools.schemas import check_parameters_schema
+from tool_registry.tools.schemas import check_parameters_schema, loosened_parameters
 
 
 def with_client_tools(toolset: Toolset, offered: Sequence[ClientTool]) -> Toolset:
@@ -14,9 +14,9 @@ def with_client_tools(toolset: Toolset, offered: Sequence[ClientTool]) -> Toolse
 
     Raises InvalidTool, InvalidSchema.
     """
+    offered = [_checked(f"client_tools[{at}]", tool) for at, tool in enumerate(offered)]
     characters = 0
-    for at, tool in enumerate(offered):
-        _check(f"client_tools[{at}]", tool)
+    for tool in offered:
         characters += grammar_characters(tool.parameters_schema)
         if characters > ACTION_CHARACTERS_MAX:
             raise InvalidTool(
@@ -30,7 +30,13 @@ def with_client_tools(toolset: Toolset, offered: Sequence[ClientTool]) -> Toolse
     return replace(toolset, tools=kept, client_tools=tuple(offered))
 
 
-def _check(field: str, tool: ClientTool) -> None:
+def _checked(field: str, tool: ClientTool) -> ClientTool:
+    """The tool with a schema that can be enforced: the caller checks the rest of its own."""
     if tool.name == FIND_TOOLS:
         raise InvalidTool(f"{field}.name: the platform's own tool is named {FIND_TOOLS}")
-    check_parameters_schema(tool.parameters_schema, f"{field}.parameters_json_schema")
+    place = f"{field}.parameters_json_schema"
+    try:
+        check_parameters_schema(tool.parameters_schema, place)
+    except InvalidSchema:
+        return replace(tool, parameters_schema=loosened_parameters(tool.parameters_schema, place))
+    return tool

@@ -41,7 +41,7 @@ async def test_unlisted_arguments_of_a_get_go_to_the_query(
 ) -> None:
     name = adapters.register(http_spec(f"{web.url}/echo/find?v=1"))
     await adapters.call(name, {"q": "tea & milk", "tag": ["a", "b"], "new": True})
-    assert web.seen[0]["path"] == "/echo/find?v=1&q=tea+%26+milk&tag=a&tag=b&new=true"
+    assert web.seen[0]["path"] == "/echo/find?v=1&q=tea%20%26%20milk&tag=a&tag=b&new=true"
     assert not web.seen[0]["body"]
 
 

@@ -25,7 +25,7 @@ async def test_many_requests_connect_at_once(
         raise AssertionError
 
     monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connect_tcp)
-    async with mcp_http_client(HostNames(), "acme", "", trusted=trusted) as client:
+    async with mcp_http_client(HostNames(), "acme", {}, trusted=trusted) as client:
         requests = [
             asyncio.create_task(client.post("http://1.1.1.1/mcp")) for _ in range(CONNECTIONS_MAX)
         ]

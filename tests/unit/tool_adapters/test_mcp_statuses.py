@@ -10,12 +10,14 @@ import pytest
 import pytest_asyncio
 
 from podium_kit.failures import FailureKind, ToolFailure
-from tool_adapters.adapter import AdapterResult, CallFailed, ToolCall
+from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.config import SECRET_PREFIX
 from tool_adapters.mcp.adapter import McpAdapter
 from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import McpServers
 from tool_adapters.models import (
+    HeaderAuth,
     Limits,
     McpConnection,
     McpHttp,
@@ -32,13 +34,22 @@ INITIALIZED = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "busy", "version": "1"},
 }
+SECRETS = {f"{SECRET_PREFIX}ACME__{name}": f"{name.lower()[0]}-1234567" for name in ("KEY", "APP")}
+AT = McpHttp("http://mcp.example.com/mcp")
+CALLED = {"content": [{"type": "text", "text": "done"}]}
 
 
 class Server:
-    """Answers by HTTP as it is said to, by the name of the tool or the method."""
+    """Answers by HTTP as it is said to, by the name of the tool or the method.
+
+    What is in `once` is answered the first time only.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, httpx2.Response] = {}
+        self.once: dict[str, httpx2.Response] = {}
+        self.sessions = 0
+        self.seen: list[httpx2.Request] = []
 
     async def answer(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
@@ -46,11 +57,26 @@ class Server:
         message: dict[str, Any] = json.loads(request.content)
         if "id" not in message:
             return httpx2.Response(202)
-        name = message["params"].get("name") or message["method"]
+        name = message.get("params", {}).get("name") or message["method"]
+        self.seen.append(request)
+        if name in self.once:
+            return answer_to(message, self.once.pop(name))
+        if name == "initialize":
+            self.sessions += 1
         if name in self.answers:
             return self.answers[name]
-        result = INITIALIZED if name == "initialize" else {"tools": []}
-        return httpx2.Response(200, json={**ENVELOPE, "id": message["id"], "result": result})
+        results: dict[str, Any] = {"initialize": INITIALIZED, "tools/call": CALLED}
+        result = results.get(message["method"], {"tools": []})
+        headers = {"mcp-session-id": f"s{self.sessions}"} if name == "initialize" else {}
+        body = {**ENVELOPE, "id": message["id"], "result": result}
+        return httpx2.Response(200, headers=headers, json=body)
+
+
+def answer_to(message: dict[str, Any], answer: httpx2.Response) -> httpx2.Response:
+    """A copy for this message: one of the protocol names it."""
+    if "error" not in answer.text:
+        return httpx2.Response(answer.status_code, text=answer.text)
+    return httpx2.Response(answer.status_code, json={**answer.json(), "id": message["id"]})
 
 
 @pytest.fixture
@@ -67,20 +93,20 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 @pytest_asyncio.fixture
 async def adapter() -> AsyncIterator[McpAdapter]:
     guard = NetworkGuard(allow_private=True)
-    servers = McpServers(MountedSecrets(None, {}), guard, McpDefinitions(None))
+    servers = McpServers(MountedSecrets(None, SECRETS), guard, McpDefinitions(None))
     adapter = McpAdapter(McpPool(servers, sessions_max=4, idle_timeout_s=900))
     yield adapter
     await adapter.close()
 
 
-async def invoke(adapter: McpAdapter, name: str) -> AdapterResult:
+async def invoke(adapter: McpAdapter, name: str, at: McpHttp = AT) -> AdapterResult:
     tool = ToolDefinition(
         name=name,
         version=1,
         kind=ToolKind.MCP,
         parameters_schema={"type": "object"},
         result_schema=None,
-        connection=McpConnection(name, McpHttp("http://mcp.example.com/mcp")),
+        connection=McpConnection(name, at),
         side_effect=SideEffect.PURE,
         limits=Limits(),
     )
@@ -124,3 +150,79 @@ async def test_calls_of_one_session_fail_by_the_status_of_their_own(
     assert isinstance(away, ToolFailure)
     assert (away.kind, away.retryable) == (FailureKind.UNAVAILABLE, True)
     assert wrong == ToolFailure(FailureKind.TOOL_ERROR, "no such city")
+
+
+def lost(status: int, code: int, message: str) -> httpx2.Response:
+    return httpx2.Response(
+        status, json={**ENVELOPE, "id": None, "error": {"code": code, "message": message}}
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(404),
+        httpx2.Response(404, text="Not Found"),
+        lost(404, -32600, "Session terminated"),
+        lost(404, -32001, "Session not found"),
+        lost(404, -32000, "gone"),
+        lost(400, -32000, "Bad Request: No valid session ID provided"),
+        lost(400, -32600, "Invalid session ID"),
+        lost(400, -32000, "Bad Request: Server not initialized"),
+        lost(200, -32001, "Session not found"),
+        lost(200, -32600, "session expired"),
+    ],
+)
+async def test_a_lost_session_is_opened_anew_and_the_call_made_in_it(
+    adapter: McpAdapter, server: Server, answer: httpx2.Response
+) -> None:
+    """Public report 25."""
+    server.answers["server/discover"] = httpx2.Response(404)
+    first = await invoke(adapter, "pay")
+    assert (first.outcome, server.sessions) == (Output("done"), 1)
+    server.once["pay"] = answer
+    again = await invoke(adapter, "pay")
+    assert (again.outcome, server.sessions) == (Output("done"), 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lost(200, -32000, "browser session not found"), "browser session not found"),
+        (lost(200, -32602, "no session of that name"), "no session of that name"),
+        (lost(404, -32601, "no such method"), "no such method"),
+        (httpx2.Response(500), "status 500"),
+    ],
+)
+async def test_an_error_that_the_tool_may_have_made_is_not_called_again(
+    adapter: McpAdapter, server: Server, answer: httpx2.Response, words: str
+) -> None:
+    server.answers["server/discover"] = httpx2.Response(404)
+    await invoke(adapter, "pay")
+    server.once["pay"] = answer
+    outcome = (await invoke(adapter, "pay")).outcome
+    assert isinstance(outcome, ToolFailure)
+    assert words in outcome.message
+
+
+async def test_a_server_that_loses_every_session_is_called_twice_and_no_more(
+    adapter: McpAdapter, server: Server
+) -> None:
+    server.answers |= {"server/discover": httpx2.Response(404), "pay": httpx2.Response(404)}
+    outcome = (await invoke(adapter, "pay")).outcome
+    assert isinstance(outcome, ToolFailure)
+    assert (outcome.kind, outcome.retryable) == (FailureKind.UNAVAILABLE, True)
+    assert server.sessions == 2
+
+
+async def test_secrets_are_sent_as_the_headers_they_are_named_for(
+    adapter: McpAdapter, server: Server
+) -> None:
+    """Public report 30."""
+    key = HeaderAuth("X-API-Key", "", "key")
+    app = HeaderAuth("X-App", "App ", "app")
+    at = McpHttp("http://mcp.example.com/mcp", (key, app), (("X-Region", "eu"),))
+    assert (await invoke(adapter, "pay", at)).outcome == Output("done")
+    for request in server.seen:
+        sent = [request.headers[name] for name in ("x-api-key", "x-app", "x-region")]
+        assert sent == ["k-1234567", "App a-1234567", "eu"]

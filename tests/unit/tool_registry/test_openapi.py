@@ -23,6 +23,7 @@ def test_arguments_go_where_the_operation_wants_them() -> None:
         "petId": tool_pb2.PARAMETER_LOCATION_PATH,
         "fields": tool_pb2.PARAMETER_LOCATION_QUERY,
         "X-Trace": tool_pb2.PARAMETER_LOCATION_HEADER,
+        "session": tool_pb2.PARAMETER_LOCATION_COOKIE,
     }
     assert not http.HasField("secret")
     schema = json.loads(get.parameters_json_schema)
@@ -61,12 +62,16 @@ OAUTH2 = tool_pb2.OAuth2ClientCredentials(
         ({"query": []}, {"auth": {"query": {"parameter": "key", "secret": SECRET}}}),
         ({"basic": []}, {"auth": {"basic": {"username": "keeper", "password": SECRET}}}),
         ({"granted": ["pets:write"]}, {"auth": {"oauth2_client_credentials": OAUTH2}}),
+        (
+            {"cookie": []},
+            {"secret_headers": [{"name": "Cookie", "prefix": "sid=", "secret": SECRET}]},
+        ),
     ],
 )
 def test_a_secret_is_named_and_put_where_the_scheme_says(
     needed: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    document = changed(security=[{"cookie": []}, needed])
+    document = changed(security=[{"signed": []}, needed])
     reply = with_secret(document=document, username="keeper", client_id="zoo")
     http = reply.specs[1].connection.http
     http.ClearField("parameter_locations")
@@ -77,8 +82,9 @@ def test_a_secret_is_named_and_put_where_the_scheme_says(
 @pytest.mark.parametrize(
     ("needed", "words"),
     [
-        ([{"cookie": []}], "cookie, a kind of authentication that is not supported"),
-        ([{"key": [], "query": []}], "key and query at once"),
+        ([{"signed": []}], "signed, a kind of authentication that is not supported"),
+        ([{"key": [], "query": []}], "at once; name a secret for key=SECRET and query=SECRET"),
+        ([{"key": [], "lost": []}], "lost, which the document does not describe"),
         ([{"basic": []}, {"granted": []}], "the user name .*; or .* the id of the client"),
         ([{"lost": []}], "lost, which the document does not describe"),
     ],
@@ -87,6 +93,28 @@ def test_what_authentication_lacks_is_said(needed: list[Any], words: str) -> Non
     reply = with_secret(document=changed(security=needed))
     [reason] = [each.reason for each in reply.skipped if each.operation == "PUT /pets/{petId}"]
     assert re.search(words, reason)
+
+
+def test_several_keys_at_once_have_a_secret_each() -> None:
+    """Public report 34's class: schemes that a requirement joins are needed together."""
+    needed: list[dict[str, list[str]]] = [{"key": [], "query": [], "cookie": [], "basic": []}]
+    named = {name: tool_pb2.SecretRef(name=f"the-{name}") for name in needed[0]}
+    reply = read(document=changed(security=needed), username="keeper", scheme_secrets=named)
+    [http] = [spec.connection.http for spec in reply.specs if spec.name == "update_pet"]
+    assert {(each.name, each.prefix, each.secret.name) for each in http.secret_headers} == {
+        ("X-Key", "", "the-key"),
+        ("Cookie", "sid=", "the-cookie"),
+    }
+    [parameter] = http.secret_parameters
+    assert (parameter.parameter, parameter.secret.name) == ("key", "the-query")
+    assert http.auth.basic.password.name == "the-basic"
+    twice = read(
+        document=changed(security=[{"basic": [], "token": []}]),
+        username="keeper",
+        scheme_secrets=dict.fromkeys(("basic", "token"), SECRET),
+    )
+    reasons = [each.reason for each in twice.skipped if each.operation == "PUT /pets/{petId}"]
+    assert reasons == ["it needs basic and token in one header"]
 
 
 def test_what_cannot_become_a_tool_is_named_with_its_reason() -> None:

@@ -55,10 +55,16 @@ def test_data_and_names_that_look_like_references_are_none() -> None:
         (with_property(pattern="("), "$.properties.x.pattern"),
         (with_property(pattern="^(?=a)"), "$.properties.x.pattern"),
         (with_property(patternProperties={r"(a)\1": {}}), "$.properties.x.patternProperties"),
-        ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "$.$schema"),
+        ({"type": "object", "$schema": "http://json-schema.org/draft-03/schema#"}, "$.$schema"),
+        ({"type": "object", "$schema": 7}, "$.$schema"),
+        (with_property(**{"$schema": "https://example.com/own"}), "$.properties.x.$schema"),
+        # Valid in the draft that it names, and another thing in 2020-12.
         (
-            with_property(**{"$schema": "http://json-schema.org/draft-07/schema#"}),
-            "$.properties.x.$schema",
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                **with_property(items=[{"type": "string"}]),
+            },
+            "$.properties.x.items",
         ),
         (with_property(**{"$ref": "https://example.com/s.json"}), "$.properties.x.$ref"),
         (with_property(**{"$ref": "#/$defs/none"}), "$.properties.x.$ref"),

@@ -1,14 +1,16 @@
 """`podium tools follow-mcp`, `unfollow-mcp` and `followed`: MCP servers whose changes arrive."""
 
+import asyncio
 from typing import Annotated
 from uuid import uuid4
 
 import typer
+from rich.text import Text
 
 from podium.adapters.v1 import tool_adapter_service_pb2
 from podium.registry.v1 import tool_pb2
 from podium_cli.command import Session, command
-from podium_cli.commands.tools.imports import McpServer, Sku, Tags
+from podium_cli.commands.tools.imports import Headers, McpServer, SecretHeaders, Sku, Tags
 from podium_cli.commands.tools.tools import Shared, app
 from podium_cli.documents.mcp_import import connection_of, discover
 from podium_cli.formats import counted
@@ -17,6 +19,8 @@ from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway, segment
 
 PATH = "/v1/followed-mcp-servers"
+# It is registered in the background, within seconds.
+LOOKS, LOOK_S = 60, 0.5
 
 
 @command(app, "follow-mcp")
@@ -27,6 +31,8 @@ async def follow_mcp(
     prefix: Annotated[
         str, typer.Option(help="Put before every name, like airline_; no other server's.")
     ],
+    secret_header: SecretHeaders = None,
+    header: Headers = None,
     sku: Sku = "",
     tag: Tags = None,
     shared: Shared = False,
@@ -40,11 +46,12 @@ async def follow_mcp(
     """
     async with session.gateway(admin=shared) as gateway:
         # A server that does not answer now is more likely misspelt than away.
-        found = await discover(gateway, server, prefix)
+        connection = connection_of(server, secret_header or (), header or ())
+        found = await discover(gateway, connection, prefix)
         known = await _followed(gateway, prefix, shared)
         asked = tool_adapter_service_pb2.FollowedMcpServer(
             id=known.id if known else str(uuid4()),
-            connection=connection_of(server),
+            connection=connection,
             name_prefix=prefix,
             sku=sku,
             tags=tag or [],
@@ -55,9 +62,15 @@ async def follow_mcp(
             tool_adapter_service_pb2.FollowMcpServerRequest(server=asked),
             tool_adapter_service_pb2.FollowMcpServerResponse,
         )
-    session.output.result(
-        reply, f"{prefix} is followed: {counted(len(found), 'tool')}, within seconds"
-    )
+        server_now = await _taken(gateway, reply.server, {spec.name for spec in found.specs})
+    taken, listed = len(server_now.tool_names), len(found.specs) + len(found.skipped)
+    lines = [f"{prefix} is followed: {taken} of {counted(listed, 'tool')} registered"]
+    if server_now.problem:
+        lines.append(server_now.problem)
+    elif taken < listed:
+        lines.append("the others follow; `podium tools followed` lists them")
+    reply.server.CopyFrom(server_now)
+    session.output.result(reply, Text("\n".join(lines)))
 
 
 @command(app, "unfollow-mcp")
@@ -98,6 +111,20 @@ async def followed(session: Session) -> None:
         for server in found.servers
     ]
     session.output.result(found, listing(("prefix", "server", "for", "tools#", "state"), rows))
+
+
+async def _taken(
+    gateway: Gateway, asked: tool_adapter_service_pb2.FollowedMcpServer, names: set[str]
+) -> tool_adapter_service_pb2.FollowedMcpServer:
+    """The server once its tools are registered, or something is wrong, or it takes too long."""
+    found = asked
+    for _ in range(LOOKS):
+        for server in (await _all(gateway)).servers:
+            found = server if server.id == asked.id else found
+        if found.problem or names <= set(found.tool_names):
+            break
+        await asyncio.sleep(LOOK_S)
+    return found
 
 
 async def _followed(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
@@ -12,10 +13,10 @@ from podium_cli.commands.tools.tools import DryRun, Shared, app
 from podium_cli.documents.addresses import rejected_hosts
 from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import InvalidDocument, read_each
-from podium_cli.documents.mcp_import import discover, vanished
+from podium_cli.documents.mcp_import import connection_of, discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
 from podium_cli.unmatched import warn_of_missing_secrets, warn_of_unpriced_tools
-from podium_kit.client.errors import UsageError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 
 McpServer = Annotated[
@@ -24,9 +25,30 @@ McpServer = Annotated[
 Prefix = Annotated[str, typer.Option(help="Put before every name, like airline_.")]
 Sku = Annotated[str, typer.Option(help="SKU in the price book for all of them.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag for all; repeatable.")]
+SecretHeaders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret-header",
+        help="Header with the name of a secret, like 'X-API-Key: my-key'; repeatable.",
+    ),
+]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option("--header", help="Constant header, like 'X-Region: eu'; repeatable."),
+]
 SkipWrong = Annotated[
     bool, typer.Option("--skip-wrong", help="Register the good ones although others are wrong.")
 ]
+
+
+class LeftOut(UserError):
+    """Some tools of a server are not registered; they were named before."""
+
+    def __init__(self, count: int, listed: int) -> None:
+        super().__init__(
+            f"{count} of {listed} tools are left out",
+            "the others are usable; --skip-wrong makes that a success",
+        )
 
 
 @command(app, "apply")
@@ -60,27 +82,38 @@ async def import_mcp(
     server: McpServer,
     *,
     prefix: Prefix = "",
+    secret_header: SecretHeaders = None,
+    header: Headers = None,
     sku: Sku = "",
     tag: Tags = None,
     dry_run: DryRun = False,
-    skip_wrong: SkipWrong = False,
+    skip_wrong: Annotated[
+        bool, typer.Option("--skip-wrong", help="Succeed although some tools are left out.")
+    ] = False,
     shared: Shared = False,
 ) -> None:
     """Register every tool of a Model Context Protocol server.
 
     podium tools import-mcp --prefix board_ tau2-mock
 
-    Again, it registers new versions of what changed and deprecates what the server no
-    longer has.
+    A tool that cannot be called is left out and named, and the exit status is 1. Again, it
+    registers new versions of what changed and deprecates what the server no longer has.
     """
+    connection = connection_of(server, secret_header or (), header or ())
     async with session.gateway(admin=shared) as gateway:
-        specs = await discover(gateway, server, prefix)
+        found = await discover(gateway, connection, prefix)
+        specs = list(found.specs)
+        left_out = [f"{skipped.name}: {skipped.reason}" for skipped in found.skipped]
+        if not specs:
+            raise UsageError("\n".join([f"{server} has no tool that can be called", *left_out]))
+        for notice in found.notices:
+            session.output.note(f"[yellow]warning:[/] {escape(notice)}")
         _complete(specs, sku, tag)
-        gone = await vanished(gateway, specs, shared)
-        tools = ApplyTools(
-            gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=skip_wrong
-        )
-        await tools.run(specs, gone=gone)
+        gone = await vanished(gateway, found, prefix, shared)
+        tools = ApplyTools(gateway, session.output, shared=shared, dry_run=dry_run, skip_wrong=True)
+        without = await tools.run(specs, gone=gone, left_out=left_out)
+    if without and not skip_wrong:
+        raise LeftOut(len(without), len(specs) + len(left_out))
 
 
 @command(app, "import-openapi")
@@ -89,7 +122,10 @@ async def import_openapi(
     document: Annotated[str, typer.Argument(help="File or URL of an OpenAPI 3 document.")],
     *,
     base_url: Annotated[str, typer.Option(help="Server, when not the document's first.")] = "",
-    secret: Annotated[str, typer.Option(help="Name of the secret the API wants.")] = "",
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(help="Secret the API wants, or SCHEME=SECRET for one of several; repeatable."),
+    ] = None,
     username: Annotated[str, typer.Option(help="User whose password the secret is.")] = "",
     client_id: Annotated[str, typer.Option(help="OAuth 2.0 client whose secret it is.")] = "",
     operation: Annotated[
@@ -116,8 +152,10 @@ async def import_openapi(
         username=username,
         client_id=client_id,
     )
-    if secret:
-        request.secret.name = secret
+    for written in secret or ():
+        scheme, named, name = written.rpartition("=")
+        chosen = request.scheme_secrets[scheme] if named else request.secret
+        chosen.name = name
     async with session.gateway(admin=shared) as gateway:
         read = await read_openapi(gateway, document, request)
         left_out = [f"{skipped.operation}: {skipped.reason}" for skipped in read.skipped]

@@ -164,4 +164,5 @@ def _described(tool: tool_pb2.Tool) -> RenderableType:
         Text(spec.description.strip()),
         Text(f"tags: {', '.join(spec.tags)}", style="dim"),
         Syntax(schema, "json", background_color="default"),
+        *(Text(notice, style="yellow") for notice in spec.notices),
     )

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from podium_kit.json_schemas.loosening import Spot
 from tool_registry.tools.openapi.document import Node
 
 # What providers of models take for the name of an argument.
@@ -14,6 +15,7 @@ class Arguments:
     """Arguments by name. `wire_names` and `styles` say what is sent where that is another thing.
 
     `whole_body` names the argument that is the whole body; `body_encoding` how a body is written.
+    `notices` name what of the schemas is left to the API.
     """
 
     properties: dict[str, Node] = field(default_factory=dict)
@@ -24,6 +26,7 @@ class Arguments:
     headers: dict[str, str] = field(default_factory=dict)
     whole_body: str = ""
     body_encoding: str = ""
+    notices: list[str] = field(default_factory=list)
 
     def add(
         self, wire_name: str, schema: Node, place: str, *, required: bool, style: str = ""
@@ -43,6 +46,10 @@ class Arguments:
     def wired(self, place: str) -> set[str]:
         """What is sent in a place."""
         return {self.wire_names.get(name, name) for name, at in self.places.items() if at == place}
+
+    def spot(self, name: str) -> Spot:
+        """Where an argument's schema is, and the notices about it."""
+        return Spot(f"$.properties.{name}", self.notices)
 
     def schema(self) -> Node:
         return {"type": "object", "properties": self.properties, "required": self.required}

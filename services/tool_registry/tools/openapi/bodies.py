@@ -6,17 +6,26 @@ from typing import Any
 from tool_registry.tools.openapi.arguments import Arguments
 from tool_registry.tools.openapi.document import Document, Node
 from tool_registry.tools.openapi.errors import Unsupported
-from tool_registry.tools.openapi.schemas import Schemas
+from tool_registry.tools.openapi.schemas import OpenApiSchemas
 
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 TEXT = re.compile(r"text/.+|application/(.+\+)?(xml|yaml|graphql|x-ndjson|jsonl|sql|toml)")
 BODY = "body"
+# Of fields whose encoding says so; others repeat the name of a list, and an object is JSON.
+FORM_STYLES = {
+    ("form", True): "exploded_object",
+    ("form", False): "comma_separated",
+    ("spaceDelimited", False): "space_separated",
+    ("pipeDelimited", False): "pipe_separated",
+    ("deepObject", True): "deep_object",
+    ("deepObject", False): "deep_object",
+}
 
 
 class Bodies:
     """Adds bodies to arguments: as JSON where the operation takes it, else as a form or text."""
 
-    def __init__(self, document: Document, schemas: Schemas) -> None:
+    def __init__(self, document: Document, schemas: OpenApiSchemas) -> None:
         self._document = document
         self._schemas = schemas
 
@@ -44,10 +53,10 @@ class Bodies:
         if parts is not None and parts[0]:
             properties, required = parts
             for name, part in properties.items():
-                converted = self._schemas.converted(part)
+                converted = self._schemas.converted(part, arguments.spot(name))
                 arguments.add(name, converted, BODY, required=needed and name in required)
         elif parts is None or not self._is_empty(schema):
-            converted = self._schemas.converted(schema)
+            converted = self._schemas.converted(schema, arguments.spot(BODY))
             arguments.whole_body = arguments.add(BODY, converted, BODY, required=needed)
 
     def _add_form(self, arguments: Arguments, media_type: str, media: Node, needed: bool) -> None:
@@ -62,7 +71,7 @@ class Bodies:
             resolved = self._document.resolve(part) if isinstance(part, dict) else {}
             arguments.add(
                 name,
-                self._schemas.converted(part),
+                self._schemas.converted(part, arguments.spot(name)),
                 BODY,
                 required=needed and name in required,
                 style=_form_style(resolved, encoding),
@@ -83,10 +92,11 @@ class Bodies:
 def _form_style(schema: Node, encoding: Any) -> str:
     """How a field of a form is written where that is not by itself."""
     described = encoding if isinstance(encoding, dict) else {}
-    if described.get("style") == "deepObject":
-        return "deep_object"
-    if described.get("explode") is False and schema.get("type") == "array":
-        return "comma_separated"
+    named = described.get("style", "form")
+    if "style" in described or "explode" in described:
+        explode = described.get("explode", named == "form") is True
+        if style := FORM_STYLES.get((named, explode)):
+            return style
     items = schema.get("items")
     one = items if schema.get("type") == "array" and isinstance(items, dict) else schema
     binary = one.get("format") == "binary" or one.get("type") == "file"

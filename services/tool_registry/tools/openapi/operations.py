@@ -7,32 +7,53 @@ from functools import partial
 from typing import Any
 
 from podium_kit.http_headers import belongs_to_connection
+from podium_kit.json_schemas.loosening import LooseSchema
 from tool_registry.tools.openapi.arguments import Arguments
 from tool_registry.tools.openapi.bodies import Bodies
 from tool_registry.tools.openapi.document import METHODS, VARIABLE, Document, Node, Place
 from tool_registry.tools.openapi.errors import InvalidOpenApi, Unsupported
-from tool_registry.tools.openapi.schemas import Schemas
-from tool_registry.tools.openapi.security import Caller, Credential, credential_of
+from tool_registry.tools.openapi.schemas import OpenApiSchemas
+from tool_registry.tools.openapi.security import Caller, Credential, credentials_of
 
 NAME_CHARACTERS_MAX = 64
 DESCRIPTION_CHARACTERS_MAX = 4000
 # Parameters of these names are ignored, says OpenAPI: other parts of it describe them.
 IGNORED_HEADERS = {"accept", "content-type", "authorization"}
 EFFECTS = {"GET": "pure", "HEAD": "pure", "PUT": "idempotent", "DELETE": "idempotent"}
+# Of a schema of many alternatives it is enough to know that it may be anything.
+KINDS_LOOKED_AT = 100
+# By place, style and explode how arguments are written; "" is by itself.
 STYLES = {
-    ("form", False): "comma_separated",
-    ("spaceDelimited", False): "space_separated",
-    ("pipeDelimited", False): "pipe_separated",
-    ("deepObject", True): "deep_object",
-    ("deepObject", False): "deep_object",
+    ("query", "form", True): "exploded_object",
+    ("query", "form", False): "comma_separated",
+    ("query", "spaceDelimited", False): "space_separated",
+    ("query", "pipeDelimited", False): "pipe_separated",
+    # Not in the table, and understood as repeated names.
+    ("query", "spaceDelimited", True): "",
+    ("query", "pipeDelimited", True): "",
+    ("query", "deepObject", True): "deep_object",
+    ("query", "deepObject", False): "deep_object",
+    ("cookie", "form", True): "exploded_object",
+    ("cookie", "form", False): "comma_separated",
+    ("header", "simple", True): "simple_exploded",
+    ("header", "simple", False): "comma_separated",
+    ("path", "simple", True): "simple_exploded",
+    ("path", "simple", False): "comma_separated",
+    ("path", "label", True): "label",
+    ("path", "label", False): "label_comma",
+    ("path", "matrix", True): "matrix",
+    ("path", "matrix", False): "matrix_comma",
 }
+# These write a text, a number or a flag as it is, and some of them a list.
+OF_OBJECTS = {"exploded_object"}
+OF_LISTS = {"comma_separated", "space_separated", "pipe_separated", "simple_exploded"}
 
 
 @dataclass(frozen=True)
 class Operation:
     """One operation, ready to become a tool.
 
-    `parameters` gives the schema of its arguments, over at most so many references.
+    `parameters` gives the schema of its arguments. It raises UnusableSchema.
     """
 
     name: str
@@ -41,10 +62,10 @@ class Operation:
     path: str
     url_template: str
     arguments: Arguments
-    parameters: Callable[[int | None], Node]
+    parameters: Callable[[], LooseSchema]
     side_effect: str
     tags: tuple[str, ...]
-    credential: Credential | None
+    credentials: tuple[Credential, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +110,7 @@ class _Reader:
     def __init__(self, document: Document, wanted: Wanted) -> None:
         self._document = document
         self._wanted = wanted
-        self._schemas = Schemas(document)
+        self._schemas = OpenApiSchemas(document)
         self._bodies = Bodies(document, self._schemas)
         # One question for the whole document, before hundreds of the same answer.
         self._asked_for_base()
@@ -115,10 +136,12 @@ class _Reader:
             path=place.path,
             url_template=base_url + place.path,
             arguments=arguments,
-            parameters=partial(self._schemas.with_definitions, schema),
+            parameters=partial(
+                self._schemas.fitting, schema, arguments.notices, are_arguments=True
+            ),
             side_effect=EFFECTS.get(place.method, "effectful"),
             tags=_tags(operation),
-            credential=credential_of(self._document, operation, self._wanted.caller, base_url),
+            credentials=credentials_of(self._document, operation, self._wanted.caller, base_url),
         )
 
     def _asked_for_base(self) -> None:
@@ -142,6 +165,23 @@ class _Reader:
         resolved = [self._document.resolve(parameter) for parameter in both]
         return list({(each["in"], each["name"]): each for each in resolved}.values())
 
+    def _kinds(self, schema: Any) -> set[str]:
+        """Types that a value may have, of those that are written in several ways."""
+        found: set[str] = set()
+        pending = [schema]
+        for _ in range(KINDS_LOOKED_AT):
+            if not pending:
+                return found
+            node = pending.pop()
+            node = self._document.resolve(node) if isinstance(node, dict) else {}
+            kinds = node.get("type")
+            parts = [part for name in ("allOf", "anyOf", "oneOf") for part in node.get(name) or ()]
+            pending += parts
+            if kinds is None and ("properties" in node or not (parts or "enum" in node)):
+                found.add("object")
+            found |= {kinds} if isinstance(kinds, str) else set(kinds or ())
+        return found | {"object", "array"}
+
     def _add_parameter(self, arguments: Arguments, parameter: Node) -> None:
         name, place = str(parameter["name"]), parameter["in"]
         required = parameter.get("required") is True or place == "path"
@@ -149,12 +189,12 @@ class _Reader:
         if place == "header" and ignored:
             return
         described = _described(parameter)
-        style = _style(parameter, place)
-        if place not in ("path", "query", "header") or described is None or style is None:
+        style = _style(parameter, place, self._kinds(described))
+        if described is None or style is None:
             if required:
                 raise Unsupported(f"its parameter {name} is sent in a way that is not supported")
             return
-        schema = self._schemas.converted(described)
+        schema = self._schemas.converted(described, arguments.spot(name))
         words = parameter.get("description")
         if isinstance(words, str) and words and isinstance(schema, dict) and "$ref" not in schema:
             schema = {"description": words, **schema}
@@ -218,20 +258,17 @@ def _described(parameter: Node) -> Any:
     return media.get("schema", {}) if isinstance(media, dict) else None
 
 
-def _style(parameter: Node, place: str) -> str | None:
+def _style(parameter: Node, place: str, kinds: set[str]) -> str | None:
     """How a value is written; "" by itself, None in no way that we know."""
     if "content" in parameter and "schema" not in parameter:
-        return ""
-    default = "form" if place == "query" else "simple"
-    style = parameter.get("style", default)
-    if place != "query":
-        return "" if style == default else None
+        return "json"
+    style = parameter.get("style", "form" if place in ("query", "cookie") else "simple")
     explode = parameter.get("explode", style == "form") is True
-    if (style, explode) == ("form", True):
-        return ""
-    if explode and style in ("spaceDelimited", "pipeDelimited"):
-        return ""  # repeated names as well
-    return STYLES.get((style, explode))
+    written = STYLES.get((place, style, explode))
+    needless = (written in OF_OBJECTS and "object" not in kinds) or (
+        written in OF_LISTS and not kinds & {"object", "array"}
+    )
+    return "" if needless else written
 
 
 def _tags(operation: Node) -> tuple[str, ...]:

@@ -10,24 +10,31 @@ from tool_registry.tools.openapi.errors import Unsupported
 
 @dataclass(frozen=True)
 class Caller:
-    """What is known of who calls; empty text means it is not."""
+    """What is known of the caller; empty text means it is not.
+
+    `schemes` have a secret of their own, and every scheme has one with `has_secret`.
+    """
 
     has_secret: bool = False
     username: str = ""
     client_id: str = ""
+    schemes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class HeaderKey:
-    """The secret is a header."""
+    """The secret is a header, after a prefix."""
 
+    scheme: str
     header: str
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
 class QueryKey:
     """The secret is a parameter of the query string."""
 
+    scheme: str
     parameter: str
 
 
@@ -35,11 +42,14 @@ class QueryKey:
 class Bearer:
     """The secret is a bearer token (RFC 6750)."""
 
+    scheme: str
+
 
 @dataclass(frozen=True)
 class Basic:
     """The secret is a password (RFC 7617)."""
 
+    scheme: str
     username: str
 
 
@@ -47,24 +57,26 @@ class Basic:
 class ClientCredentials:
     """The secret is a client's, which gets tokens with it (RFC 6749, section 4.4)."""
 
+    scheme: str
     token_url: str
     client_id: str
     scopes: tuple[str, ...]
 
 
-Credential = HeaderKey | QueryKey | Bearer | Basic | ClientCredentials
+Authorization = Bearer | Basic | ClientCredentials
+Credential = HeaderKey | QueryKey | Authorization
 
 
-def credential_of(
+def credentials_of(
     document: Document, operation: Node, caller: Caller, base_url: str
-) -> Credential | None:
-    """The first of the operation's alternatives that is possible for the caller.
+) -> tuple[Credential, ...]:
+    """The first of the operation's alternatives that is possible for the caller; all at once.
 
-    None when it needs nothing. Raises Unsupported, saying what each would take.
+    Empty when it needs nothing. Raises Unsupported, saying what each would take.
     """
     alternatives = operation.get("security", document.root.get("security", []))
     if not alternatives or {} in alternatives:
-        return None
+        return ()
     reasons = []
     for required in alternatives:
         try:
@@ -74,45 +86,58 @@ def credential_of(
     raise Unsupported("; or ".join(reasons))
 
 
-def _required(document: Document, required: Node, caller: Caller, base_url: str) -> Credential:
-    if len(required) > 1:
-        raise Unsupported(f"it needs {' and '.join(required)} at once, and a tool has one secret")
-    [(name, scopes)] = required.items()
+def _required(
+    document: Document, required: Node, caller: Caller, base_url: str
+) -> tuple[Credential, ...]:
     schemes = document.root.get("components", {}).get("securitySchemes", {})
-    if name not in schemes:
-        raise Unsupported(f"it needs {name}, which the document does not describe")
-    if not caller.has_secret:
-        raise Unsupported(f"it needs {name}; name the secret that holds it")
-    scheme = document.resolve(schemes[name])
+    if unknown := next((name for name in required if name not in schemes), ""):
+        raise Unsupported(f"it needs {unknown}, which the document does not describe")
+    without = [name for name in required if name not in caller.schemes]
+    if len(required) > 1 and without:
+        each = " and ".join(f"{name}=SECRET" for name in without)
+        raise Unsupported(f"it needs {' and '.join(required)} at once; name a secret for {each}")
+    if without and not caller.has_secret:
+        raise Unsupported(f"it needs {without[0]}; name the secret that holds it")
+    found = tuple(
+        _credential(document, name, scopes, caller, base_url) for name, scopes in required.items()
+    )
+    if sum(isinstance(each, Authorization) for each in found) > 1:
+        raise Unsupported(f"it needs {' and '.join(required)} in one header")
+    return found
+
+
+def _credential(
+    document: Document, name: str, scopes: Sequence[str], caller: Caller, base_url: str
+) -> Credential:
+    scheme = document.resolve(document.root["components"]["securitySchemes"][name])
     match scheme["type"], str(scheme.get("scheme", "")).lower(), scheme.get("in"):
-        case "http", "bearer", _:
-            return Bearer()
         case "http", "basic", _:
             return _basic(name, caller)
-        case "apiKey", _, "header":
-            return HeaderKey(scheme["name"])
         case "apiKey", _, "query":
-            return QueryKey(scheme["name"])
+            return QueryKey(name, scheme["name"])
+        case "apiKey", _, "header" | "cookie" as place:
+            cookie = ("Cookie", f"{scheme['name']}=")
+            return HeaderKey(name, *(cookie if place == "cookie" else (scheme["name"], "")))
         case "oauth2", _, _:
             return _oauth2(name, scheme["flows"], scopes, caller, base_url)
-        case "openIdConnect", _, _:
-            return Bearer()
+        case ("http", "bearer", _) | ("openIdConnect", _, _):
+            return Bearer(name)
     raise Unsupported(f"it needs {name}, a kind of authentication that is not supported")
 
 
 def _basic(name: str, caller: Caller) -> Basic:
     if not caller.username:
         raise Unsupported(f"it needs {name}; give the user name that the secret is the password of")
-    return Basic(caller.username)
+    return Basic(name, caller.username)
 
 
 def _oauth2(
     name: str, flows: Node, scopes: Sequence[str], caller: Caller, base_url: str
-) -> Credential:
+) -> Authorization:
     """Without the grant for programs, the secret is a token that was obtained elsewhere."""
     if "clientCredentials" not in flows:
-        return Bearer()
+        return Bearer(name)
     if not caller.client_id:
         raise Unsupported(f"it needs {name}; give the id of the client whose secret it is")
     token_url = urljoin(f"{base_url}/", flows["clientCredentials"]["tokenUrl"])
-    return ClientCredentials(token_url, caller.client_id, tuple(scopes))
+    return ClientCredentials(name, token_url, caller.client_id, tuple(scopes))

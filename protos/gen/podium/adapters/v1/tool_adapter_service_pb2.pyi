@@ -375,6 +375,8 @@ class DiscoverMcpToolsResponse(_message.Message):
 
     SPECS_FIELD_NUMBER: _builtins.int
     SERVER_NAME_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     server_name: _builtins.str
     """Name and version the server gives itself."""
     @_builtins.property
@@ -383,19 +385,55 @@ class DiscoverMcpToolsResponse(_message.Message):
         annotations; without any a tool counts as effectful.
         """
 
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedMcpTool]:
+        """Tools left out, because nothing can be made of what the server lists."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is wrong with the list itself, for example a page that follows itself."""
+
     def __init__(
         self,
         *,
         specs: _abc.Iterable[_tool_pb2.ToolSpec] | None = ...,
         server_name: _builtins.str = ...,
+        skipped: _abc.Iterable[Global___SkippedMcpTool] | None = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["server_name", b"server_name", "specs", b"specs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notices", b"notices", "server_name", b"server_name", "skipped", b"skipped", "specs", b"specs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DiscoverMcpToolsResponse: _TypeAlias = DiscoverMcpToolsResponse  # noqa: Y015
+
+@_typing.final
+class SkippedMcpTool(_message.Message):
+    """A tool that a server lists and that cannot be called."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The server's name for it, or its place in the list."""
+    reason: _builtins.str
+    """Why, in words."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedMcpTool: _TypeAlias = SkippedMcpTool  # noqa: Y015
 
 @_typing.final
 class FollowedMcpServer(_message.Message):
@@ -422,7 +460,9 @@ class FollowedMcpServer(_message.Message):
     shared: _builtins.bool
     """Whether the tools are for every tenant; needs the admin scope."""
     problem: _builtins.str
-    """Why it cannot be followed at the moment; unset means it can. Output only."""
+    """Why it cannot be followed at the moment, or which of its tools are left out and why; unset
+    means that all of them are registered. Output only.
+    """
     @_builtins.property
     def connection(self) -> _tool_pb2.McpConnection:
         """The server; tool_name is ignored."""

@@ -200,6 +200,8 @@ class _ParameterLocationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Par
     """Into a request header."""
     PARAMETER_LOCATION_BODY: _ParameterLocation.ValueType  # 4
     """Into the JSON body, under its own name."""
+    PARAMETER_LOCATION_COOKIE: _ParameterLocation.ValueType  # 5
+    """Into the header "Cookie"."""
 
 class ParameterLocation(_ParameterLocation, metaclass=_ParameterLocationEnumTypeWrapper):
     """Where one argument of an HTTP operation goes."""
@@ -214,6 +216,8 @@ PARAMETER_LOCATION_HEADER: ParameterLocation.ValueType  # 3
 """Into a request header."""
 PARAMETER_LOCATION_BODY: ParameterLocation.ValueType  # 4
 """Into the JSON body, under its own name."""
+PARAMETER_LOCATION_COOKIE: ParameterLocation.ValueType  # 5
+"""Into the header "Cookie"."""
 Global___ParameterLocation: _TypeAlias = ParameterLocation  # noqa: Y015
 
 class _ArgumentStyle:
@@ -227,7 +231,7 @@ class _ArgumentStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Argumen
     its name.
     """
     ARGUMENT_STYLE_COMMA_SEPARATED: _ArgumentStyle.ValueType  # 1
-    """In a query or form: a list as one text with commas between."""
+    """A list as one text with commas between; of an object each name and each value."""
     ARGUMENT_STYLE_SPACE_SEPARATED: _ArgumentStyle.ValueType  # 2
     """The same with spaces between."""
     ARGUMENT_STYLE_PIPE_SEPARATED: _ArgumentStyle.ValueType  # 3
@@ -238,6 +242,22 @@ class _ArgumentStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Argumen
     """
     ARGUMENT_STYLE_FILE: _ArgumentStyle.ValueType  # 5
     """In a multipart body: the content of a file of the argument's name."""
+    ARGUMENT_STYLE_EXPLODED_OBJECT: _ArgumentStyle.ValueType  # 6
+    """In a query or form: each value of an object under its own name, without that of the argument."""
+    ARGUMENT_STYLE_LABEL: _ArgumentStyle.ValueType  # 7
+    """In a path: after a dot, with dots between. A value of an object has its name and "=" before it."""
+    ARGUMENT_STYLE_LABEL_COMMA: _ArgumentStyle.ValueType  # 8
+    """The same for a value of an object without its name."""
+    ARGUMENT_STYLE_MATRIX: _ArgumentStyle.ValueType  # 9
+    """In a path: ";", the name, "=" and the value; a list repeats that, and a value of an object is
+    under its own name.
+    """
+    ARGUMENT_STYLE_MATRIX_COMMA: _ArgumentStyle.ValueType  # 10
+    """The same with commas between, under the argument's name."""
+    ARGUMENT_STYLE_SIMPLE_EXPLODED: _ArgumentStyle.ValueType  # 11
+    """In a path or header: with commas between, a value of an object with its name and "=" before it."""
+    ARGUMENT_STYLE_JSON: _ArgumentStyle.ValueType  # 12
+    """As JSON, also a text."""
 
 class ArgumentStyle(_ArgumentStyle, metaclass=_ArgumentStyleEnumTypeWrapper):
     """How an argument of an HTTP operation is written."""
@@ -247,7 +267,7 @@ ARGUMENT_STYLE_UNSPECIFIED: ArgumentStyle.ValueType  # 0
 its name.
 """
 ARGUMENT_STYLE_COMMA_SEPARATED: ArgumentStyle.ValueType  # 1
-"""In a query or form: a list as one text with commas between."""
+"""A list as one text with commas between; of an object each name and each value."""
 ARGUMENT_STYLE_SPACE_SEPARATED: ArgumentStyle.ValueType  # 2
 """The same with spaces between."""
 ARGUMENT_STYLE_PIPE_SEPARATED: ArgumentStyle.ValueType  # 3
@@ -258,6 +278,22 @@ ARGUMENT_STYLE_DEEP_OBJECT: ArgumentStyle.ValueType  # 4
 """
 ARGUMENT_STYLE_FILE: ArgumentStyle.ValueType  # 5
 """In a multipart body: the content of a file of the argument's name."""
+ARGUMENT_STYLE_EXPLODED_OBJECT: ArgumentStyle.ValueType  # 6
+"""In a query or form: each value of an object under its own name, without that of the argument."""
+ARGUMENT_STYLE_LABEL: ArgumentStyle.ValueType  # 7
+"""In a path: after a dot, with dots between. A value of an object has its name and "=" before it."""
+ARGUMENT_STYLE_LABEL_COMMA: ArgumentStyle.ValueType  # 8
+"""The same for a value of an object without its name."""
+ARGUMENT_STYLE_MATRIX: ArgumentStyle.ValueType  # 9
+"""In a path: ";", the name, "=" and the value; a list repeats that, and a value of an object is
+under its own name.
+"""
+ARGUMENT_STYLE_MATRIX_COMMA: ArgumentStyle.ValueType  # 10
+"""The same with commas between, under the argument's name."""
+ARGUMENT_STYLE_SIMPLE_EXPLODED: ArgumentStyle.ValueType  # 11
+"""In a path or header: with commas between, a value of an object with its name and "=" before it."""
+ARGUMENT_STYLE_JSON: ArgumentStyle.ValueType  # 12
+"""As JSON, also a text."""
 Global___ArgumentStyle: _TypeAlias = ArgumentStyle  # noqa: Y015
 
 class _BodyEncoding:
@@ -341,6 +377,38 @@ class SecretRef(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SecretRef: _TypeAlias = SecretRef  # noqa: Y015
+
+@_typing.final
+class SecretHeader(_message.Message):
+    """A secret that is sent as a header."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PREFIX_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the header, for example "X-API-Key"."""
+    prefix: _builtins.str
+    """Text before the secret, for example "Bearer "."""
+    @_builtins.property
+    def secret(self) -> Global___SecretRef:
+        """The secret."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        prefix: _builtins.str = ...,
+        secret: Global___SecretRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "prefix", b"prefix", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SecretHeader: _TypeAlias = SecretHeader  # noqa: Y015
 
 @_typing.final
 class FunctionConnection(_message.Message):
@@ -462,6 +530,8 @@ class HttpConnection(_message.Message):
     ARGUMENT_STYLES_FIELD_NUMBER: _builtins.int
     BODY_ENCODING_FIELD_NUMBER: _builtins.int
     BODY_ARGUMENT_FIELD_NUMBER: _builtins.int
+    SECRET_HEADERS_FIELD_NUMBER: _builtins.int
+    SECRET_PARAMETERS_FIELD_NUMBER: _builtins.int
     method: _builtins.str
     """Method in upper case, for example "GET"."""
     url_template: _builtins.str
@@ -506,6 +576,14 @@ class HttpConnection(_message.Message):
     def argument_styles(self) -> _containers.ScalarMap[_builtins.str, Global___ArgumentStyle.ValueType]:
         """By argument how it is written, where that is not by itself."""
 
+    @_builtins.property
+    def secret_headers(self) -> _containers.RepeatedCompositeFieldContainer[Global___SecretHeader]:
+        """Further secrets in headers, where the API needs several at once."""
+
+    @_builtins.property
+    def secret_parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryAuth]:
+        """Further secrets in the query string."""
+
     def __init__(
         self,
         *,
@@ -521,10 +599,12 @@ class HttpConnection(_message.Message):
         argument_styles: _abc.Mapping[_builtins.str, Global___ArgumentStyle.ValueType] | None = ...,
         body_encoding: Global___BodyEncoding.ValueType = ...,
         body_argument: _builtins.str = ...,
+        secret_headers: _abc.Iterable[Global___SecretHeader] | None = ...,
+        secret_parameters: _abc.Iterable[Global___QueryAuth] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument_styles", b"argument_styles", "auth", b"auth", "body_argument", b"body_argument", "body_encoding", b"body_encoding", "headers", b"headers", "method", b"method", "parameter_locations", b"parameter_locations", "secret", b"secret", "secret_header", b"secret_header", "secret_prefix", b"secret_prefix", "url_template", b"url_template", "wire_names", b"wire_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument_styles", b"argument_styles", "auth", b"auth", "body_argument", b"body_argument", "body_encoding", b"body_encoding", "headers", b"headers", "method", b"method", "parameter_locations", b"parameter_locations", "secret", b"secret", "secret_header", b"secret_header", "secret_headers", b"secret_headers", "secret_parameters", b"secret_parameters", "secret_prefix", b"secret_prefix", "url_template", b"url_template", "wire_names", b"wire_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -736,23 +816,55 @@ class McpHttp(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     URL_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
+    SECRET_HEADERS_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
     url: _builtins.str
     """Endpoint URL."""
     @_builtins.property
     def secret(self) -> Global___SecretRef:
         """Bearer token; unset means none."""
 
+    @_builtins.property
+    def secret_headers(self) -> _containers.RepeatedCompositeFieldContainer[Global___SecretHeader]:
+        """Secrets in headers of their own, sent with every message."""
+
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Constant headers sent with every message."""
+
     def __init__(
         self,
         *,
         url: _builtins.str = ...,
         secret: Global___SecretRef | None = ...,
+        secret_headers: _abc.Iterable[Global___SecretHeader] | None = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["headers", b"headers", "secret", b"secret", "secret_headers", b"secret_headers", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1131,6 +1243,7 @@ class ToolSpec(_message.Message):
     EXAMPLE_TASKS_FIELD_NUMBER: _builtins.int
     CHARGES_UNSENT_CALLS_FIELD_NUMBER: _builtins.int
     GIVES_ANSWER_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, unique per tenant: a letter, then letters, digits, '_' and '-', at most
     64 characters. It is the function name the orchestrator sees.
@@ -1182,6 +1295,12 @@ class ToolSpec(_message.Message):
         80?". Tools are ranked for a task by them, too: at most 20, of 300 characters.
         """
 
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Parts of the schemas that its server or document states and that only the server checks, each
+        with its place and the reason. Discovery fills it in; at most 42.
+        """
+
     def __init__(
         self,
         *,
@@ -1200,10 +1319,11 @@ class ToolSpec(_message.Message):
         example_tasks: _abc.Iterable[_builtins.str] | None = ...,
         charges_unsent_calls: _builtins.bool = ...,
         gives_answer: _builtins.bool = ...,
+        notices: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connection", b"connection", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "charges_unsent_calls", b"charges_unsent_calls", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "gives_answer", b"gives_answer", "kind", b"kind", "limits", b"limits", "name", b"name", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "charges_unsent_calls", b"charges_unsent_calls", "connection", b"connection", "description", b"description", "example_tasks", b"example_tasks", "gives_answer", b"gives_answer", "kind", b"kind", "limits", b"limits", "name", b"name", "notices", b"notices", "parameters_json_schema", b"parameters_json_schema", "provider", b"provider", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -555,6 +555,27 @@ class ReadOpenApiRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class SchemeSecretsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _tool_pb2.SecretRef: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _tool_pb2.SecretRef | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     DOCUMENT_FIELD_NUMBER: _builtins.int
     BASE_URL_FIELD_NUMBER: _builtins.int
     NAME_PREFIX_FIELD_NUMBER: _builtins.int
@@ -564,6 +585,7 @@ class ReadOpenApiRequest(_message.Message):
     USERNAME_FIELD_NUMBER: _builtins.int
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     DOCUMENT_URL_FIELD_NUMBER: _builtins.int
+    SCHEME_SECRETS_FIELD_NUMBER: _builtins.int
     document: _builtins.str
     """The document, YAML or JSON, at most 20 MiB."""
     base_url: _builtins.str
@@ -596,6 +618,12 @@ class ReadOpenApiRequest(_message.Message):
         known, and operations that need one are skipped.
         """
 
+    @_builtins.property
+    def scheme_secrets(self) -> _containers.MessageMap[_builtins.str, _tool_pb2.SecretRef]:
+        """By the name of a security scheme its secret, where operations need several at once or a scheme
+        has another than `secret`.
+        """
+
     def __init__(
         self,
         *,
@@ -608,10 +636,11 @@ class ReadOpenApiRequest(_message.Message):
         username: _builtins.str = ...,
         client_id: _builtins.str = ...,
         document_url: _builtins.str = ...,
+        scheme_secrets: _abc.Mapping[_builtins.str, _tool_pb2.SecretRef] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "client_id", b"client_id", "document", b"document", "document_url", b"document_url", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "secret", b"secret", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "client_id", b"client_id", "document", b"document", "document_url", b"document_url", "name_prefix", b"name_prefix", "operation_ids", b"operation_ids", "operation_tags", b"operation_tags", "scheme_secrets", b"scheme_secrets", "secret", b"secret", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,194 @@
+"""Schemas of strangers become schemas that can be enforced, and never narrower ones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema.validators import validator_for
+
+from podium_kit.json_schemas.checks import checked_schema
+from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.loosening import LooseSchema, loosened, loosened_object
+from podium_kit.json_schemas.validators import validator_of
+
+LISTS = Path(__file__).parents[3] / "data" / "mcp_tool_lists.json"
+REAL_SCHEMAS = [
+    pytest.param(tool[part], id=f"{server}-{tool['name']}-{part}")
+    for server, tools in json.loads(LISTS.read_text()).items()
+    for tool in tools
+    for part in ("inputSchema", "outputSchema")
+    if part in tool
+]
+ZOD_EMAIL = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9-]*\.)+[A-Za-z]{2,}$"
+DRAFTS = [
+    "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema",
+    "https://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+]
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def accepts(loose: LooseSchema, value: Any) -> bool:
+    checked_schema(json.dumps(loose.schema))
+    return validator_of(loose.schema).is_valid(value)
+
+
+@pytest.mark.parametrize("schema", REAL_SCHEMAS)
+def test_the_schemas_of_published_servers_are_kept_whole(schema: dict[str, Any]) -> None:
+    """Public reports 28 and 77."""
+    checked_schema(json.dumps(schema))
+    loose = loosened_object(schema)
+    assert loose.notices == ()
+    assert loose.schema == {name: part for name, part in schema.items() if name != "$schema"}
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_a_schema_of_any_draft_is_one(draft: str) -> None:
+    schema = {"$schema": draft, **of(x={"type": "string", "maxLength": 2})}
+    checked_schema(json.dumps(schema))
+    loose = loosened(schema)
+    assert accepts(loose, {"x": "ab"}) and not accepts(loose, {"x": "abc"})
+
+
+def test_keywords_of_older_drafts_mean_what_they_meant() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "id": "http://example.com/order.json",
+        **of(
+            age={"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+            pair={"type": "array", "items": [{"type": "string"}], "additionalItems": False},
+            item={"$ref": "#/definitions/item"},
+            same={"$ref": "item.json"},
+        ),
+        "dependencies": {"age": ["pair"], "pair": {"required": ["item"]}},
+        "definitions": {"item": {"id": "item.json", "type": "string"}},
+    }
+    loose = loosened(schema)
+    assert loose.notices == ()
+    good = {"age": 1, "pair": ["a"], "item": "x", "same": "y"}
+    assert accepts(loose, good)
+    wrong: list[dict[str, Any]] = [{"age": 0}, {"pair": ["a", "b"]}, {"item": 1}, {"same": 1}]
+    for part in wrong:
+        assert not accepts(loose, good | part), part
+    assert not accepts(loose, {"age": 1})
+    assert not accepts(loose, {"pair": ["a"]})
+
+
+def test_a_pattern_with_a_lookahead_is_left_to_the_server_by_name() -> None:
+    """Public report 22."""
+    loose = loosened(of(mail={"type": "string", "format": "email", "pattern": ZOD_EMAIL}))
+    assert loose.schema == of(mail={"type": "string", "format": "email"})
+    [notice] = loose.notices
+    assert notice.startswith("$.properties.mail.pattern is left to the tool's server: ")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of(value={"type": "string"}, kids={"type": "array", "items": {"$ref": "#"}}),
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$ref": "#/definitions/Node",
+            "definitions": {
+                "Node": of(
+                    value={"type": "string"},
+                    kids={"type": "array", "items": {"$ref": "#/definitions/Node"}},
+                )
+            },
+        },
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "$recursiveAnchor": True,
+            **of(value={"type": "string"}, kids={"items": {"$recursiveRef": "#"}}),
+        },
+        {
+            "$dynamicAnchor": "node",
+            **of(value={"type": "string"}, kids={"items": {"$dynamicRef": "#node"}}),
+        },
+    ],
+    ids=["root", "definition", "recursiveRef", "dynamicRef"],
+)
+def test_a_schema_that_refers_to_itself_is_written_out_for_some_levels(
+    schema: dict[str, Any],
+) -> None:
+    """Public report 29."""
+    loose = loosened_object(schema)
+    deep: dict[str, Any] = {"value": "leaf", "kids": []}
+    for _ in range(10):
+        deep = {"value": "node", "kids": [deep]}
+    assert accepts(loose, deep)
+    assert not accepts(loose, {"kids": [{"kids": [{"value": 1}]}]})
+    assert any("refers to itself" in notice for notice in loose.notices)
+
+
+LOOKAHEAD = {"type": "string", "pattern": "^(?!a)"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"not": LOOKAHEAD}, "abc"),
+        ({"oneOf": [LOOKAHEAD, {"const": "abc"}]}, "abc"),
+        ({"oneOf": [{"$ref": "#/definitions/none"}, {"type": "null"}]}, None),
+        ({"oneOf": [LOOKAHEAD, {"const": "abc"}], "anyOf": [{}]}, "abc"),
+        ({"if": LOOKAHEAD, "then": {"maxLength": 1}}, "abc"),
+        ({"contains": LOOKAHEAD, "maxContains": 1}, ["abc", "bcd"]),
+        ({"patternProperties": {"^(?=x)": {}}, "additionalProperties": False}, {"xy": 1}),
+        ({"allOf": [{"$ref": "https://e.com/s"}], "unevaluatedProperties": False}, {"x": 1}),
+        ({"not": {"not": {"$ref": "#"}}}, 1),
+        ({"type": "any"}, 1),
+        ({"required": True}, {}),
+        ({"enum": []}, 1),
+        ({"items": 4}, [1]),
+        ({"properties": {"x": None}}, {"x": 1}),
+        ({"oneOf": [{"format": "date"}, {"format": "email"}], "type": "string"}, "a@b.de"),
+        ({"nullable": True, "type": "string", "enum": ["a"]}, None),
+    ],
+)
+def test_what_the_original_accepts_stays_accepted(schema: dict[str, Any], value: Any) -> None:
+    assert accepts(loosened(of(x=schema)), {"x": value})
+
+
+def test_what_is_too_large_is_cut_from_the_inside() -> None:
+    wordy = of(**{f"p{n}": {"type": "string", "description": "x" * 3_000} for n in range(60)})
+    loose = loosened(wordy)
+    assert accepts(loose, {"p1": "a"}) and not accepts(loose, {"p1": 1})
+    assert "too large" in loose.notices[-1]
+    # Each definition names all of them, so that their expansion is without bound.
+    circles = {
+        f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{to}"} for to in range(9)]} for at in range(9)
+    }
+    assert accepts(loosened({**of(x={"$ref": "#/$defs/d0"}), "$defs": circles}), {"x": 1})
+    names = of(**{f"p{n}": {"enum": [f"{n}-{m}" for m in range(2_000)]} for n in range(60)})
+    assert accepts(loosened(names), {"p1": "1-1"})
+
+
+@pytest.mark.parametrize(
+    "schema", [None, [], "object", {"type": "array"}, {"type": ["string", "null"]}]
+)
+def test_what_is_no_schema_of_arguments_is_unusable(schema: Any) -> None:
+    with pytest.raises(UnusableSchema):
+        loosened_object(schema)
+
+
+def test_the_root_of_arguments_is_an_object_also_unsaid() -> None:
+    written: list[Any] = [{}, {"properties": {}}, {"anyOf": [of(a={}), of(b={})]}, {"type": None}]
+    for schema in written:
+        assert loosened_object(schema).schema["type"] == "object"
+
+
+def test_the_loosened_schema_accepts_what_a_validator_of_the_original_does() -> None:
+    for case in REAL_SCHEMAS:
+        schema: Any = case.values[0]
+        assert isinstance(schema, dict)
+        original = validator_for(schema)(schema)
+        loose = validator_of(loosened(schema).schema)
+        for value in ({}, {"path": "/x"}, {"a": 1, "b": 2}, {"message": "x"}):
+            assert original.is_valid(value) == loose.is_valid(value)

@@ -1,0 +1,154 @@
+"""A list of an MCP server as it is: what is wrong with one tool is wrong with no other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mcp_types
+import pytest
+
+from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from tool_adapters.mcp.convert import discovery_to_proto
+from tool_adapters.mcp.discovery import Discovery, discovery_of
+from tool_adapters.mcp.messages import read_message
+
+LISTS = Path(__file__).parents[2] / "data" / "mcp_tool_lists.json"
+OBJECT = {"type": "object"}
+GOOD = {"name": "good", "inputSchema": OBJECT}
+
+
+class Lists:
+    """An MCP client whose server answers these pages, as the wire has them."""
+
+    server_info = None
+
+    def __init__(self, *pages: dict[str, Any]) -> None:
+        self._pages = pages
+        self.asked = 0
+
+    async def list_tools(self, cursor: str | None) -> mcp_types.ListToolsResult:
+        page = self._pages[min(self.asked, len(self._pages) - 1)]
+        self.asked += 1
+        message = read_message(json.dumps({"jsonrpc": "2.0", "id": 1, "result": page}))
+        assert isinstance(message, mcp_types.JSONRPCResponse)
+        return mcp_types.ListToolsResult.model_validate(message.result, by_name=False)
+
+
+async def discovered(*pages: dict[str, Any]) -> Discovery:
+    client: Any = Lists(*pages)
+    return await discovery_of(client)
+
+
+async def specs_of(*tools: Any, prefix: str = "") -> pb.DiscoverMcpToolsResponse:
+    found = await discovered({"tools": list(tools)})
+    return discovery_to_proto(found, pb.DiscoverMcpToolsRequest(name_prefix=prefix))
+
+
+async def names_of(*names: str) -> dict[str, str]:
+    """The names here by those of the server."""
+    found = await specs_of(*({"name": name, "inputSchema": OBJECT} for name in names))
+    return {spec.connection.mcp.tool_name: spec.name for spec in found.specs}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "words"),
+    [
+        ({"inputSchema": OBJECT}, "tools[1]", "name: Field required"),
+        ({"name": "", "inputSchema": OBJECT}, "tools[1]", "name: Field required"),
+        ({"name": 7, "inputSchema": OBJECT}, "tools[1]", "name: Field required"),
+        ("a tool", "tools[1]", "valid dictionary"),
+        (None, "tools[1]", "valid dictionary"),
+        ({"name": "bad", "inputSchema": "object"}, "bad", "inputSchema: Input should be"),
+        ({"name": "bad", "inputSchema": {"type": "array"}}, "bad", "arguments are an object"),
+        ({"name": "good", "description": "other", "inputSchema": OBJECT}, "good", "this name"),
+    ],
+)
+async def test_one_malformed_tool_is_left_out_by_name_and_no_other(
+    wrong: Any, name: str, words: str
+) -> None:
+    """Public report 27."""
+    found = await specs_of(GOOD, wrong, {**GOOD, "name": "last"})
+    assert [spec.name for spec in found.specs] == ["good", "last"]
+    [skipped] = found.skipped
+    assert skipped.name == name
+    assert words in skipped.reason
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"name": "odd"},
+        {"name": "odd", "inputSchema": None},
+        {"name": "odd", "inputSchema": {}},
+        {"name": "odd", "inputSchema": {"properties": {"x": {"type": "string"}}}},
+        {"name": "odd", "inputSchema": {"type": None, "$schema": 7}},
+        {"name": "odd", "inputSchema": OBJECT, "description": 7, "title": []},
+        {"name": "odd", "inputSchema": OBJECT, "annotations": {"readOnlyHint": "yes", "x": 1}},
+        {"name": "odd", "inputSchema": OBJECT, "annotations": "none", "icons": "none"},
+        {"name": "odd", "inputSchema": OBJECT, "outputSchema": {"type": "array"}},
+        {"name": "odd", "inputSchema": OBJECT, "outputSchema": "any", "execution": 3},
+        {"name": "odd", "inputSchema": OBJECT, "description": "x" * 10_000},
+    ],
+)
+async def test_what_a_tool_means_is_understood_also_where_the_protocol_says_more(odd: Any) -> None:
+    found = await specs_of(odd, GOOD)
+    assert [spec.name for spec in found.specs] == ["odd", "good"]
+    assert not found.skipped
+    assert json.loads(found.specs[0].parameters_json_schema)["type"] == "object"
+
+
+async def test_what_is_left_to_the_server_is_named() -> None:
+    mail = {"type": "string", "pattern": "^(?!x)"}
+    found = await specs_of(
+        {
+            "name": "send",
+            "inputSchema": {**OBJECT, "properties": {"mail": mail}},
+            "outputSchema": {**OBJECT, "properties": {"id": {"$ref": "#/nowhere"}}},
+        }
+    )
+    pattern, reference = found.specs[0].notices
+    assert pattern.startswith("inputSchema: $.properties.mail.pattern is left to the tool's server")
+    assert reference.startswith("outputSchema: $.properties.id.$ref is left to the tool's server")
+
+
+async def test_a_cursor_that_comes_again_ends_the_list_with_what_was_read() -> None:
+    """Public report 20."""
+    found = await discovered({"tools": [GOOD], "nextCursor": "x"})
+    assert [tool.name for tool in found.tools] == ["good"]
+    assert not found.skipped
+    [notice] = found.notices
+    assert "'x' twice" in notice
+    circle = [
+        {"tools": [{**GOOD, "name": f"t{at}"}], "nextCursor": "ab"[at % 2]} for at in range(4)
+    ]
+    assert len((await discovered(*circle)).tools) == 3
+
+
+@pytest.mark.parametrize("cursor", [None, "", [], {}])
+async def test_what_names_no_page_ends_the_list(cursor: Any) -> None:
+    found = await discovered({"tools": [GOOD], "nextCursor": cursor})
+    assert (len(found.tools), found.notices) == (1, ())
+
+
+async def test_a_name_here_depends_on_nothing_but_the_name_there() -> None:
+    """Neither on other tools of the list nor on their order: a policy stays with its tool."""
+    names = ["a_b", "a.b", "a b", "a/b", "1st", "x" * 80, "x" * 81, "ä", "getWeather"]
+    together = await names_of(*names)
+    assert together == await names_of(*reversed(names))
+    for name in names:
+        assert await names_of(name) == {name: together[name]}
+    assert (together["a_b"], together["getWeather"]) == ("a_b", "getWeather")
+    assert len(set(together.values())) == len(names)
+    assert all(len(name) <= 64 for name in together.values())
+    assert together["a.b"].startswith("a_b_")
+
+
+async def test_the_published_servers_list_63_tools_and_all_are_read() -> None:
+    """Public reports 28 and 77."""
+    count = 0
+    for tools in json.loads(LISTS.read_text()).values():
+        found = await specs_of(*tools)
+        assert [spec.name for spec in found.specs] == [tool["name"] for tool in tools]
+        assert not any(spec.notices for spec in found.specs)
+        count += len(found.specs)
+    assert count == 63
