@@ -1,5 +1,7 @@
 """What can be wrong with an episode."""
 
+from collections.abc import Iterable
+
 from podium_kit.rpc.errors import (
     AlreadyExists,
     DeadlineExceeded,
@@ -93,13 +95,26 @@ class DeadLetterNotFound(NotFound):
 
 
 class SelfApproval(PermissionDenied):
-    """Whoever started an episode wants to approve one of its calls."""
+    """The person who started an episode wants to approve one of its calls."""
 
-    def __init__(self, episode_id: str, subject: str) -> None:
+    def __init__(self, episode_id: str, people: Iterable[str]) -> None:
         super().__init__(
-            f"{subject} started episode {episode_id}; its calls are for somebody else to approve: "
-            "use another subject's key, or set self_approval in the policy",
+            f"{', '.join(sorted(people))} may have started episode {episode_id}; a second person "
+            "approves its calls: sign in as another subject, or use a key that neither the one who"
+            " started it nor the creator of that key created, or set self_approval in the policy",
             episode_id=episode_id,
+        )
+
+
+class NotAMember(PermissionDenied):
+    """A label names a team or an agent that the caller does not belong to."""
+
+    def __init__(self, label: str, name: str, own: Iterable[str]) -> None:
+        theirs = ", ".join(sorted(own)) or "none"
+        super().__init__(
+            f"labels.{label} is {name[:100]}, and your key or token has {theirs}; leave the label"
+            f" out, or have an admin create a key with the {label}",
+            field=f"labels.{label}",
         )
 
 

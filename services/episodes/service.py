@@ -31,6 +31,7 @@ from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.queued.handover import Handover
 from episodes.running_episode import RunningEpisode
+from episodes.spenders import check_labels
 from episodes.steps.log import StepLog
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
@@ -47,7 +48,7 @@ from podium_kit import telemetry
 from podium_kit.places import FairThread
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
-from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.identity import Identity, current_identity
 
 # Left to store an episode and to answer, before its caller would be told that it failed.
 REPLY_TIME_S = 0.5
@@ -94,6 +95,7 @@ class Episodes:
         """
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
+        check_labels(spec.labels, current_identity())
         tenant = current_identity().tenant
         await self.checks.run(tenant, partial(check_request, episode_id, spec))
         attachments = checked_attachments(spec.attachments)
@@ -160,11 +162,13 @@ class Episodes:
         if len(reason) > REASON_CHARACTERS_MAX:
             problem = f"has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
             raise OutOfBounds("reason", problem)
-        stored, actor = await self.get(episode_id), current_identity().subject
+        stored, caller = await self.get(episode_id), current_identity()
         episode_id = stored.new.episode_id
-        if approved and actor == stored.new.subject and not self_approval(stored.new.toolset):
-            raise SelfApproval(episode_id, actor)
-        approval = Approval(turn, call_index, approved, actor, reason)
+        starter = Identity(stored.new.tenant, stored.new.subject, frozenset(), stored.new.groups)
+        both = caller.people & starter.people
+        if approved and both and not self_approval(stored.new.toolset):
+            raise SelfApproval(episode_id, both)
+        approval = Approval(turn, call_index, approved, caller.subject, reason)
         asked = stored.ending is None and await self.steps.find(
             episode_id, turn, StepKind.APPROVAL, call_index
         )

@@ -145,7 +145,7 @@ class EpisodeStore:
         `queued` has a worker take it; without it, whoever stores it starts its workflow.
 
         With a limit, no more of the tenant's run at once, however many are inserted at the same
-        time. Raises EpisodeConflict, GroupConflict, TooManyRunning, FilesFull,
+        time. Raises EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning, FilesFull,
         TransactionConflict, and InvalidAttachments for a file without bytes.
         """
         # Without files it is one statement, and no transaction.
@@ -166,11 +166,8 @@ class EpisodeStore:
             raise GroupConflict(place.group_id, place.sample_index) from error
         if created is not None:
             return StoredEpisode(new, created, EpisodeState.PENDING, Progress())
-        try:
-            stored = await self.get(new.tenant, new.episode_id)
-        except EpisodeNotFound as error:
-            # Another tenant has the id; saying more would reveal its episodes.
-            raise EpisodeConflict(new.episode_id) from error
+        # Where another tenant has the id it is not found, as for every other request.
+        stored = await self.get(new.tenant, new.episode_id)
         if stored.new.spec != new.spec:
             raise EpisodeConflict(new.episode_id)
         return stored

@@ -71,7 +71,7 @@ class EpisodeIds:
 
     @asynccontextmanager
     async def _starting(self, chosen: EpisodeId | None, body: bytes) -> AsyncIterator[EpisodeId]:
-        tenant, key = current_identity().tenant, _request_key(body)
+        tenant, key = current_identity().tenant, _named("body", body)
         episode = chosen or EpisodeId(
             await self._store.take(tenant, key, RETRY_WINDOW) or str(uuid7()), False
         )
@@ -96,12 +96,20 @@ class EpisodeIds:
         # A header holds no NUL; JSON of other protocols may.
         if not 1 <= len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX or key != storable(key):
             raise InvalidIdempotencyKey(IDEMPOTENCY_KEY_CHARACTERS_MAX)
-        return await self._store.episode_for(current_identity().tenant, key, str(uuid7()))
+        identity = current_identity()
+        named = _named("key", key.encode())
+        return await self._store.episode_for(identity.tenant, named, str(uuid7()))
 
 
-def _request_key(body: bytes) -> str:
-    """Names a request of the caller by its content; no header can hold a line break."""
-    return f"{current_identity().subject}\n{hashlib.sha256(body).hexdigest()}"
+def _named(kind: str, content: bytes) -> str:
+    """A name of the caller's own for a key that it gave, or for a request without one.
+
+    Of lengths that state where each part ends, so that no key equals a name of another kind.
+    """
+    subject = current_identity().subject.encode()
+    return hashlib.sha256(
+        b"%s\n%d\n%s\n%s" % (kind.encode(), len(subject), subject, content)
+    ).hexdigest()
 
 
 def checked_episode_id(given: str) -> str:

@@ -15,7 +15,7 @@ from podium_kit.failures import FailureKind
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.config import SECRET_PREFIX
-from tool_adapters.secrets.errors import NoMasterKey
+from tool_adapters.secrets.errors import NoMasterKey, NotTheirOwn
 from tool_adapters.secrets.models import Owner, SecretInfo
 from tool_adapters.secrets.service import Secrets
 from tool_adapters.used_secrets import used_secrets
@@ -81,6 +81,8 @@ class KnownSecrets:
 
     async def _users(self, name: str, host: str) -> str:
         identity = current_identity()
+        if others := identity.people - {identity.subject}:
+            raise _unusable(NotTheirOwn(identity.subject, others).message)
         found = await self._found(Owner(identity.tenant, identity.subject), name)
         if found is None:
             raise _unusable(

@@ -33,6 +33,9 @@ async def create(
     team: Annotated[
         list[str] | None, typer.Option(help="What its owner works in; repeatable.")
     ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="The agent it is for; repeatable.")
+    ] = None,
     expires: Annotated[
         str, typer.Option(help="When it ends: in 30d, or at a time like 2026-12-31.")
     ] = "",
@@ -44,6 +47,7 @@ async def create(
         "scopes": scope or [],
         "roles": roles,
         "teams": team or [],
+        "agents": agent or [],
         "expire_time": parse_end(expires) or None,
     }
     async with session.gateway() as gateway:

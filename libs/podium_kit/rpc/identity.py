@@ -102,10 +102,16 @@ def scopes_of(roles: Iterable[Role]) -> frozenset[str]:
     return frozenset(scope for role in roles for scope in ROLE_SCOPES[role])
 
 
-def groups_of(roles: Iterable[Role], teams: Iterable[str]) -> frozenset[str]:
-    """The names by which policies bind people of the roles and teams."""
-    names = (*(f"role:{role}" for role in roles), *(f"team:{team}" for team in teams))
-    return frozenset(names)
+def groups_of(
+    roles: Iterable[Role],
+    teams: Iterable[str],
+    agents: Iterable[str] = (),
+    creators: Iterable[str] = (),
+) -> frozenset[str]:
+    """The names by which policies bind callers, their spending is charged, and people are told
+    apart. `creators` are those who had the key's text besides its subject."""
+    named = {"role": roles, "team": teams, "agent": agents, "creator": creators}
+    return frozenset(f"{kind}:{name}" for kind, names in named.items() for name in names)
 
 
 @dataclass(frozen=True)
@@ -115,13 +121,26 @@ class Identity:
     tenant: str
     subject: str
     scopes: frozenset[str]
-    # What besides the subject policies can bind: "role:developer", "team:search", "key:ID".
+    # What besides the subject is known of it: "role:developer", "team:search", "agent:bot",
+    # "key:ID", "creator:ada". Policies can bind all but the last.
     groups: frozenset[str] = frozenset()
 
     @property
     def principals(self) -> frozenset[str]:
         """Everything that a policy can be bound to."""
         return self.groups | {f"user:{self.subject}"}
+
+    @property
+    def people(self) -> frozenset[str]:
+        """Everyone who may be calling: the subject, and who created or rotated its key."""
+        return self.named("creator") | {self.subject}
+
+    def named(self, kind: str) -> frozenset[str]:
+        """The names of one kind of its groups, like "team"."""
+        prefix = f"{kind}:"
+        return frozenset(
+            group.removeprefix(prefix) for group in self.groups if group.startswith(prefix)
+        )
 
     def may(self, scope: Scope) -> bool:
         """Whether the scopes allow it, directly or through an admin scope."""

@@ -3094,6 +3094,11 @@ class ApiKey(Model):
     scopes: Annotated[list[str], Field(title="Scopes")]
     roles: Annotated[list[Role], Field(title="Roles")]
     teams: Annotated[list[str], Field(title="Teams")]
+    agents: Annotated[list[str], Field(title="Agents")]
+    creators: Annotated[list[str], Field(title="Creators")]
+    """
+    who had its text: they created or rotated it
+    """
     create_time: Annotated[AwareDatetime, Field(title="Create Time")]
     expire_time: Annotated[AwareDatetime | None, Field(title="Expire Time")]
     revoke_time: Annotated[AwareDatetime | None, Field(title="Revoke Time")]
@@ -3141,7 +3146,11 @@ class CreateApiKeyRequest(Model):
     """
     teams: Annotated[list[str], Field(title="Teams")] = []
     """
-    what its owner works in, for policies to bind
+    what its owner works in: policies bind them, their budgets are charged
+    """
+    agents: Annotated[list[str], Field(title="Agents")] = []
+    """
+    the agents it is for, whose budgets are charged
     """
     expire_time: Annotated[AwareDatetime | None, Field(title="Expire Time")] = None
     """
@@ -3305,7 +3314,7 @@ class DirectCallSpec(Model):
     """
     labels: dict[str, str] = {}
     """
-    Labels; "team" and "agent" say for whom it spends.
+    Labels; "team" and "agent" narrow the teams and agents of the caller.
     """
     arguments_json: str = ""
     """

@@ -4,7 +4,7 @@ When the budgets do not cover all of it, the call is clamped to the output they 
 the caller says that so little is worth it; else the rejection names what would fit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -55,7 +55,7 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
         return _unknown_price(asked)
     period = _period(asked, books)
     amount = price.worst_cost(asked.worst_case, period) if price else asked.unpriced_amount
-    statuses = statuses_of(asked.tenant, asked.subject, asked.budget_ids, None, books)
+    statuses = statuses_of(queries_of_reserve(asked), books)
     shortage = _shortage(statuses, amount, books) if amount else None
     if shortage is None:
         offer = Offer(price, asked.worst_case, amount)
@@ -102,6 +102,17 @@ def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Rejection:
     )
 
 
+def queries_of_reserve(asked: Reserve) -> Iterator[ScopeQuery]:
+    """Every scope whose budgets cover a call: also those of all that its caller belongs to."""
+    yield from scope_queries(asked.tenant, asked.subject, asked.budget_ids, None)
+    for scope, own, others in (
+        (BudgetScope.TEAM, asked.subject.team, asked.teams),
+        (BudgetScope.AGENT, asked.subject.agent, asked.agents),
+    ):
+        for name in sorted(set(others) - {own, ""}):
+            yield ScopeQuery(asked.tenant, scope, name, None)
+
+
 def queries_of(hold: Hold, at: datetime | None) -> Iterator[ScopeQuery]:
     """Every scope whose budgets cover a hold: also those budgets that it named, if open."""
     budget_ids = tuple(window.budget_id for window in hold.call.windows)
@@ -112,7 +123,8 @@ def windows_of(
     tenant: str, subject: Subject, at: datetime | None, books: Books
 ) -> tuple[BudgetWindowKey, ...]:
     """The budget windows that count a call which needs no admission; None means now."""
-    return tuple(window_key(entry) for entry in statuses_of(tenant, subject, (), at, books))
+    queries = scope_queries(tenant, subject, (), at)
+    return tuple(window_key(entry) for entry in statuses_of(queries, books))
 
 
 def scope_queries(
@@ -130,16 +142,10 @@ def scope_queries(
         yield ScopeQuery(tenant, BudgetScope.NAMED, budget_id, at)
 
 
-def statuses_of(
-    tenant: str,
-    subject: Subject,
-    budget_ids: tuple[str, ...],
-    at: datetime | None,
-    books: Books,
-) -> list[WindowStatus]:
+def statuses_of(queries: Iterable[ScopeQuery], books: Books) -> list[WindowStatus]:
     """Where every covering budget stands. Raises BudgetNotFound for a name without budget."""
     statuses: list[WindowStatus] = []
-    for query in scope_queries(tenant, subject, budget_ids, at):
+    for query in queries:
         found = books.statuses.get(query, [])
         # A budget that was named and is gone must not mean "no limit".
         if query.scope is BudgetScope.NAMED and not found:

@@ -50,6 +50,9 @@ class Reserve:
     fallbacks: tuple[Fallback, ...] = ()
     # Whether a rejection for what others hold is only for now, and so not in the request's hash.
     asks_again: bool = False
+    # What the caller belongs to besides the subject's: their budgets are charged, too.
+    teams: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_key(self.key)
@@ -60,8 +63,9 @@ class Reserve:
         check_fallbacks(self.fallbacks)
         if self.min_output_tokens < 0:
             raise InvalidOperation("min_output_tokens must not be negative")
-        for budget_id in self.budget_ids:
-            check_text("budget_ids", budget_id)
+        for field in ("budget_ids", "teams", "agents"):
+            for name in getattr(self, field):
+                check_text(field, name)
         check_time_to_live(self.time_to_live_s)
         check_text("policy_version", self.policy_version)
         self._check_ceiling()
@@ -100,6 +104,8 @@ class Reserve:
             dispatched=self.dispatched or None,
             policy_version=self.policy_version,
             fallbacks=[[each.model, each.sku] for each in self.fallbacks],
+            teams=sorted(set(self.teams)) or None,
+            agents=sorted(set(self.agents)) or None,
         )
 
 

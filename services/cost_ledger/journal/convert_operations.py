@@ -43,6 +43,8 @@ def _reserve(message: pb.ReserveRequest, caller: Identity) -> Reserve:
         ceiling=optional_money_from_proto(message.ceiling),
         time_to_live_s=duration_from_proto(message.time_to_live) if has_time else TIME_TO_LIVE_S,
         budget_ids=tuple(message.budget_ids),
+        teams=tuple(message.teams),
+        agents=tuple(message.agents),
         service_class=message.service_class,
         region=message.region,
         alternatives=tuple(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
-from cost_ledger.decisions.admission import queries_of, scope_queries
+from cost_ledger.decisions.admission import queries_of, queries_of_reserve, scope_queries
 from cost_ledger.decisions.batches import Batch, Operation
 from cost_ledger.decisions.books import Books, Corrections, Rows
 from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
@@ -178,8 +178,8 @@ def _scope_queries(operations: list[Operation]) -> set[ScopeQuery]:
     queries: set[ScopeQuery] = set()
     for operation in operations:
         match operation:
-            case Reserve(tenant=tenant, subject=subject, budget_ids=budget_ids):
-                queries.update(scope_queries(tenant, subject, budget_ids, None))
+            case Reserve():
+                queries.update(queries_of_reserve(operation))
             case Record(tenant=tenant, subject=subject, occur_time=occur_time):
                 queries.update(scope_queries(tenant, subject, (), occur_time))
     return queries

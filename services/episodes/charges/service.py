@@ -17,6 +17,7 @@ from episodes.clients import Ledger
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.running_episode import RunningEpisode
+from episodes.spenders import Spender
 from episodes.steps.log import StepLog, StepLogs, unknown
 from episodes.temporal.uninterrupted import uninterrupted
 from podium.common.v1 import failure_pb2, usage_pb2
@@ -54,8 +55,6 @@ UNKNOWN_PRICE = {
 
 # A shorter answer or tool call is useless.
 OUTPUT_TOKENS_MIN = 64
-# Labels of an episode that say for whom it spends; the ledger's budgets may cover them.
-TEAM_LABEL, AGENT_LABEL = "team", "agent"
 
 
 @dataclass(frozen=True)
@@ -249,9 +248,6 @@ def _reserve(episode: RunningEpisode, purchase: Purchase, asks_again: bool) -> p
             turn=purchase.turn,
             tool=purchase.tool,
             model=purchase.model,
-            user=new.subject,
-            team=new.labels.get(TEAM_LABEL, ""),
-            agent=new.labels.get(AGENT_LABEL, ""),
         ),
         sku=purchase.sku,
         worst_case=quantities_to_proto(purchase.worst_case),
@@ -267,6 +263,7 @@ def _reserve(episode: RunningEpisode, purchase: Purchase, asks_again: bool) -> p
         policy_version=_policy_version(episode),
         asks_again=asks_again,
     )
+    Spender(new.labels, episode.identity).charge(request)
     if episode.toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(episode.toolset.price_ceiling)
     return pb.Operation(reserve=request)

@@ -19,10 +19,8 @@ from episodes.charges.purchases import (
     token_worst_case,
 )
 from episodes.charges.service import (
-    AGENT_LABEL,
     HOLD_MARGIN_S,
     OUTPUT_TOKENS_MIN,
-    TEAM_LABEL,
     UNKNOWN_PRICE,
     captured_alone,
 )
@@ -30,6 +28,7 @@ from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store import DirectCallStore
+from episodes.spenders import Spender
 from episodes.temporal.activity_errors import TRANSIENT
 from episodes.turns.tool_records import answer_timeout_s, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -156,7 +155,7 @@ class DirectCallMaker:
 
 def _identity(call: DirectCall) -> Identity:
     scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
-    return Identity(call.stored.tenant, call.stored.subject, scopes)
+    return Identity(call.stored.tenant, call.stored.subject, scopes, call.stored.groups)
 
 
 def _failure(answer: adapters_pb.InvokeResponse) -> str:
@@ -203,7 +202,7 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
 
 
 def _reserve(call: DirectCall, asks_again: bool) -> ledger_pb.Operation:
-    toolset, labels = call.toolset, call.spec.labels
+    toolset = call.toolset
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
         files = sum(one.estimated_tokens for one in call.attachments)
@@ -216,9 +215,6 @@ def _reserve(call: DirectCall, asks_again: bool) -> ledger_pb.Operation:
         subject=hold_pb2.Subject(
             tool=call.tool.name,
             model=call.alias,
-            user=call.stored.subject,
-            team=labels.get(TEAM_LABEL, ""),
-            agent=labels.get(AGENT_LABEL, ""),
         ),
         sku=sku_of(call.tool, call.alias),
         worst_case=quantities_to_proto(worst_case),
@@ -231,6 +227,7 @@ def _reserve(call: DirectCall, asks_again: bool) -> ledger_pb.Operation:
         policy_version=f"{toolset.policy_name}/{toolset.policy_version}",
         asks_again=asks_again,
     )
+    Spender(call.spec.labels, _identity(call)).charge(request)
     if toolset.HasField("price_ceiling"):
         request.ceiling.CopyFrom(toolset.price_ceiling)
     return ledger_pb.Operation(reserve=request)

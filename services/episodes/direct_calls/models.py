@@ -11,7 +11,8 @@ from podium_kit.money import Money
 class StoredCall:
     """A call as the database knows it.
 
-    The toolset holds its one tool; the answer is the adapters' serialized response, None before.
+    The groups are the subject's, see Identity. The toolset holds its one tool;
+    the answer is the adapters' serialized response, None before.
     A cost of None is unknown once the call has ended.
     """
 
@@ -24,6 +25,7 @@ class StoredCall:
     answer: bytes | None = None
     cost: Money | None = None
     ended: bool = False
+    groups: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:

@@ -30,6 +30,7 @@ from episodes.direct_calls.errors import (
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store import DirectCallStore
 from episodes.models import PlannedCall
+from episodes.spenders import check_labels
 from episodes.turns.policy_checks import Policies
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
@@ -71,6 +72,7 @@ class DirectCalls:
         `running_limit` is the most the tenant may have in flight, 0 for no limit.
         """
         _check(spec)
+        check_labels(spec.labels, current_identity())
         attachments = checked_attachments(spec.attachments)
         contents = checked_contents(attachments, attachment_data)
         files = Files(tuple(attachments), contents, own_quota)
@@ -121,6 +123,7 @@ class DirectCalls:
             id=call_id,
             tenant=identity.tenant,
             subject=identity.subject,
+            groups=identity.groups,
             spec=spec.SerializeToString(deterministic=True),
             toolset=toolset.SerializeToString(deterministic=True),
             create_time=datetime.now(UTC),
@@ -134,7 +137,7 @@ class DirectCalls:
             await self.ledger.create_budget(_budget(call))
         stored = await self.store.insert(new, files)
         if stored.tenant != identity.tenant:
-            raise DirectCallConflict(call_id)
+            raise DirectCallNotFound(call_id)
         return stored
 
     async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:

@@ -18,8 +18,8 @@ from podium_kit.postgres.engine import autocommit, transaction
 INSERT = text(
     """
     WITH stored AS (
-        INSERT INTO direct_calls (id, tenant, subject, spec, toolset, create_time)
-        VALUES (CAST(:id AS uuid), :tenant, :subject, :spec, :toolset, :create_time)
+        INSERT INTO direct_calls (id, tenant, subject, groups, spec, toolset, create_time)
+        VALUES (CAST(:id AS uuid), :tenant, :subject, :groups, :spec, :toolset, :create_time)
         ON CONFLICT DO NOTHING RETURNING id, tenant
     ),
     queued AS (INSERT INTO direct_call_queue (call_id, tenant) SELECT id, tenant FROM stored)
@@ -103,6 +103,7 @@ class DirectCallStore:
             name: getattr(call, name)
             for name in ("id", "tenant", "subject", "spec", "toolset", "create_time")
         }
+        values["groups"] = sorted(call.groups)
         async with transaction(self._engine) as connection:
             if (await connection.execute(INSERT, values)).rowcount:
                 await keep(connection, call.tenant, call.id, files, self._quota)

@@ -12,6 +12,7 @@ def call_of(row: Any) -> StoredCall:
         id=str(row.id),
         tenant=row.tenant,
         subject=row.subject,
+        groups=frozenset(row.groups),
         spec=bytes(row.spec),
         toolset=bytes(row.toolset),
         create_time=row.create_time,

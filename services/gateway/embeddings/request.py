@@ -35,7 +35,7 @@ class EmbeddingOptions(BaseModel):
     budget_usd: Decimal | None = Field(
         None, ge=0, max_digits=28, decimal_places=12, description="most money, in US dollars"
     )
-    labels: dict[str, str] = Field({}, description="`team` and `agent` say for whom it spends")
+    labels: dict[str, str] = Field({}, description="`team` and `agent` narrow those of the key")
 
 
 class EmbeddingRequest(RequestModel):

@@ -28,10 +28,14 @@ class ApiKey:
     # The first key of those that rotations put in each other's place; policies bind all of them
     # by it. None in keys of before there was one.
     origin_id: str | None = None
+    agents: frozenset[str] = frozenset()
+    # Who had its text besides the subject: they created or rotated it.
+    creators: frozenset[str] = frozenset()
 
     def identity(self) -> Identity:
         """Who calls with this key; what a role may do is looked up now, not when it was given."""
-        groups = groups_of(self.roles, self.teams) | {f"key:{self.origin_id or self.id}"}
+        groups = groups_of(self.roles, self.teams, self.agents, self.creators - {self.subject})
+        groups |= {f"key:{self.origin_id or self.id}"}
         return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles), groups)
 
     @property
@@ -47,6 +51,7 @@ class ApiKey:
             "scopes": sorted(self.scopes),
             "roles": sorted(self.roles),
             "teams": sorted(self.teams),
+            "agents": sorted(self.agents),
             "expire_time": self.expire_time and self.expire_time.isoformat(),
             "revoke_time": self.revoke_time and self.revoke_time.isoformat(),
         }
@@ -64,3 +69,5 @@ class KeyRequest:
     expire_time: datetime | None = None
     # Of the key it takes the place of.
     origin_id: str | None = None
+    agents: frozenset[str] = frozenset()
+    creators: frozenset[str] = frozenset()

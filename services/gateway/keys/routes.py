@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.keys.models import ApiKey, KeyRequest
-from gateway.keys.service import ApiKeys, check_grantable
+from gateway.keys.service import ApiKeys, check_grantable, creators_by
 from gateway.request_model import RequestModel, Time
 from podium_kit.rpc.identity import Identity, Role, Scope, require_scope
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
@@ -25,7 +25,10 @@ class CreateApiKeyRequest(RequestModel):
     subject: str = Field(description="whose key it is: a person or an application")
     scopes: list[str] = Field([], description="what it may do, like episodes:run")
     roles: list[Role] = Field([], description="what its owner is, like developer")
-    teams: list[str] = Field([], description="what its owner works in, for policies to bind")
+    teams: list[str] = Field(
+        [], description="what its owner works in: policies bind them, their budgets are charged"
+    )
+    agents: list[str] = Field([], description="the agents it is for, whose budgets are charged")
     expire_time: Time | None = Field(None, description="unset means never")
 
     def of(self, admin: Identity) -> KeyRequest:
@@ -37,6 +40,8 @@ class CreateApiKeyRequest(RequestModel):
             scopes=frozenset(self.scopes),
             roles=frozenset(self.roles),
             teams=frozenset(self.teams),
+            agents=frozenset(self.agents),
+            creators=creators_by(admin),
             expire_time=self.expire_time,
         )
 
@@ -59,6 +64,8 @@ class ApiKeyResource(BaseModel):
     scopes: list[str]
     roles: list[Role]
     teams: list[str]
+    agents: list[str]
+    creators: list[str] = Field(description="who had its text: they created or rotated it")
     create_time: datetime
     expire_time: datetime | None
     revoke_time: datetime | None
@@ -70,7 +77,8 @@ class ApiKeyResource(BaseModel):
     def of(cls, key: ApiKey) -> "ApiKeyResource":
         """The resource of a key."""
         values = vars(key) | {"origin_id": key.origin_id or key.id}
-        return cls(**values | {name: sorted(values[name]) for name in ("scopes", "roles", "teams")})
+        sets = ("scopes", "roles", "teams", "agents", "creators")
+        return cls(**values | {name: sorted(values[name]) for name in sets})
 
 
 class CreateApiKeyResponse(BaseModel):

@@ -91,6 +91,8 @@ class ApiKeys:
                 old.teams,
                 old.expire_time and _after(now, old.expire_time - old.create_time),
                 old.origin_id or old.id,
+                old.agents,
+                old.creators | creators_by(admin),
             )
         )
         ends = min(now + overlap, old.expire_time or now + overlap)
@@ -157,9 +159,10 @@ def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
     """A fresh key and its text. Raises InvalidApiKeyRequest, UnknownScope."""
     now = datetime.now(UTC)
     _check_names(("tenant", wanted.tenant), ("subject", wanted.subject))
-    _check_names(*(("teams", team) for team in wanted.teams))
-    if len(wanted.teams) > TEAMS_MAX:
-        raise InvalidApiKeyRequest(f"give at most {TEAMS_MAX} teams", param="teams")
+    for param, names in (("teams", wanted.teams), ("agents", wanted.agents)):
+        _check_names(*((param, name) for name in names))
+        if len(names) > TEAMS_MAX:
+            raise InvalidApiKeyRequest(f"give at most {TEAMS_MAX} {param}", param=param)
     _check_expiry(wanted.expire_time, now)
     if not wanted.scopes and not wanted.roles:
         raise InvalidApiKeyRequest("give at least 1 scope or role", param="scopes")
@@ -175,8 +178,15 @@ def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
         roles=wanted.roles,
         teams=wanted.teams,
         origin_id=wanted.origin_id or key_id,
+        agents=wanted.agents,
+        creators=wanted.creators,
     )
     return key, f"{PREFIX}_{key_id}_{secret}"
+
+
+def creators_by(admin: Identity) -> frozenset[str]:
+    """The people who see the text of a key that an identity creates, but for an operator."""
+    return frozenset() if admin.may(Scope.PLATFORM_ADMIN) else admin.people
 
 
 def known_scopes(scopes: Iterable[str]) -> frozenset[str]:

@@ -29,8 +29,10 @@ API_KEYS = Table(
     Column("successor_id", Text),
     Column("teams", ARRAY(Text), nullable=False),
     Column("origin_id", Text),
+    Column("agents", ARRAY(Text), nullable=False),
+    Column("creators", ARRAY(Text), nullable=False),
 )
-SETS = ("scopes", "roles", "teams")
+SETS = ("scopes", "roles", "teams", "agents", "creators")
 USED = API_KEYS.update().where(API_KEYS.c.id == bindparam("key_id"))
 # Clocks of replicas differ: a later use stays.
 USED = USED.values(last_used_time=func.greatest(API_KEYS.c.last_used_time, bindparam("used_time")))

@@ -30,7 +30,7 @@ class CallOptions(TaskOptions):
     budget_usd: Decimal | None = Field(
         None, gt=0, max_digits=28, decimal_places=12, description="most money, in US dollars"
     )
-    labels: dict[str, str] = Field({}, description="team and agent say for whom it spends")
+    labels: dict[str, str] = Field({}, description="team and agent narrow those of the key")
 
 
 def options(kind: type[M], meta: Mapping[str, Any] | None) -> M:

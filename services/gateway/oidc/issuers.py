@@ -31,6 +31,8 @@ class OidcIssuer(BaseModel):
     roles: dict[str, Role] = Field(description="the provider's words to roles, like podium-devs")
     teams_claim: str = Field("groups", description="the claim that names teams, like roles_claim")
     teams: dict[str, str] = Field({}, description="the provider's words to teams of policies")
+    agents_claim: str = Field("azp", description="the claim that names agents, like roles_claim")
+    agents: dict[str, str] = Field({}, description="the provider's words to agents of budgets")
     clock_skew_s: float = Field(30.0, ge=0, le=300, description="how far clocks may differ")
 
     @model_validator(mode="after")
@@ -59,6 +61,11 @@ class OidcIssuer(BaseModel):
         """The caller's teams; those that the provider alone knows bind nobody."""
         words = _words(claims, self.teams_claim) if self.teams else []
         return [self.teams[word] for word in words if word in self.teams]
+
+    def agents_of(self, claims: Mapping[str, Any]) -> list[str]:
+        """The agents that call, of those that are mapped."""
+        words = _words(claims, self.agents_claim) if self.agents else []
+        return [self.agents[word] for word in words if word in self.agents]
 
 
 def _words(claims: Mapping[str, Any], path: str) -> list[str]:

@@ -80,8 +80,15 @@ def _verified(token: str, key: jwt.PyJWK, issuer: OidcIssuer) -> dict[str, Any]:
 
 def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:
     subject = claim(claims, issuer.subject_claim)
-    if not isinstance(subject, str) or not 1 <= len(subject) <= SUBJECT_CHARACTERS_MAX:
-        raise InvalidToken(f"the token's claim {issuer.subject_claim} names nobody")
+    if (
+        not isinstance(subject, str)
+        or not 1 <= len(subject.strip()) <= len(subject) <= SUBJECT_CHARACTERS_MAX
+        or not subject.isprintable()
+    ):
+        raise InvalidToken(
+            f"the token's claim {issuer.subject_claim} must be 1 to {SUBJECT_CHARACTERS_MAX} "
+            "printable characters"
+        )
     tenant = issuer.tenant_of(claims)
     if tenant is None:
         raise InvalidToken(
@@ -92,4 +99,5 @@ def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:
     if not roles:
         claimant = Claimant(tenant, subject, f"oidc {issuer.issuer}")
         raise NoRole(claimant, issuer.roles_claim, names)
-    return Identity(tenant, subject, scopes_of(roles), groups_of(roles, issuer.teams_of(claims)))
+    groups = groups_of(roles, issuer.teams_of(claims), issuer.agents_of(claims))
+    return Identity(tenant, subject, scopes_of(roles), groups)

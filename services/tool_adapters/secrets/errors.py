@@ -1,6 +1,8 @@
 """What can be wrong with secrets."""
 
-from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound
+from collections.abc import Iterable
+
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 
 
 class SecretNotFound(NotFound):
@@ -34,3 +36,14 @@ class NoMasterKey(FailedPrecondition):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
+
+
+class NotTheirOwn(PermissionDenied):
+    """Another person had the text of the key that a user's secret is asked for with."""
+
+    def __init__(self, subject: str, others: Iterable[str]) -> None:
+        super().__init__(
+            f"{', '.join(sorted(others))} had the text of this key of {subject}, so it has no"
+            " access to secrets of theirs; sign in by the identity provider, or have the operator"
+            " create a key"
+        )

@@ -9,6 +9,7 @@ from podium.adapters.v1 import secret_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 from podium_kit.wire import timestamp_to_proto
+from tool_adapters.secrets.errors import NotTheirOwn
 from tool_adapters.secrets.models import NewSecret, Owner, SecretInfo
 from tool_adapters.secrets.service import Secrets
 
@@ -84,6 +85,8 @@ def _tenant() -> Owner:
 
 def _user() -> Owner:
     identity = current_identity()
+    if others := identity.people - {identity.subject}:
+        raise NotTheirOwn(identity.subject, others)
     return Owner(identity.tenant, identity.subject)
 
 

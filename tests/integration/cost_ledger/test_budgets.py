@@ -313,3 +313,26 @@ async def test_another_tenants_budgets_are_the_platforms_to_see_and_to_set(
     assert [status.budget.id for status in found.statuses] == ["cap"]
     plain = pb.CreateBudgetRequest(budget=make_budget("x", "1"), tenant="acme")
     assert await code_of(operator.budgets.CreateBudget(plain)) is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(("scope", "field"), [("TEAM", "teams"), ("AGENT", "agents")])
+async def test_budgets_of_all_that_a_caller_belongs_to_are_charged(
+    worker: Client, admin: Client, scope: str, field: str
+) -> None:
+    number = pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope}")
+    for name, limit in (("red", "1"), ("blue", "0.03"), ("green", "1")):
+        await add_budget(admin, name, limit, scope=number, scope_id=name)
+    subject = make_subject(**{field.removesuffix("s"): "red"})
+    belongs = {"subject": subject, field: ["red", "blue"]}
+    for key in ("one", "two"):
+        assert (await worker.ledger.Reserve(make_reserve(key, **belongs))).HasField("hold")
+        await worker.ledger.Capture(make_capture(key))
+    third = await worker.ledger.Reserve(make_reserve("three", **belongs))
+    fourth = await worker.ledger.Reserve(make_reserve("four", **belongs))
+    assert third.HasField("hold") and fourth.HasField("hold")
+    rejected = await worker.ledger.Reserve(make_reserve("five", **belongs))
+    assert rejected.rejection.budget_id == "blue"
+    red, blue, green = [await status_of(admin, name) for name in ("red", "blue", "green")]
+    assert red.posted.amount == blue.posted.amount == "0.0045"
+    assert red.held.amount == blue.held.amount == "0.0225"
+    assert green.posted.amount in ("", "0")

@@ -59,10 +59,39 @@ async def test_the_starter_is_rejected_and_somebody_else_approves(
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await decide(ada, episode.id, approved=True)
         assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED
-        assert "for somebody else to approve" in (rejected.value.details() or "")
+        assert "a second person approves" in (rejected.value.details() or "")
         await decide(boss, episode.id, approved=True)
         made = await decision_of(ada, episode.id)
     assert (made.approved, made.actor) == (True, "boss")
+
+
+@pytest.mark.parametrize(
+    ("starter", "approver"),
+    [
+        (("ada", ()), ("boss", ("creator:ada",))),
+        (("robot", ("creator:ada",)), ("ada", ())),
+        (("robot", ("creator:ada",)), ("boss", ("creator:ada",))),
+        (("robot", ("creator:bob", "creator:ada")), ("boss", ("role:approver", "creator:ada"))),
+    ],
+    ids=["created by the starter", "by its creator", "both by one", "one of several"],
+)
+async def test_the_creator_of_a_key_is_the_same_person_as_its_subject(
+    platform: EpisodesPlatform,
+    starter: tuple[str, tuple[str, ...]],
+    approver: tuple[str, tuple[str, ...]],
+) -> None:
+    pays(platform)
+    async with (
+        platform.client(subject=starter[0], groups=starter[1]) as one,
+        platform.client(subject=approver[0], groups=approver[1]) as same,
+        platform.client(subject="carol", groups=("creator:operator",)) as second,
+    ):
+        episode = await asked(one)
+        with pytest.raises(grpc.aio.AioRpcError, match="a second person") as rejected:
+            await decide(same, episode.id, approved=True)
+        assert rejected.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        await decide(second, episode.id, approved=True)
+        assert (await decision_of(one, episode.id)).actor == "carol"
 
 
 async def test_the_starter_may_deny(platform: EpisodesPlatform) -> None:

@@ -357,7 +357,7 @@ async def test_policies_keep_calls_out_and_tenants_apart(platform: EpisodesPlatf
             assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
         with pytest.raises(grpc.aio.AioRpcError) as taken:
             await start(others, call.id)
-        assert taken.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        assert taken.value.code() is grpc.StatusCode.NOT_FOUND
         platform.neighbours.policies.rejected_models = {"small"}
         with pytest.raises(grpc.aio.AioRpcError, match="expert is not allowed") as denied:
             await start(stub)

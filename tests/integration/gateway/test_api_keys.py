@@ -108,13 +108,29 @@ async def test_a_rotated_key_is_bound_by_what_bound_the_first_of_them(
     second = (await rotate(gateway, first["key"])).json()
     third = (await rotate(gateway, second["key"])).json()
     origin = first["api_key"]["id"]
-    groups = {"role:developer", "team:search", "team:ads", f"key:{origin}"}
+    groups = {"role:developer", "team:search", "team:ads", f"key:{origin}", "creator:ada"}
     for made in (first, second, third):
         assert made["api_key"]["origin_id"] == origin
         assert made["api_key"]["teams"] == ["ads", "search"]
         seen = await starter(gateway, made["key"])
         assert seen.groups == groups
         assert seen.principals == groups | {"user:robot"}
+
+
+async def test_who_had_the_text_of_a_key_travels_with_it(gateway: GatewayUnderTest) -> None:
+    admin = await create(gateway, subject="carol", roles=["tenant-admin"], agents=["bot"])
+    async with gateway.http(admin["key"]) as http:
+        body = {"subject": "bob", "roles": ["developer"]}
+        bobs = (await http.post("/v1/api-keys", json=body)).json()
+    seen = await starter(gateway, bobs["key"])
+    # Carol's key was created by ada, who may have called with it.
+    assert seen.people == {"bob", "carol", "ada"}
+    assert bobs["api_key"]["creators"] == ["ada", "carol"]
+    own = await create(gateway, subject="dan", roles=["developer"])
+    async with gateway.http(admin["key"]) as http:
+        turned = await http.post(f"/v1/api-keys/{own['api_key']['id']}/rotate", json={})
+    assert (await starter(gateway, turned.json()["key"])).people == {"dan", "ada", "carol"}
+    assert (await starter(gateway, admin["key"])).named("agent") == {"bot"}
 
 
 @pytest.mark.parametrize("teams", [[""], ["a\nb"], ["x" * 129], [str(n) for n in range(33)]])

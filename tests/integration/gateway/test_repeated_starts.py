@@ -1,5 +1,7 @@
 """What the client was told is what happens: a start of unknown fate, and the same request again."""
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -62,6 +64,52 @@ async def test_the_same_request_after_an_answer_is_a_new_episode(
             await http.post(path, json=body)
     # The second found the first; the third and the fourth are wanted for themselves.
     assert len(gateway.episodes.episodes) == 3
+
+
+async def key_of(gateway: GatewayUnderTest, subject: str) -> str:
+    async with gateway.http() as http:
+        body = {"subject": subject, "roles": ["developer"]}
+        key: str = (await http.post("/v1/api-keys", json=body)).json()["key"]
+        return key
+
+
+async def test_an_idempotency_key_belongs_to_the_person_who_sends_it(
+    gateway: GatewayUnderTest,
+) -> None:
+    headers = {"idempotency-key": "order-1"}
+    ada, bob = await key_of(gateway, "ada"), await key_of(gateway, "bob")
+    async with gateway.http(ada) as adas, gateway.http(bob) as bobs:
+        started = [
+            (await http.post("/v1/episodes", json=START, headers=headers)).json()["episode"]["id"]
+            for http in (adas, bobs, adas, bobs)
+        ]
+    assert started[:2] == started[2:] and started[0] != started[1]
+
+
+@pytest.mark.parametrize("kind", ["", "body\n3\n", "key\n3\n"])
+async def test_no_crafted_key_is_that_of_a_colleagues_request_without_one(
+    gateway: GatewayUnderTest, kind: str
+) -> None:
+    """By MCP, whose keys may hold line breaks."""
+    body = json.dumps(START, separators=(",", ":")).encode()
+    crafted = f"{kind}bob\n{hashlib.sha256(body).hexdigest()}"
+    ada, bob = await key_of(gateway, "ada"), await key_of(gateway, "bob")
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "run_task",
+            "arguments": {"task": "6*8?"},
+            "_meta": {"podium": {"idempotency_key": crafted}},
+        },
+    }
+    accepted = {"accept": "application/json, text/event-stream"}
+    async with gateway.http(ada) as adas, gateway.http(bob) as bobs:
+        await adas.post("/v1/mcp", json=call, headers=accepted)
+        headers = {"content-type": "application/json"}
+        theirs = await bobs.post("/v1/episodes", content=body, headers=headers)
+    assert theirs.status_code == 200, theirs.text
 
 
 async def test_nobody_else_finds_the_episode_of_a_lost_reply(gateway: GatewayUnderTest) -> None:

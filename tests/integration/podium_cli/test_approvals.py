@@ -11,6 +11,8 @@ def test_an_approver_finds_and_decides_what_waits(
 ) -> None:
     (tmp_path / "policy.yaml").write_text(
         "name: asks-first\nunknown_price: admit\napproval: {names: [calculator]}\n"
+        # One admin created both keys, and so is one person.
+        "self_approval: true\n"
     )
     assert podium("policies", "apply", "-f", str(tmp_path / "policy.yaml")).returncode == 0
     boss = podium.json("keys", "create", "boss", "--role", "approver")["key"]

@@ -75,8 +75,10 @@ class Vault:
         async with self.secrets(subject=subject, scopes=USER) as stub:
             return (await stub.PutUserSecret(request)).secret
 
-    async def call(self, tool: str, subject: str = "ada") -> adapters_pb.InvokeResponse:
-        identity = make_identity(subject=subject)
+    async def call(
+        self, tool: str, subject: str = "ada", groups: tuple[str, ...] = ()
+    ) -> adapters_pb.InvokeResponse:
+        identity = make_identity(subject=subject, groups=groups)
         async with client_channel(self.adapters.port, identity, self.adapters.keys) as channel:
             return await ToolAdapterServiceStub(channel).Invoke(
                 adapters_pb.InvokeRequest(
@@ -205,6 +207,28 @@ async def test_a_users_secret_acts_for_that_user_at_that_users_hosts(
         left = await stub.ListUserSecrets(pb.ListUserSecretsRequest())
     assert [list(each.hosts) for each in listed.secrets] == [["api.example.com"]]
     assert not left.secrets
+
+
+async def test_a_key_that_another_person_created_reads_no_secrets_of_its_user(
+    vault: Vault, web: WebServer
+) -> None:
+    await vault.put_users("bob", "of-bob-alone-77", LOCAL)
+    tool = with_bearer(vault, web, "secret://user/mine")
+    stolen = await vault.call(tool, "bob", groups=("creator:mallory", "role:developer"))
+    assert "mallory had the text of this key of bob" in stolen.failure.message
+    assert not sent(web)
+    identity = make_identity("acme", "bob", USER, ("creator:mallory",))
+    async with client_channel(vault.adapters.port, identity, vault.adapters.keys) as channel:
+        stub = SecretServiceStub(channel)
+        for asked in (
+            stub.ListUserSecrets(pb.ListUserSecretsRequest()),
+            stub.DeleteUserSecret(pb.DeleteUserSecretRequest(name="mine")),
+            stub.PutUserSecret(pb.PutUserSecretRequest(name="mine", value="x", hosts=[LOCAL])),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as denied:
+                await asked
+            assert denied.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert not (await vault.call(tool, "bob", groups=("creator:bob",))).HasField("failure")
 
 
 async def test_tokens_that_a_users_client_secret_gets_are_that_users(vault: Vault) -> None:

@@ -89,7 +89,7 @@ class DirectCallSpec(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels; "team" and "agent" say for whom it spends."""
+        """Labels; "team" and "agent" narrow the teams and agents of the caller."""
 
     @_builtins.property
     def attachments(self) -> _containers.RepeatedCompositeFieldContainer[_attachment_pb2.Attachment]:
