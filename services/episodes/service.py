@@ -13,6 +13,7 @@ from episodes.attachments.checks import checked_attachments, checked_contents
 from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
+from episodes.charges.spenders import check_labels
 from episodes.checks import tools_of_check
 from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
 from episodes.errors import (
@@ -31,7 +32,6 @@ from episodes.model_catalogue import ModelCatalogue
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.queued.handover import Handover
 from episodes.running_episode import RunningEpisode
-from episodes.spenders import check_labels
 from episodes.steps.log import StepLog
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore

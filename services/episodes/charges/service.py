@@ -13,11 +13,11 @@ from functools import partial
 from episodes.charges.patience import patiently
 from episodes.charges.purchases import Purchase, output_tokens
 from episodes.charges.shared_budget import shared_budget_id
+from episodes.charges.spenders import Spender
 from episodes.clients import Ledger
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.running_episode import RunningEpisode
-from episodes.spenders import Spender
 from episodes.steps.log import StepLog, StepLogs, unknown
 from episodes.temporal.uninterrupted import uninterrupted
 from podium.common.v1 import failure_pb2, usage_pb2

@@ -24,11 +24,11 @@ from episodes.charges.service import (
     UNKNOWN_PRICE,
     captured_alone,
 )
+from episodes.charges.spenders import Spender
 from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store import DirectCallStore
-from episodes.spenders import Spender
 from episodes.temporal.activity_errors import TRANSIENT
 from episodes.turns.tool_records import answer_timeout_s, rejected
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb

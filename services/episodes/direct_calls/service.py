@@ -17,6 +17,7 @@ from episodes.attachments.checks import (
 )
 from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
+from episodes.charges.spenders import check_labels
 from episodes.clients import Ledger, Registry
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.ends import CallEnds
@@ -30,7 +31,6 @@ from episodes.direct_calls.errors import (
 from episodes.direct_calls.models import StoredCall
 from episodes.direct_calls.store import DirectCallStore
 from episodes.models import PlannedCall
-from episodes.spenders import check_labels
 from episodes.turns.policy_checks import Policies
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
