@@ -198,12 +198,14 @@ class ReserveRequest(_message.Message):
 
     @_builtins.property
     def teams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Teams and agents that the caller belongs to. Their budgets are charged, too; the
-        subject's are what is reported.
+        """Teams that the caller belongs to, whose budgets are charged, too; the subject's is
+        what is reported.
         """
 
     @_builtins.property
-    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Agents that call, likewise."""
+
     def __init__(
         self,
         *,
