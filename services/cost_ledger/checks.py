@@ -70,6 +70,7 @@ def check_subject(subject: Subject) -> None:
 def check_usage(usage: Usage) -> None:
     check_text("usage.provider_request_id", usage.provider_request_id)
     check_text("usage.unusable_reason", usage.unusable_reason)
+    check_text("usage.service_class", usage.service_class)
     check_quantities(usage.quantities)
 
 

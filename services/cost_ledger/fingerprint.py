@@ -32,7 +32,8 @@ def usage_text(usage: Usage) -> dict[str, object]:
         "provider_request_id": usage.provider_request_id,
     }
     # Left out when empty: what was captured before the field existed keeps its hash.
-    return text | ({"unusable_reason": usage.unusable_reason} if usage.unusable_reason else {})
+    given = {"unusable_reason": usage.unusable_reason, "service_class": usage.service_class}
+    return text | {name: value for name, value in given.items() if value}
 
 
 # A group's entries share its time and their budgets' windows.

@@ -39,7 +39,8 @@ from podium_kit.wire.attachment import attachment_from_proto, attachment_to_prot
 
 PREVIEW_CHARACTERS = 400
 # How models say that they stopped at their limit.
-OUT_OF_TOKENS = ("length", "max_tokens")
+OUT_OF_TOKENS = "length"
+DECLINED = ("content_filter", "refusal")
 _PROMPT_MODES = {
     None: orchestrator_pb2.PROMPT_MODE_UNSPECIFIED,
     PromptMode.STATELESS: orchestrator_pb2.PROMPT_MODE_STATELESS,
@@ -157,7 +158,7 @@ def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outco
     """How a call of a model without an episode ended, as an episode of one turn."""
     failure = failure_from_proto(call.failure) if call.HasField("failure") else None
     cost = optional_money_from_proto(call.cost)
-    cut = call.finish_reason in OUT_OF_TOKENS
+    cut = call.finish_reason == OUT_OF_TOKENS
     return Outcome(
         episode_id=call.id,
         stop_reason=StopReason.OUTPUT_LIMIT if cut else StopReason.ANSWERED,
@@ -170,6 +171,7 @@ def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outco
         tally=tally_of(call.usage.quantities),
         policy_name=call.policy_name,
         policy_version=call.policy_version,
+        declined=call.finish_reason if call.finish_reason in DECLINED else "",
     )
 
 

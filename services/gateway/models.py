@@ -177,6 +177,8 @@ class Outcome:
     made_calls: tuple[MadeCall, ...] = ()
     # What the answer was cut at; "" for a whole one.
     stop_sequence: str = ""
+    # Why its model gave no whole answer: "content_filter" or "refusal"; "" for a whole one.
+    declined: str = ""
     # What its model was not shown.
     warnings: tuple[str, ...] = ()
     all_tool_calls_failed: bool = False

@@ -58,12 +58,14 @@ class Usage:
     """What one call used. A dimension appears at most once.
 
     `unusable_reason` says why figures of the provider cannot be priced; empty: they can.
+    `service_class` is the provider's class of service; empty: the standard one.
     """
 
     quantities: tuple[Quantity, ...]
     source: UsageSource
     provider_request_id: str = ""
     unusable_reason: str = ""
+    service_class: str = ""
 
     def __post_init__(self) -> None:
         dimensions = [quantity.dimension for quantity in self.quantities]

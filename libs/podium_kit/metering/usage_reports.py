@@ -42,7 +42,7 @@ def openai_usage(report: Report, request_id: object = "") -> Usage | None:
     if all(_is_count(report.get(name)) for name in ("prompt_tokens", "completion_tokens")):
         completion = max(completion, _count(report, "total_tokens") - prompt)
     cached, audio_in, fresh = _split(
-        prompt, _count(inside_prompt, "cached_tokens"), _count(inside_prompt, "audio_tokens")
+        prompt, _cached(report, inside_prompt), _count(inside_prompt, "audio_tokens")
     )
     reasoning, audio_out, text = _split(
         completion,
@@ -140,6 +140,12 @@ def estimated_usage(prompt: str, completion: str, file_tokens: int = 0) -> Usage
         input_fresh=_estimated_tokens(prompt) + file_tokens,
         output_text=_estimated_tokens(completion),
     )
+
+
+def _cached(report: Report, details: Report) -> int:
+    """Cached tokens of the prompt; DeepSeek, Moonshot, Mistral and routers count them outside."""
+    named = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens")
+    return max(_count(details, "cached_tokens"), *(_count(report, name) for name in named))
 
 
 def _split(whole: int, *parts: int) -> tuple[int, ...]:

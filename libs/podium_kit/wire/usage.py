@@ -63,6 +63,7 @@ def usage_to_proto(usage: Usage) -> usage_pb2.Usage:
         source=_SOURCE_TO_WIRE[usage.source],
         provider_request_id=usage.provider_request_id,
         unusable_reason=usage.unusable_reason,
+        service_class=usage.service_class,
     )
 
 
@@ -75,4 +76,5 @@ def usage_from_proto(message: usage_pb2.Usage) -> Usage:
         _SOURCE_FROM_WIRE[message.source],
         message.provider_request_id,
         message.unusable_reason,
+        message.service_class,
     )

@@ -673,6 +673,10 @@ class Usage(Model):
     """
     Why the figures cannot be used, for example a count of 10^17 tokens, or why there are none: it is not known whether the call was made. The call is then recorded without a price. Unset: they can be.
     """
+    service_class: str = ""
+    """
+    Class of service that the provider names in its answer, for example "flex"; unset means the standard one. Where the price book has a price for it, that one counts.
+    """
 
 
 class ApprovalDecision(Model):
@@ -4635,7 +4639,7 @@ class DirectCall(Model):
     """
     finish_reason: str = ""
     """
-    Why a model stopped, as its API says: "stop" or "length", for example.
+    Why a model stopped: "stop", "length", "content_filter" or "refusal"; unset for other tools.
     """
     failure: Failure | None = None
     """
@@ -4983,6 +4987,10 @@ class ToolInvocation(Model):
     unsent: bool = False
     """
     Whether nothing of the call left the platform, so that it was free: its hold was given back, and usage is unset.
+    """
+    cut_reason: str = ""
+    """
+    Why the model stopped, of a tool of kind llm whose text is no whole answer: "length", "content_filter" or "refusal"; unset for a whole one.
     """
 
 

@@ -89,6 +89,11 @@ def capture(asked: Capture, books: Books) -> Entry:
     at = asked.occur_time or books.now
     ended = withdraw(hold, books)
     call, price = answered_call(hold, asked.answered_by, at, books)
+    served_as = asked.usage.service_class
+    served = books.price(call.tenant, call.sku, at, served_as, call.region) if served_as else None
+    if served is not None:
+        # Another class than money was held for, with a price of its own.
+        call, price = replace(call, service_class=served_as), served
     entry = post_cost(
         books, EntryKind.CAPTURE, call, usage=asked.usage, price=price, at=at, ended=ended
     )

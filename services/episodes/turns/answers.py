@@ -20,7 +20,10 @@ def answer_of(episode: RunningEpisode, log: StepLog, turn: int) -> str | None:
     for _, record in sorted(log.tool_calls.get(turn, {}).items()):
         observation = record.observation
         tool = episode.tool(observation.call.tool_name)
-        if tool is None or not tool.gives_answer or observation.HasField("failure"):
+        # A text that was cut or declined is a result, and no answer.
+        if tool is None or not tool.gives_answer or record.cut_reason:
+            continue
+        if observation.HasField("failure"):
             continue
         if _fits(observation.content, episode.spec.answer_json_schema):
             return observation.content

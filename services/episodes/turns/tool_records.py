@@ -10,6 +10,12 @@ from podium_kit.wire import failure_from_proto
 
 # The adapters enforce the tool's own timeout; this margin lets their answer arrive.
 TIMEOUT_MARGIN_S = 10.0
+# The model reads why a text is no whole answer.
+CUT_WORDS = {
+    "length": "the model ran out of tokens here: this is no whole answer",
+    "content_filter": "the provider's filter ended this: it is no whole answer",
+    "refusal": "the model declined to answer",
+}
 REJECTIONS = {
     hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
     hold_pb2.REJECTION_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
@@ -34,6 +40,9 @@ def note_answer(
         record.observation.failure.CopyFrom(response.failure)
     else:
         record.observation.content = response.output.content
+        if response.finish_reason in CUT_WORDS:
+            record.cut_reason = response.finish_reason
+            record.observation.content += f"\n\n({CUT_WORDS[response.finish_reason]})"
     record.unsent = response.unsent
     if not response.unsent:
         record.usage.CopyFrom(response.usage)

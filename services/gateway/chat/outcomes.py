@@ -7,7 +7,7 @@ from gateway.models import Outcome, StopReason
 from podium_kit.failures import FailureKind
 from podium_kit.rpc import errors
 
-FinishReason = Literal["stop", "length", "tool_calls"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 # A limit cut the work short, as max_tokens would: what there is so far is the answer.
 CUT_SHORT = frozenset(
     {
@@ -37,12 +37,14 @@ REASON_OF_FAILURE = {FailureKind.CONTEXT_TOO_LONG: "CONTEXT_LENGTH_EXCEEDED"}
 
 def finish_reason(outcome: Outcome) -> FinishReason:
     """ "stop" for an answer, "length" for work a limit cut short, "tool_calls" for calls that
-    the client is to run.
+    the client is to run, "content_filter" for what the model or its provider declined.
 
     Raises the domain error that says why there is nothing to show.
     """
     if outcome.client_calls:
         return "tool_calls"
+    if outcome.declined:
+        return "content_filter"
     if outcome.stop_reason is StopReason.ANSWERED or outcome.stop_sequence:
         return "stop"
     if outcome.stop_reason in CUT_SHORT and outcome.turn_count > 0:

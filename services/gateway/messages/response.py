@@ -15,7 +15,12 @@ from gateway.models import Outcome
 from podium_kit.rpc.errors import DomainError
 
 Json = dict[str, Any]
-STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
+STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
 
 
 def message(outcome: Outcome, model: str) -> Json:

@@ -14,7 +14,10 @@ from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import ResponseRequest
 
 Json = dict[str, Any]
-CUT_SHORT = {"reason": "max_output_tokens"}
+CUT_SHORT = {
+    "length": {"reason": "max_output_tokens"},
+    "content_filter": {"reason": "content_filter"},
+}
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,10 @@ class Shape:
 
     def ended(self, outcome: Outcome) -> Json:
         """With what came of it. Raises the error of an episode without an answer."""
-        short = finish_reason(outcome) == "length"
+        short = CUT_SHORT.get(finish_reason(outcome))
         return {
             **self._response("incomplete" if short else "completed", self.output(outcome)),
-            "incomplete_details": CUT_SHORT if short else None,
+            "incomplete_details": short,
             "usage": usage_of(outcome),
             "podium": podium(outcome),
         }

@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.models import Constraint
+from podium_kit.chat_parameters import CAP, USUAL, ChatParameters
 
 # Words with which servers reject a response_format of type json_schema.
 SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
@@ -13,11 +14,11 @@ SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured out
 
 @dataclass(frozen=True)
 class Dialect:
-    """vLLM takes everything; others may know no json_schema or another token limit."""
+    """vLLM takes everything; others may know no json_schema or other parameters."""
 
     is_vllm: bool
     json_schema: bool = True
-    max_tokens_field: str = "max_tokens"
+    parameters: ChatParameters = USUAL
 
     def prompt(self, call: ModelCall) -> dict[str, Any]:
         """What the engine makes a prompt of."""
@@ -35,7 +36,7 @@ class Dialect:
             **self.prompt(call),
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            self.max_tokens_field: sampling.max_tokens,
+            CAP: sampling.max_tokens,
         }
         if sampling.seed is not None:
             body["seed"] = sampling.seed
@@ -48,15 +49,23 @@ class Dialect:
             # Log-probabilities of the sampled tokens alone, and ids as sampled: text
             # tokenised again gives other ids.
             body |= {"logprobs": True, "top_logprobs": 0, "return_token_ids": True}
-        return body
+        return self.parameters.fitted(body)
 
     def learnt(self, status: int, fault: Mapping[str, Any]) -> "Dialect":
         """The dialect after a rejection; itself when the rejection teaches nothing."""
         words = f"{fault.get('param') or ''} {fault.get('message') or ''}".lower()
         if status not in (400, 422):
             return self
-        if "max_completion_tokens" in words:
-            return replace(self, max_tokens_field="max_completion_tokens")
+        # A policy that is trained here is never sampled otherwise than it was asked to be.
+        if (
+            not self.is_vllm
+            and (learnt := self.parameters.learnt(status, fault)) != self.parameters
+        ):
+            return replace(self, parameters=learnt)
+        # On vLLM a rejected grammar is a fault to fix, never a reason to sample freely.
+        learnt = self.parameters if self.is_vllm else self.parameters.learnt(status, fault)
+        if learnt != self.parameters:
+            return replace(self, parameters=learnt)
         # On vLLM a rejected grammar is a fault to fix, never a reason to sample freely.
         if not self.is_vllm and any(word in words for word in SCHEMA_WORDS):
             return replace(self, json_schema=False)

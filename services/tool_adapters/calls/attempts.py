@@ -220,4 +220,5 @@ def _sum(usages: list[Usage]) -> Usage:
     request_ids = [usage.provider_request_id for usage in usages if usage.provider_request_id]
     unusable_reason = next(filter(None, (usage.unusable_reason for usage in usages)), "")
     request_id = request_ids[-1] if request_ids else ""
-    return Usage(Usage.total(usages), source, request_id, unusable_reason)
+    service_class = usages[-1].service_class if usages else ""
+    return Usage(Usage.total(usages), source, request_id, unusable_reason, service_class)

@@ -1,5 +1,6 @@
 """Server-sent events, the way language models stream (WHATWG HTML, section 9.2)."""
 
+from codecs import BOM_UTF8 as BOM
 from collections.abc import AsyncIterator
 
 from tool_adapters.http.client import too_many_bytes
@@ -24,9 +25,12 @@ async def event_data(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncItera
 
 
 async def _lines(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[str]:
-    rest = b""
+    rest, first = b"", True
     async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
+        rest += chunk
+        if first and (len(rest) >= len(BOM) or not BOM.startswith(rest)):
+            rest, first = rest.removeprefix(BOM), False
+        *lines, rest = rest.split(b"\n")
         if max(map(len, (*lines, rest))) > bytes_max:
             raise too_many_bytes(bytes_max)
         for line in lines:

@@ -1,15 +1,19 @@
 """Tools of kind llm: a language model, chosen by its alias, asked about the episode's task."""
 
 import asyncio
+from dataclasses import replace
+
+from cachetools import LRUCache
 
 from podium_kit import telemetry
+from podium_kit.chat_parameters import USUAL, ChatParameters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
-from tool_adapters.llm.completion import Completion, usage_of_cut
+from tool_adapters.llm.completion import FILTER, LENGTH, REFUSAL, Completion, usage_of_cut
 from tool_adapters.llm.embeddings import (
     PATH,
     REPLY_BYTES_MAX,
@@ -19,7 +23,7 @@ from tool_adapters.llm.embeddings import (
 )
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
-from tool_adapters.llm.stream import read_completion, require_success
+from tool_adapters.llm.stream import learnt_from, read_completion, require_success
 from tool_adapters.models import JsonObject, LlmApi, LlmConnection, LlmModel, ToolDefinition
 from tool_adapters.secret_store import PLATFORM, SecretStore, for_header, holder
 from tool_adapters.used_secrets import used_secrets
@@ -28,8 +32,7 @@ APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),
     LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
 }
-FILTERED = {"content_filter", "refusal"}
-OUT_OF_TOKENS = {"length", "max_tokens"}
+MODELS_KNOWN_MAX = 10_000
 PARTIAL_SHOWN = 2000
 READ = (
     Dimension.INPUT_FRESH,
@@ -49,6 +52,7 @@ class LlmAdapter:
         self._secrets = secrets
         self._prompts = prompts
         self._providers = providers
+        self._parameters: LRUCache[tuple[str, str], ChatParameters] = LRUCache(MODELS_KNOWN_MAX)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The model's text; the SKU is the model's."""
@@ -115,8 +119,8 @@ class LlmAdapter:
             call.cut.content = used_secrets().redact(completion.text[-PARTIAL_SHOWN:])
             raise
         outcome = _outcome(completion, cut_is_answer=call.conversation is not None)
-        usage = _usage(model, question, completion)
-        return AdapterResult(outcome, usage, model.sku, finish_reason=completion.reason)
+        usage = replace(_usage(model, question, completion), service_class=completion.service_class)
+        return AdapterResult(outcome, usage, model.sku, finish_reason=completion.finish_reason)
 
     async def _ask(
         self,
@@ -130,10 +134,19 @@ class LlmAdapter:
         secret = await self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
         headers, body = api.headers(secret), api.body(model, question)
-        credential = _credential(call, tool, model)
-        request = HttpRequest("POST", url, headers, body, credential=credential)
-        async with self._client.opened(request, tool, call.cut) as arriving:
-            await read_completion(arriving, api, completion, tool.limits.max_output_bytes)
+        credential, known = _credential(call, tool, model), (url, model.model)
+        while True:
+            parameters = self._parameters.get(known, USUAL)
+            fitted = parameters.fitted(body)
+            request = HttpRequest("POST", url, headers, fitted, credential=credential)
+            async with self._client.opened(request, tool, call.cut) as arriving:
+                learnt = await learnt_from(arriving, parameters, tool.limits.max_output_bytes)
+                if learnt is None:
+                    bytes_max = tool.limits.max_output_bytes
+                    await read_completion(arriving, api, completion, bytes_max)
+                    return
+            # What was rejected cost nothing; every time less is left to reject.
+            self._parameters[known] = learnt
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Requests hold nothing."""
@@ -157,12 +170,12 @@ def _model(connection: LlmConnection, alias: str) -> LlmModel:
 def _outcome(completion: Completion, cut_is_answer: bool = False) -> Output | ToolFailure:
     """The model's text, or why there is none: who speaks to a model directly sees that it wrote
     nothing, and why it stopped."""
-    if completion.text or (cut_is_answer and completion.reason in OUT_OF_TOKENS):
+    if completion.text or (cut_is_answer and completion.is_cut):
         return Output(completion.text)
-    if completion.reason in FILTERED:
+    if completion.finish_reason in (FILTER, REFUSAL):
         message = f"the model did not answer ({completion.reason})"
         return ToolFailure(FailureKind.TOOL_ERROR, message)
-    fix = "; allow it more output tokens" if completion.reason in OUT_OF_TOKENS else ""
+    fix = "; allow it more output tokens" if completion.finish_reason == LENGTH else ""
     message = f"the model wrote no text (it stopped with {completion.reason}){fix}"
     return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
 

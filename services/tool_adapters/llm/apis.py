@@ -94,17 +94,21 @@ class OpenAiChat:
 
     def read_event(self, event: JsonObject, completion: Completion) -> None:
         completion.request_id = event.get("id") or completion.request_id
-        completion.report = merged_report(completion.report, event.get("usage"))
-        # The last event holds the report and no choice.
-        for choice in event["choices"]:
-            completion.write(choice["delta"].get("content") or "")
+        _note_report(event, completion)
+        # Events hold reports, marks of filters and other things, with and without a choice.
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            completion.write(_openai_text(delta.get("content")))
+            completion.refuse(delta.get("refusal"))
             completion.end(choice.get("finish_reason"))
 
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         completion.request_id = reply.get("id") or ""
-        completion.report = merged_report({}, reply.get("usage"))
+        _note_report(reply, completion)
         choice = reply["choices"][0]
-        completion.write(choice["message"].get("content") or "")
+        message = choice.get("message") or {}
+        completion.write(_openai_text(message.get("content")))
+        completion.refuse(message.get("refusal"))
         completion.end(choice.get("finish_reason") or "stop")
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
@@ -139,16 +143,16 @@ class AnthropicMessages:
         match event["type"]:
             case "message_start":
                 completion.request_id = event["message"]["id"]
-                completion.report = merged_report({}, event["message"].get("usage"))
+                _note_report(event["message"], completion)
             case "content_block_delta" if event["delta"]["type"] == "text_delta":
                 completion.write(event["delta"]["text"])
             case "message_delta":
-                completion.end(event["delta"].get("stop_reason"))
-                completion.report = merged_report(completion.report, event.get("usage"))
+                completion.end((event.get("delta") or {}).get("stop_reason"))
+                _note_report(event, completion)
 
     def read_reply(self, reply: JsonObject, completion: Completion) -> None:
         completion.request_id = reply.get("id") or ""
-        completion.report = merged_report({}, reply.get("usage"))
+        _note_report(reply, completion)
         for block in reply["content"]:
             if block["type"] == "text":
                 completion.write(block["text"])
@@ -156,6 +160,25 @@ class AnthropicMessages:
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
         return anthropic_usage(report, request_id)
+
+
+def _note_report(event: JsonObject, completion: Completion) -> None:
+    """The report of usage and the class of service, wherever providers put them."""
+    within = event.get("x_groq")
+    reports = [event.get("usage"), within.get("usage") if isinstance(within, dict) else None]
+    reports += [choice.get("usage") for choice in event.get("choices") or ()]
+    for report in reports:
+        completion.report = merged_report(completion.report, report)
+        if isinstance(report, dict):
+            completion.serve(report.get("service_tier"))
+    completion.serve(event.get("service_tier"))
+
+
+def _openai_text(content: object) -> object:
+    """The text of a content that is one, or a list of parts of which some are thoughts."""
+    if not isinstance(content, list):
+        return content or ""
+    return "".join(part["text"] for part in content if part.get("type") == "text")
 
 
 def error_words(reply: object) -> str:

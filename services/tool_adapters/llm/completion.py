@@ -6,6 +6,20 @@ from podium_kit.characters import whole_characters
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from tool_adapters.models import JsonObject
 
+LENGTH, FILTER, REFUSAL = "length", "content_filter", "refusal"
+# Reasons for which providers end an answer before it is whole, as one of three.
+FINISHED = {
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), LENGTH),
+    **dict.fromkeys(("MAX_TOKENS", "model_context_window_exceeded", "pause_turn"), LENGTH),
+    **dict.fromkeys(("error", "insufficient_system_resource", "malformed_model_output"), LENGTH),
+    **dict.fromkeys(("content_filter", "content_filtered", "guardrail_intervened"), FILTER),
+    **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), FILTER),
+    **dict.fromkeys(("sensitive", "safety", "MODEL_ARMOR", "LANGUAGE"), FILTER),
+    "refusal": REFUSAL,
+}
+STANDARD_TIERS = frozenset({"", "auto", "default", "standard", "on_demand", "standard_only"})
+TIER_CHARACTERS_MAX = 50
+
 
 @dataclass
 class Completion:
@@ -17,6 +31,17 @@ class Completion:
     report: JsonObject = field(default_factory=dict)
     error: str = ""
     size_bytes: int = 0
+    service_class: str = ""
+
+    @property
+    def finish_reason(self) -> str:
+        """ "stop", or why the text is no whole answer; "" while it is written."""
+        return FINISHED.get(self.reason, "stop" if self.reason else "")
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is no whole answer."""
+        return self.finish_reason not in ("", "stop")
 
     @property
     def text(self) -> str:
@@ -28,9 +53,23 @@ class Completion:
         self.size_bytes += len(_string(text).encode(errors="surrogatepass"))
         self.texts.append(_string(text))
 
+    def refuse(self, text: object) -> None:
+        """Adds words with which the model declines. Raises TypeError likewise."""
+        if text:
+            self.write(text)
+            self.reason = REFUSAL
+
     def end(self, reason: object) -> None:
         """Why the model stopped, once it says so. Raises TypeError likewise."""
-        self.reason = _string(reason or "") or self.reason
+        given = _string(reason or "")
+        # A model that declines stops as it always does.
+        if given and (self.reason != REFUSAL or given in FINISHED):
+            self.reason = given
+
+    def serve(self, tier: object) -> None:
+        """The class of service that the provider names, if it is not the standard one."""
+        if isinstance(tier, str) and tier not in STANDARD_TIERS:
+            self.service_class = tier[:TIER_CHARACTERS_MAX]
 
 
 def _string(value: object) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from podium_kit.chat_parameters import REJECTED_STATUSES, ChatParameters
 from podium_kit.context_length import says_too_long
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -44,6 +45,25 @@ async def read_completion(
         await _read_stream(arriving, api, completion, bytes_max)
     else:
         _read_reply(await arriving.whole(bytes_max + ENVELOPE_BYTES_MAX), api, completion)
+
+
+async def learnt_from(
+    arriving: ArrivingReply, parameters: ChatParameters, bytes_max: int
+) -> ChatParameters | None:
+    """Other parameters to ask the model with; None for a reply to be read.
+
+    Raises CallFailed for a rejection that teaches nothing.
+    """
+    if arriving.status not in REJECTED_STATUSES:
+        return None
+    reply = await arriving.whole(bytes_max)
+    try:
+        learnt = parameters.learnt(reply.status, reply_json(reply.body))
+    except (CallFailed, ValueError, RecursionError):
+        learnt = parameters
+    if learnt == parameters:
+        require_success(reply)
+    return learnt
 
 
 async def _read_stream(

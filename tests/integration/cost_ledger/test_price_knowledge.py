@@ -144,6 +144,23 @@ async def test_a_class_of_service_is_priced_by_its_own_price_alone(
     assert (await worker.ledger.Capture(make_capture("f"))).entry.amount == usd("0.0045")
 
 
+async def test_a_call_that_another_class_answered_costs_the_price_of_that_class(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    """Public report 12."""
+    half = {"input_fresh": ("0.625", "1000000"), "output_text": ("5", "1000000")}
+    await create(ledger.admin(), make_price(components=half, service_class="flex"))
+    for served, amount in (("flex", "0.001125"), ("priority", "0.00225"), ("", "0.00225")):
+        await worker.ledger.Reserve(make_reserve(f"k-{served}"))
+        capture = make_capture(f"k-{served}")
+        capture.usage.service_class = served
+        entry = (await worker.ledger.Capture(capture)).entry
+        assert entry.amount == usd(amount)
+        assert entry.service_class == ("flex" if served == "flex" else "")
+        # The same capture again is the same entry.
+        assert (await worker.ledger.Capture(capture)).entry == entry
+
+
 async def test_a_region_has_its_own_price_or_that_of_every_region(
     ledger: RunningLedger, worker: Client
 ) -> None:

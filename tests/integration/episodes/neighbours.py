@@ -131,6 +131,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             f"{request.tool_name} says {request.arguments_json}"
         )
         self.modelled_s: dict[str, float] = {}
+        self.finish_reason = ""
         self.invoked: Counter[str] = Counter()
         self.requests: list[adapters_pb.InvokeRequest] = []
         self.closed: list[str] = []
@@ -174,6 +175,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             model_alias=model,
             latency=duration_to_proto(self.modelled_s.get(request.tool_name, self.delay_s)),
             latency_modelled=request.tool_name in self.modelled_s,
+            finish_reason=self.finish_reason,
         )
 
     async def CloseEpisode(

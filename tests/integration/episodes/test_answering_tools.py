@@ -84,6 +84,30 @@ async def test_what_does_not_fit_the_schema_is_a_result(
     assert seen.observations[0].content == content
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("length", "no whole answer"),
+        ("content_filter", "filter"),
+        ("refusal", "declined"),
+    ],
+)
+async def test_a_text_that_was_cut_or_declined_is_a_result_that_says_so(
+    platform: EpisodesPlatform, reason: str, words: str
+) -> None:
+    """Public report 17."""
+    neighbours = platform.neighbours
+    neighbours.adapters.finish_reason = reason
+    neighbours.orchestrator.decide = in_turns(calls(ANSWER), answer("42"))
+    episode, trajectory = await ended(platform)
+    assert (episode.answer, episode.turn_count) == ("42", 2)
+    [seen] = neighbours.orchestrator.requests[1].turns
+    content = seen.observations[0].content
+    assert content.startswith(SAID) and words in content
+    [invocation] = [made for turn in trajectory.turns for made in turn.tool_invocations]
+    assert invocation.cut_reason == reason
+
+
 async def test_nothing_is_no_answer(platform: EpisodesPlatform) -> None:
     platform.neighbours.adapters.content = lambda _: " \n"
     platform.neighbours.orchestrator.decide = in_turns(calls(ANSWER), answer("42"))

@@ -6,11 +6,14 @@ import pytest
 
 from gateway.chat.outcomes import episode_error, finish_reason
 from gateway.chat.response import podium, usage
-from gateway.convert import outcome_from_proto
+from gateway.convert import direct_outcome_from_proto, outcome_from_proto
 from gateway.error_responses import error_body, error_response, http_status
+from gateway.messages.response import message
 from gateway.models import Outcome, StopReason
+from gateway.responses.ids import ResponseId
+from gateway.responses.response import Shape
 from gateway.tally import Tally
-from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import direct_call_service_pb2, episode_pb2
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension
 from podium_kit.money import Money
@@ -62,6 +65,29 @@ def test_a_failure_that_says_when_to_retry_says_so_in_http() -> None:
     reply = error_response(episode_error(make_outcome(StopReason.FAILED, failure)))
     assert (reply.status_code, reply.headers["retry-after"]) == (429, "2")
     assert reply.headers["x-should-retry"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("reason", "chat", "messages", "responses"),
+    [
+        ("stop", "stop", "end_turn", None),
+        ("length", "length", "max_tokens", "max_output_tokens"),
+        ("content_filter", "content_filter", "refusal", "content_filter"),
+        ("refusal", "content_filter", "refusal", "content_filter"),
+    ],
+)
+def test_the_reason_for_a_models_end_is_each_apis_own(
+    reason: str, chat: str, messages: str, responses: str | None
+) -> None:
+    """Public report 17."""
+    call = direct_call_service_pb2.DirectCall(id="0190", content="half a", finish_reason=reason)
+    outcome = direct_outcome_from_proto(call)
+    assert finish_reason(outcome) == chat
+    assert message(outcome, "m")["stop_reason"] == messages
+    assert message(outcome, "m")["content"] == [{"type": "text", "text": "half a"}]
+    response = Shape(ResponseId("0190"), "m").ended(outcome)
+    assert response["status"] == ("incomplete" if responses else "completed")
+    assert (response["incomplete_details"] or {}).get("reason") == responses
 
 
 def test_every_token_is_in_the_usage_once() -> None:

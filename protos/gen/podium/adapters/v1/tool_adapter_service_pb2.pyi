@@ -256,8 +256,8 @@ class InvokeResponse(_message.Message):
     charge for that; always with a failure and without usage.
     """
     finish_reason: _builtins.str
-    """Why the model stopped, as its API says, for tools of kind llm: "stop", "length",
-    "end_turn", "max_tokens"; unset when it gave no answer.
+    """Why the model stopped, for tools of kind llm: "stop", "length", "content_filter" or "refusal";
+    unset when it gave no answer.
     """
     @_builtins.property
     def output(self) -> Global___ToolOutput:

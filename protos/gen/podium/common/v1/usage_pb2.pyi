@@ -157,6 +157,7 @@ class Usage(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     PROVIDER_REQUEST_ID_FIELD_NUMBER: _builtins.int
     UNUSABLE_REASON_FIELD_NUMBER: _builtins.int
+    SERVICE_CLASS_FIELD_NUMBER: _builtins.int
     source: Global___UsageSource.ValueType
     """Where the figures come from."""
     provider_request_id: _builtins.str
@@ -167,6 +168,10 @@ class Usage(_message.Message):
     """Why the figures cannot be used, for example a count of 10^17 tokens, or why there
     are none: it is not known whether the call was made. The call is then recorded
     without a price. Unset: they can be.
+    """
+    service_class: _builtins.str
+    """Class of service that the provider names in its answer, for example "flex"; unset means the
+    standard one. Where the price book has a price for it, that one counts.
     """
     @_builtins.property
     def quantities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Quantity]:
@@ -179,10 +184,11 @@ class Usage(_message.Message):
         source: Global___UsageSource.ValueType = ...,
         provider_request_id: _builtins.str = ...,
         unusable_reason: _builtins.str = ...,
+        service_class: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["provider_request_id", b"provider_request_id", "quantities", b"quantities", "source", b"source", "unusable_reason", b"unusable_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provider_request_id", b"provider_request_id", "quantities", b"quantities", "service_class", b"service_class", "source", b"source", "unusable_reason", b"unusable_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

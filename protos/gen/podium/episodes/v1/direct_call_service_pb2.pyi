@@ -147,7 +147,7 @@ class DirectCall(_message.Message):
     content: _builtins.str
     """What the model wrote, or the tool gave."""
     finish_reason: _builtins.str
-    """Why a model stopped, as its API says: "stop" or "length", for example."""
+    """Why a model stopped: "stop", "length", "content_filter" or "refusal"; unset for other tools."""
     ledger_key: _builtins.str
     """Key of its hold and its capture in the ledger."""
     policy_name: _builtins.str

@@ -496,6 +496,7 @@ class ToolInvocation(_message.Message):
     LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
     FOUND_TOOLS_FIELD_NUMBER: _builtins.int
     UNSENT_FIELD_NUMBER: _builtins.int
+    CUT_REASON_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -515,6 +516,10 @@ class ToolInvocation(_message.Message):
     unsent: _builtins.bool
     """Whether nothing of the call left the platform, so that it was free: its hold was
     given back, and usage is unset.
+    """
+    cut_reason: _builtins.str
+    """Why the model stopped, of a tool of kind llm whose text is no whole answer: "length",
+    "content_filter" or "refusal"; unset for a whole one.
     """
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
@@ -564,10 +569,11 @@ class ToolInvocation(_message.Message):
         latency_modelled: _builtins.bool = ...,
         found_tools: _abc.Iterable[_toolset_pb2.ResolvedTool] | None = ...,
         unsent: _builtins.bool = ...,
+        cut_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "found_tools", b"found_tools", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "found_tools", b"found_tools", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,95 @@
+"""Parameters of a chat completion that a model takes, learnt from what its server rejects.
+
+Models of one API differ: newer ones of OpenAI want `max_completion_tokens` and no temperature,
+Mistral knows `max_tokens` alone, others no `stream_options`. A rejection names the parameter and
+costs nothing, so a model is asked once more without it, or with its other name.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+CAP, OTHER_CAP = "max_tokens", "max_completion_tokens"
+OTHER = {CAP: OTHER_CAP, OTHER_CAP: CAP}
+# An answer without them is the same kind of answer.
+OPTIONAL = frozenset(
+    {"temperature", "top_p", "seed", "stream_options", "stream"}
+    | {"frequency_penalty", "presence_penalty"}
+)
+REJECTED_STATUSES = frozenset({400, 422})
+# Rejections of a value that is merely too large say none of these.
+_UNKNOWN = re.compile(
+    r"unsupported|not supported|n[o']t support|unrecogni[sz]ed|unknown|unexpected|extra_forbidden"
+    r"|extra (inputs|fields)|not permitted|not allowed|deprecated|cannot (both|be)"
+    r"|cannot find field|must be verified|only the default|invalid (parameter|field|argument) name",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ChatParameters:
+    """`cap` limits the output; `without` are left out."""
+
+    cap: str = CAP
+    without: frozenset[str] = frozenset()
+    # A server that rejects both names rejects something else.
+    caps_tried: frozenset[str] = frozenset({CAP})
+
+    def fitted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A request with the usual name of the output's limit, as the model takes it."""
+        names = {CAP: self.cap}
+        left_out = self.without | ({"stream_options"} if "stream" in self.without else set())
+        return {names.get(name, name): part for name, part in body.items() if name not in left_out}
+
+    def learnt(self, status: int, fault: object) -> "ChatParameters":
+        """The parameters after a rejection with such a body; the same when it teaches nothing."""
+        if status not in REJECTED_STATUSES:
+            return self
+        words, named = " ".join(_texts(fault)), set(_names(fault))
+        other = OTHER[self.cap]
+        unknown = bool(_UNKNOWN.search(words))
+        about_cap = unknown and (self.cap in named or (not named and _mentions(words, self.cap)))
+        if other not in self.caps_tried and (about_cap or _mentions(words, other)):
+            return replace(self, cap=other, caps_tried=self.caps_tried | {other})
+        if not unknown:
+            return self
+        rejected = (named or {each for each in OPTIONAL if _mentions(words, each)}) & OPTIONAL
+        # Of two that exclude each other one may stay.
+        if {"temperature", "top_p"} <= rejected:
+            rejected -= {"temperature"}
+        return replace(self, without=self.without | rejected)
+
+
+USUAL = ChatParameters()
+
+
+def _mentions(words: str, name: str) -> bool:
+    return re.search(rf"(?<![a-z_]){name}(?![a-z_])", words) is not None
+
+
+def _texts(fault: object) -> Iterator[str]:
+    """Everything that a body says, whatever its shape."""
+    if isinstance(fault, str):
+        yield fault
+    elif isinstance(fault, Mapping):
+        for part in fault.values():
+            yield from _texts(part)
+    elif isinstance(fault, list):
+        for part in fault:
+            yield from _texts(part)
+
+
+def _names(fault: object) -> Iterator[str]:
+    """The parameters that a body names as a field: `param` of OpenAI, `loc` of FastAPI."""
+    if isinstance(fault, Mapping):
+        if isinstance(fault.get("param"), str) and fault["param"]:
+            yield fault["param"]
+        place = fault.get("loc")
+        if isinstance(place, list) and place and isinstance(place[-1], str):
+            yield place[-1]
+        for part in fault.values():
+            yield from _names(part)
+    elif isinstance(fault, list):
+        for part in fault:
+            yield from _names(part)
