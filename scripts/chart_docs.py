@@ -97,11 +97,15 @@ def _kind(node: yaml.Node, extra: Json) -> str:
     return str(extra["$ref"]).removeprefix("#/$defs/") if "$ref" in extra else TYPES[node.tag]
 
 
+# A parent chart passes `global` on, and its condition for a dependency is a value of that.
+HELMS_OWN: Json = {"global": {"type": "object"}, "enabled": {"type": "boolean"}}
+
+
 def chart_schema(values: ValuesFile, definitions: Json) -> Json:
-    """The whole values.schema.json. `global` is Helm's own and stays empty here."""
+    """The whole values.schema.json, with the values that are Helm's own."""
     dialect: Json = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = dialect | values.schema(values.root)
-    schema["properties"]["global"] = {"type": "object"}
+    schema["properties"] |= HELMS_OWN
     return schema | {"$defs": definitions}
 
 

@@ -11,7 +11,7 @@ from helm_python import HelmError
 from jsonschema import Draft202012Validator
 
 from chart.bad_values import BAD_VALUES
-from chart.rendering import CHARTS, PROFILES, Json, cases, chart, profile
+from chart.rendering import CHARTS, PROFILES, Json, cases, chart, profile, render
 
 
 def nested(path: str, value: Any) -> Json:
@@ -49,12 +49,29 @@ def test_every_object_of_the_schema_is_closed() -> None:
 
 def test_every_property_is_explained() -> None:
     table = (CHARTS / "podium/README.md").read_text()
-    named = [key for key in schema()["properties"] if key != "global"]
+    named = [key for key in schema()["properties"] if key not in ("global", "enabled")]
     assert not [key for key in named if f"`{key}" not in table and not is_moved(key)]
 
 
 def is_moved(key: str) -> bool:
     return bool(schema()["properties"][key].get("deprecated"))
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [("podium", "minimal-cpu"), ("podium-tenant", ""), ("podium-crds", "")],
+)
+def test_values_of_a_parent_chart_pass(name: str, needed: str) -> None:
+    """Public report 66: Helm gives a dependency its own condition, and `global`."""
+    values = profile(needed) if needed else {"tenant": "acme"} if name == "podium-tenant" else {}
+    for enabled in (True, False):
+        whole = chart(name).merge_values({**values, "enabled": enabled, "global": {"a": 1}})
+        assert not list(Draft202012Validator(schema(name)).iter_errors(whole))
+        assert render({**values, "enabled": enabled, "global": {"a": 1}}, name) == render(
+            values, name
+        )
+    with pytest.raises(HelmError, match="enabled"):
+        render({**values, "enabled": "yes"}, name)
 
 
 @pytest.mark.parametrize("name", ["podium", "podium-tenant", "podium-crds"])

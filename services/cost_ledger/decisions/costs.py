@@ -67,7 +67,7 @@ def post_cost(
         postings.spend(amount, ended),
         price_version_id=price.id if price else "",
         # The trajectory keeps the reason; the journal has no column for it.
-        usage=replace(usage, unusable_reason=""),
+        usage=replace(usage, unusable_reason="", service_class=""),
         occur_time=at,
     )
 

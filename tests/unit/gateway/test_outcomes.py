@@ -1,6 +1,7 @@
 """What an episode's end means to a client of OpenAI."""
 
 from decimal import Decimal
+from uuid import UUID
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_the_reason_for_a_models_end_is_each_apis_own(
     assert finish_reason(outcome) == chat
     assert message(outcome, "m")["stop_reason"] == messages
     assert message(outcome, "m")["content"] == [{"type": "text", "text": "half a"}]
-    response = Shape(ResponseId("0190"), "m").ended(outcome)
+    response = Shape(ResponseId(str(UUID(int=1)), 0), "m").ended(outcome)
     assert response["status"] == ("incomplete" if responses else "completed")
     assert (response["incomplete_details"] or {}).get("reason") == responses
 

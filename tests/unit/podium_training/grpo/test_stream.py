@@ -25,7 +25,8 @@ BATCH = 2
 class Consumer:
     """The client's, of a log in memory that begins at offset 0."""
 
-    log: dict[int, list[bytes]]
+    log: dict[int, list[bytes | None]]
+    """None is an offset without a record."""
     error: Exception | None
     """What everything fails with that asks the brokers."""
     away: set[int]
@@ -59,13 +60,17 @@ class Consumer:
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         self._ask()
         found = {
-            place: [entry(place, offset, value) for offset, value in self._after(place)]
+            place: self._after(place)
             for place in self._positions
             if place not in self._paused and place.partition not in self.away
         }
-        for place, entries in found.items():
-            self._positions[place] += len(entries)
-        return {place: entries for place, entries in found.items() if entries}
+        for place, after in found.items():
+            self._positions[place] += len(after)
+        records = {
+            place: [entry(place, offset, value) for offset, value in after if value is not None]
+            for place, after in found.items()
+        }
+        return {place: entries for place, entries in records.items() if entries}
 
     def pause(self, *places: TopicPartition) -> None:
         self._paused.update(places)
@@ -76,7 +81,7 @@ class Consumer:
     def close(self) -> None:
         """Nothing."""
 
-    def _after(self, place: TopicPartition) -> list[tuple[int, bytes]]:
+    def _after(self, place: TopicPartition) -> list[tuple[int, bytes | None]]:
         start = self._positions[place]
         return list(enumerate(self.log[place.partition]))[start : start + BATCH]
 
@@ -215,3 +220,28 @@ def test_a_run_can_be_stopped_while_brokers_are_silent(
 
     monkeypatch.setattr(consumer, "poll", poll)
     assert list(reader.records(60, stop)) == []
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {0: [b"a", b"b", None], 1: [b"c"]},
+        {0: [b"a", None, None, None, b"b", None, None, None], 1: [b"c", None]},
+        {0: [b"a", b"b"], 1: [None, None, None, b"c"]},
+        {0: [None] * 9 + [b"a", b"b"] + [None] * 9, 1: [None, b"c", None]},
+    ],
+)
+def test_offsets_without_records_are_passed_and_end_a_log_quietly(
+    consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch, log: dict[int, list[bytes | None]]
+) -> None:
+    """Public report 64: marks of transactions, and what compaction removed."""
+    consumer.log = log
+    monkeypatch.setattr(stream, "SILENT_POLLS_MAX", 3)
+    reader = LogReader(SETTINGS, "topic")
+    assert sorted(record.value for record in reader.records(0.2)) == [b"a", b"b", b"c"]
+    assert (reader.lag(), reader.position.offsets) == (0, {0: len(log[0]), 1: len(log[1])})
+    again = LogReader(SETTINGS, "topic")
+    assert [record.value for record in again.records_again(reader.order)][-1:] != []
+    beyond = LogReader(SETTINGS, "topic")
+    with pytest.raises(LogCut, match="ends too early"):
+        list(beyond.records_again([*reader.order, 1]))

@@ -130,6 +130,8 @@ class LogReader:
         places = {place.partition: place for place in self._places}
         for partition in order:
             while not self._fetched[places[partition]]:
+                if self.position.offsets[partition] >= self._ends[places[partition]]:
+                    raise LogCut(f"the log ends too early; partition {partition} lacks records")
                 self._fetch(places[partition])
             yield self._take(places[partition])
 
@@ -165,10 +167,16 @@ class LogReader:
         with _answering(self._kafka):
             try:
                 polled = self._consumer.poll(timeout_ms=POLL_MS)
+                reached = self._consumer.position(awaited)
             except OffsetOutOfRangeError as error:
                 cause = "retention removed records while they were being read, or the topic was"
                 raise LogCut(f"{cause} emptied or made anew; {FIX}") from error
+        offsets, partition = self.position.offsets, awaited.partition
         if awaited in polled:
+            self._silent_polls = 0
+        elif not self._fetched[awaited] and reached is not None and reached > offsets[partition]:
+            # Marks of transactions and what compaction removed have offsets, and are no records.
+            offsets[partition] = reached
             self._silent_polls = 0
         elif not polled:
             self._silent_polls += 1
