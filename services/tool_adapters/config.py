@@ -86,6 +86,9 @@ class Settings(ServerSettings):
     workspaces_kept_days: float = Field(
         7.0, gt=0, description="days after its last call for which an episode's files are kept"
     )
+    corpora_bytes_per_tenant: int = Field(
+        256 * MIB, gt=0, description="bytes that all corpora of a tenant hold, with their vectors"
+    )
     sandbox_target: str = Field(
         "", description="gRPC target of the sandbox service; unset means sandboxes beside us"
     )

@@ -126,13 +126,16 @@ async def assembled(
         )
         bought = PostgresBoughtVectors(engine)
         embeddings = await _embeddings(settings, secrets, engine, stack)
-        corpora = Corpora(PostgresCorpusStore(engine), embeddings)
+        corpora = Corpora(
+            PostgresCorpusStore(engine, settings.corpora_bytes_per_tenant), embeddings
+        )
         http = await stack.enter_async_context(HttpClient(guard))
         authenticator = HttpAuthenticator(secrets, OAuth2Tokens(http, secrets))
         quotas = Quotas(settings.workspace_bytes_max, settings.workspaces_bytes_per_tenant)
         workspaces = Workspaces(PostgresWorkspaces(engine, quotas))
+        functions = FunctionAdapter()
         adapters: dict[ToolKind, Adapter] = {
-            ToolKind.FUNCTION: FunctionAdapter(),
+            ToolKind.FUNCTION: functions,
             ToolKind.HTTP: HttpAdapter(http, authenticator),
             ToolKind.MCP: McpAdapter(pool),
             ToolKind.CODE: await CodeAdapter.start(
@@ -149,6 +152,7 @@ async def assembled(
         }
         for adapter in adapters.values():
             stack.push_async_callback(adapter.close)
+        await functions.warm_up()
         effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
         forwarding = await _forwarding_registry(settings, stack)
         invoker = Invoker(

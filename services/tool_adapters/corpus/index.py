@@ -8,11 +8,11 @@ exact, and at the size a corpus may have takes milliseconds. Both: reciprocal ra
 from collections import defaultdict
 from collections.abc import Sequence
 
-import bm25s  # type: ignore[import-untyped]
 import numpy as np
-import Stemmer  # type: ignore[import-not-found]
 
+from tool_adapters.corpus.index_builder import built, opened
 from tool_adapters.corpus.models import Hit, Passage
+from tool_adapters.corpus.words import stemmed
 
 # Of the paper: how little the first ranks count more than the next.
 FUSION_K = 60
@@ -21,15 +21,20 @@ Ranking = list[tuple[int, float]]
 
 
 class PassageIndex:
-    """An immutable index; built anew for every version of a corpus."""
+    """An immutable index; built anew for every version of a corpus.
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    `words` is what index_builder made of the passages, if it was asked before.
+    """
+
+    def __init__(self, passages: Sequence[Passage], words: bytes | None = None) -> None:
         self._passages = passages
-        self._bm25 = bm25s.BM25()
-        if passages:
-            texts = [passage.searched for passage in passages]
-            self._bm25.index(_words(texts), show_progress=False)
+        if words is None:
+            words = built([passage.searched for passage in passages])
+        self._bm25 = opened(words)
         self._vectors = _matrix(passages)
+        # What it takes of memory, more or less: a text and its words.
+        self.size_bytes = 3 * len(words) + self._vectors.nbytes
+        self.size_bytes += sum(2 * len(passage.content) + 500 for passage in passages)
 
     @property
     def dimensions(self) -> int:
@@ -46,8 +51,8 @@ class PassageIndex:
         return [Hit(self._passages[number], score) for number, score in ranking[:top_k]]
 
     def _by_words(self, query: str, count: int) -> Ranking:
-        words = _words([query])
-        if not self._passages or not words[0]:
+        words = stemmed([query])
+        if self._bm25 is None or not words[0]:
             return []
         k = min(count, len(self._passages))
         numbers, scores = self._bm25.retrieve(words, k=k, show_progress=False)
@@ -58,17 +63,6 @@ class PassageIndex:
         likeness = self._vectors @ np.frombuffer(vector, dtype="<f4")
         best = np.argsort(-likeness, kind="stable")[:count]
         return [(int(number), float(likeness[number])) for number in best]
-
-
-def _words(texts: Sequence[str]) -> list[list[str]]:
-    """Words without endings (Snowball, English), so that "border" finds "borders"."""
-    words: list[list[str]] = bm25s.tokenize(
-        texts,
-        stemmer=Stemmer.Stemmer("english"),
-        return_ids=False,
-        show_progress=False,
-    )
-    return words
 
 
 def _matrix(passages: Sequence[Passage]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -1,22 +1,23 @@
 """Cuts documents into pieces: whole blocks of one section, as many as fit."""
 
-import asyncio
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from podium_kit.places import FairThread
 from tool_adapters.corpus.extraction import blocks_of
-from tool_adapters.corpus.models import Document, MediaType, Piece
+from tool_adapters.corpus.models import SHARED_OWNER, Document, MediaType, Piece
 from tool_adapters.corpus.pdf import pdf_blocks
 
 PASSAGE_CHARACTERS_MAX = 1200
+CUTTING = FairThread()
 
 
-async def pieces_of(document: Document) -> list[Piece]:
+async def pieces_of(document: Document, tenant: str = SHARED_OWNER) -> list[Piece]:
     """Pieces of at most 1200 characters, in the order of the text. Raises InvalidDocument."""
     if document.media_type is MediaType.PDF:
-        return joined(await pdf_blocks(document))
-    return await asyncio.to_thread(lambda: joined(blocks_of(document)))
+        return joined(await pdf_blocks(document, tenant))
+    return await CUTTING.run(tenant, lambda: joined(blocks_of(document)))
 
 
 def joined(blocks: Iterable[Piece]) -> list[Piece]:

@@ -7,13 +7,14 @@ Answers {"pages": [[text, section, page], ...]} or {"error": words}.
 
 import io
 import json
-import resource
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
+
+from tool_adapters.helper_processes import restrict
 
 PAGES_MAX = 2000
 CHARACTERS_MAX = 1_000_000
@@ -28,7 +29,7 @@ class Unreadable(Exception):
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    restrict(MEMORY_BYTES_MAX)
     answer = json.dumps(read(sys.stdin.buffer.read()))
     sys.stdout.write(answer)
 

@@ -1,15 +1,22 @@
 """Putting, deleting, listing and searching documents for one caller."""
 
 import asyncio
+import json
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from cachetools import LRUCache
+
+from podium_kit.places import FairThread
 from podium_kit.rpc.errors import DomainError, InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from tool_adapters.corpus import index_builder
 from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
 from tool_adapters.corpus.index import PassageIndex
@@ -23,6 +30,7 @@ from tool_adapters.corpus.models import (
     Passage,
 )
 from tool_adapters.corpus.passages import pieces_of
+from tool_adapters.helper_processes import Helpers
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +38,11 @@ DOCUMENTS_PER_REQUEST_MAX = 1000
 QUERY_CHARACTERS_MAX = 2000
 TOP_K_DEFAULT = 5
 TOP_K_MAX = 50
-INDEXES_KEPT = 32
+INDEX_BYTES_KEPT = 512 * 1024**2
+# A process that indexes more takes a second to start; less is indexed in less.
+INDEXED_HERE_CHARACTERS_MAX = 128 * 1024
+INDEXERS = Helpers(index_builder.__name__, count=2, per_tenant=1, time_max_s=90.0)
+THREAD = FairThread()
 # A search waits so long for the query's vector, in seconds; then words alone have to do.
 QUERY_VECTOR_TIMEOUT_S = 3.0
 
@@ -61,8 +73,10 @@ class Corpora:
         self._store = store
         self._embeddings = embeddings
         self._writing: WeakValueDictionary[CorpusKey, asyncio.Lock] = WeakValueDictionary()
-        self._indexing: WeakValueDictionary[CorpusKey, asyncio.Lock] = WeakValueDictionary()
-        self._indexes: OrderedDict[CorpusKey, tuple[int, PassageIndex]] = OrderedDict()
+        self._building: dict[tuple[CorpusKey, int | None], asyncio.Task[PassageIndex]] = {}
+        self._indexes: LRUCache[CorpusKey, tuple[int, PassageIndex]] = LRUCache(
+            INDEX_BYTES_KEPT, getsizeof=lambda kept: kept[1].size_bytes
+        )
 
     async def put(
         self, name: str, documents: Sequence[Document], *, shared: bool
@@ -83,7 +97,7 @@ class Corpora:
         model = self._embeddings.model if self._embeddings else ""
         changed = await self._store.changed(key, documents, model)
         # Read and embedded before anything is stored: all of the request, or nothing.
-        pieces = {each: await _cut(each) for each in changed}
+        pieces = {each: await _cut(each, tenant) for each in changed}
         texts = [passage.searched for passages in pieces.values() for passage in passages]
         cut = await self._with_vectors(tenant, key.name, pieces, texts)
         count = await self._store.put(key, cut, model)
@@ -114,9 +128,10 @@ class Corpora:
             raise InvalidSearch(f"query must have 1 to {QUERY_CHARACTERS_MAX} characters")
         if not 0 <= top_k <= TOP_K_MAX:
             raise InvalidSearch(f"top_k is {top_k}; give 0 (for {TOP_K_DEFAULT}) to {TOP_K_MAX}")
-        index = await self._index(await self._find(tenant, name))
+        index = await self._index(tenant, await self._find(tenant, name))
         vector = await self._query_vector(tenant, name, query, index)
-        return await asyncio.to_thread(index.search, query, top_k or TOP_K_DEFAULT, vector)
+        search = partial(index.search, query, top_k or TOP_K_DEFAULT, vector)
+        return await THREAD.run(tenant, search)
 
     async def _query_vector(
         self, tenant: str, corpus: str, query: str, index: PassageIndex
@@ -158,23 +173,56 @@ class Corpora:
                 return key
         raise CorpusNotFound(name)
 
-    async def _index(self, key: CorpusKey) -> PassageIndex:
-        """Built once per version; the least recently used ones are forgotten."""
-        # Whoever searches at the same time waits, and finds it built.
-        async with self._indexing.setdefault(key, asyncio.Lock()):
-            version, index = self._indexes.get(key, (-1, PassageIndex([])))
-            if version != await self._store.version(key):
-                version, passages = await self._store.passages(key)
-                index = await asyncio.to_thread(PassageIndex, passages)
+    async def _index(self, tenant: str, key: CorpusKey) -> PassageIndex:
+        """Built once per version; the least recently used ones are forgotten.
+
+        Raises InvalidSearch.
+        """
+        version = await self._store.version(key)
+        kept = self._indexes.get(key)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        place = (key, version)
+        # A search that gives up leaves it to the next, which finds it built, or waits as well.
+        if (building := self._building.get(place)) is None:
+            building = self._building[place] = asyncio.create_task(self._built(tenant, key))
+            building.add_done_callback(partial(self._end_of_building, place))
+        return await asyncio.shield(building)
+
+    def _end_of_building(
+        self, place: tuple[CorpusKey, int | None], ended: "asyncio.Task[PassageIndex]"
+    ) -> None:
+        del self._building[place]
+        if not ended.cancelled():
+            # Marks it retrieved, also where every search gave up.
+            ended.exception()
+
+    async def _built(self, tenant: str, key: CorpusKey) -> PassageIndex:
+        version, passages = await self._store.passages(key)
+        words = None
+        if sum(len(each.content) for each in passages) > INDEXED_HERE_CHARACTERS_MAX:
+            words = await _indexed(tenant, key, passages)
+        index = await THREAD.run(tenant, partial(PassageIndex, passages, words))
+        if index.size_bytes <= INDEX_BYTES_KEPT:
             self._indexes[key] = (version, index)
-            self._indexes.move_to_end(key)
-        while len(self._indexes) > INDEXES_KEPT:
-            self._indexes.popitem(last=False)
         return index
 
 
-async def _cut(document: Document) -> list[Passage]:
-    pieces = await pieces_of(document)
+async def _indexed(tenant: str, key: CorpusKey, passages: Sequence[Passage]) -> bytes:
+    """What index_builder makes of them. Raises InvalidSearch."""
+    write = partial(json.dumps, {"texts": [each.searched for each in passages]})
+    texts = (await THREAD.run(tenant, write)).encode()
+    with suppress(TimeoutError):
+        if (words := await INDEXERS.run(tenant, texts)) is not None:
+            return words
+    raise InvalidSearch(
+        f"corpus {key.name!r} takes too long or too much memory to index, as texts of more than "
+        f"{index_builder.WORDS_MAX} different words do; split it into smaller ones"
+    )
+
+
+async def _cut(document: Document, tenant: str) -> list[Passage]:
+    pieces = await pieces_of(document, tenant)
     return [Passage(document.id, document.title, document.uri, piece) for piece in pieces]
 
 

@@ -20,6 +20,19 @@ from tool_adapters.corpus.models import (
 CORPORA_PER_OWNER_MAX = 100
 DOCUMENTS_PER_CORPUS_MAX = 10_000
 PASSAGES_PER_CORPUS_MAX = 100_000
+BYTES_PER_TENANT = 256 * 1024**2
+
+# Changes of one owner's corpora wait for each other, so that what they count is true.
+LOCK_OWNER = text("SELECT pg_advisory_xact_lock(hashtextextended('corpora/' || :owner, 0))")
+COUNT_BYTES = text(
+    """
+    UPDATE corpora SET bytes = (
+        SELECT coalesce(
+            sum(octet_length(content) + octet_length(section) + octet_length(vector)), 0
+        ) FROM passages WHERE owner = :owner AND corpus = :name
+    ) WHERE owner = :owner AND name = :name
+    """
+)
 
 LOCK_CORPUS = text("SELECT version FROM corpora WHERE owner = :owner AND name = :name FOR UPDATE")
 RAISE_VERSION = text(
@@ -83,16 +96,18 @@ COUNTS = text(
     """
     SELECT (SELECT count(*) FROM corpora WHERE owner = :owner),
         (SELECT count(*) FROM documents WHERE owner = :owner AND corpus = :name),
-        (SELECT count(*) FROM passages WHERE owner = :owner AND corpus = :name)
+        (SELECT count(*) FROM passages WHERE owner = :owner AND corpus = :name),
+        (SELECT coalesce(sum(bytes), 0) FROM corpora WHERE owner = :owner)
     """
 )
 
 
 class PostgresCorpusStore:
-    """Documents and passages of every owner."""
+    """Documents and passages of every owner; a tenant's take so many bytes at most."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, bytes_per_tenant: int = BYTES_PER_TENANT) -> None:
         self._engine = engine
+        self._bytes_per_tenant = bytes_per_tenant
 
     async def changed(
         self, key: CorpusKey, documents: Sequence[Document], embedding_model: str
@@ -117,15 +132,18 @@ class PostgresCorpusStore:
         Raises CorpusFull, and stores nothing then.
         """
         async with transaction(self._engine) as connection:
+            await connection.execute(LOCK_OWNER, _names(key))
             await self._make_corpus(connection, key)
             if cut:
                 await self._write(connection, key, cut, embedding_model)
                 await connection.execute(RAISE_VERSION, _names(key))
+                await connection.execute(COUNT_BYTES, _names(key))
             return await self._passage_count(connection, key)
 
     async def delete(self, key: CorpusKey, ids: Sequence[str]) -> int:
         """Deletes documents with their passages; returns how many were there."""
         async with transaction(self._engine) as connection:
+            await connection.execute(LOCK_OWNER, _names(key))
             await connection.execute(LOCK_CORPUS, _names(key))
             result = await connection.execute(
                 text(
@@ -136,6 +154,7 @@ class PostgresCorpusStore:
             )
             if result.rowcount:
                 await connection.execute(RAISE_VERSION, _names(key))
+                await connection.execute(COUNT_BYTES, _names(key))
             return result.rowcount
 
     async def delete_corpus(self, key: CorpusKey) -> int:
@@ -221,7 +240,8 @@ class PostgresCorpusStore:
         return version
 
     async def _passage_count(self, connection: AsyncConnection, key: CorpusKey) -> int:
-        corpora, documents, passages = (await connection.execute(COUNTS, _names(key))).one()
+        counts = (await connection.execute(COUNTS, _names(key))).one()
+        corpora, documents, passages, size = counts
         for count, most, what in (
             (corpora, CORPORA_PER_OWNER_MAX, "corpora"),
             (documents, DOCUMENTS_PER_CORPUS_MAX, f"documents in corpus {key.name!r}"),
@@ -229,6 +249,12 @@ class PostgresCorpusStore:
         ):
             if count > most:
                 raise CorpusFull(f"more than {most} {what}; remove some, or use another corpus")
+        if size > self._bytes_per_tenant and not key.shared:
+            raise CorpusFull(
+                f"the tenant's corpora would hold {size} bytes of text and vectors, above its quota"
+                f" of {self._bytes_per_tenant}; delete documents, or a corpus, or have the operator"
+                " raise TOOL_ADAPTERS_CORPORA_BYTES_PER_TENANT"
+            )
         return int(passages)
 
 

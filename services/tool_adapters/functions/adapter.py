@@ -1,4 +1,4 @@
-"""Tools of kind function: the bundled functions, called on a thread."""
+"""Tools of kind function: the bundled functions."""
 
 import asyncio
 import json
@@ -6,31 +6,48 @@ import json
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.functions.errors import FunctionFailed
+from tool_adapters.functions.processes import FunctionProcesses
+from tool_adapters.functions.sql import query_database
 from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.models import FunctionConnection, ToolDefinition
+from tool_adapters.models import FunctionConnection, JsonObject, ToolDefinition
+
+# It waits for a process of its own, for a bounded time.
+WAITING = {query_database.__name__}
 
 
 class FunctionAdapter:
-    """Stateless. A cancelled call ends by itself: every function bounds its own work."""
+    """Calls functions where they hold up no other tenant's calls."""
+
+    def __init__(self) -> None:
+        self._processes = FunctionProcesses()
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         """The function's answer as JSON, or its typed failure."""
         assert isinstance(tool.connection, FunctionConnection)
-        function = FUNCTIONS.get(tool.connection.function)
-        if function is None:
-            return AdapterResult(_unknown(tool.connection.function))
+        name = tool.connection.function
+        if name not in FUNCTIONS:
+            return AdapterResult(_unknown(name))
         try:
-            answer = await asyncio.to_thread(function, call.arguments)
+            answer = await self._answer(call.tenant, name, call.arguments)
         except FunctionFailed as error:
             return AdapterResult(error.failure)
         content = json.dumps(answer, ensure_ascii=False)
         return AdapterResult(Output(content, content))
 
+    async def warm_up(self) -> None:
+        await self._processes.warm_up()
+
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Functions hold nothing."""
 
     async def close(self) -> None:
-        """Functions hold nothing."""
+        """Ends the processes."""
+        await self._processes.close()
+
+    async def _answer(self, tenant: str, name: str, arguments: JsonObject) -> object:
+        if name in WAITING:
+            return await asyncio.to_thread(FUNCTIONS[name], arguments)
+        return await self._processes.call(tenant, name, arguments)
 
 
 def _unknown(name: str) -> ToolFailure:

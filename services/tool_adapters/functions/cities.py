@@ -12,9 +12,10 @@ from tool_adapters.functions.countries import (
     country_code,
     country_name,
     geonames,
+    known_code,
     name_key,
 )
-from tool_adapters.functions.errors import FunctionFailed, closest, not_found
+from tool_adapters.functions.errors import closest, not_found
 
 CityName = Annotated[
     str,
@@ -27,6 +28,8 @@ CityName = Annotated[
 
 # English names of large cities, by which small ones are called too.
 EVERYDAY = {"calcutta": "Kolkata", "medina": "Madinah"}
+# What is before one country's name may be read in two or three ways; each looks at every city.
+READINGS_MAX = 4
 City = dict[str, Any]
 Place = tuple[str, str]
 
@@ -57,19 +60,21 @@ def _readings(city: str, country: str) -> Iterator[tuple[str, Place]]:
         yield city, _place(country) or (country_code(country), "")
         return
     yield EVERYDAY.get(name_key(city), city), ("", "")
+    found = 0
     for border in re.finditer(r",|\bin\b|\s", city):
         if place := _place(city[border.end() :]):
             yield city[: border.start()], place
+            found += 1
+        if found == READINGS_MAX:
+            return
 
 
 def _place(written: str) -> Place | None:
     """Country and US state, either of which may be none: MA is Morocco or Massachusetts."""
     state = _us_states().get(name_key(written), "")
     parts = NAMES["unclear"].get(name_key(written), [])
-    try:
-        return country_code(parts[0] if len(parts) == 1 else written), state
-    except FunctionFailed:
-        return ("", state) if state else None
+    code = known_code(written if not parts else parts[0]) if len(parts) < 2 else None
+    return (code or "", state) if code or state else None
 
 
 def _lies_in(place: Place, city: City) -> bool:

@@ -9,14 +9,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from cachetools import LRUCache
 
 from podium_kit.embeddings import Embeddings, EmbeddingsUnavailable, Vector
+from podium_kit.places import FairThread
 from podium_kit.rpc.errors import InvalidArgument
-from tool_registry.models import ToolVersion
+from tool_registry.models import PLATFORM, ToolVersion
 from tool_registry.ranking.experience import Answered
 from tool_registry.ranking.index import ToolIndex
 from tool_registry.ranking.texts import texts_of
@@ -48,7 +50,7 @@ class ToolSearch:
             WeakKeyDictionary()
         )
         self._words: WeakKeyDictionary[Tools, ToolIndex] = WeakKeyDictionary()
-        self._indexing = asyncio.Lock()
+        self._indexing = FairThread()
 
     async def search(self, tools: Tools, query: str) -> tuple[list[Found], bool]:
         """Every tool that fits, best first, and whether embeddings counted."""
@@ -128,14 +130,21 @@ class ToolSearch:
             return None
         rows = [[next(vectors) for _ in own] for own in texts]
         # Ten thousand tools take a second, which others need not wait.
-        return await asyncio.to_thread(ToolIndex, texts, rows)
+        return await self._indexing.run(_tenant(tools), partial(ToolIndex, texts, rows))
 
     async def _of_words(self, tools: Tools) -> ToolIndex:
-        async with self._indexing:
+        def index() -> ToolIndex:
             if tools not in self._words:
                 texts = [texts_of(tool.spec) for tool in tools.current]
-                self._words[tools] = await asyncio.to_thread(ToolIndex, texts, None)
-        return self._words[tools]
+                self._words[tools] = ToolIndex(texts, None)
+            return self._words[tools]
+
+        return await self._indexing.run(_tenant(tools), index)
+
+
+def _tenant(tools: Tools) -> str:
+    """The tenant that the tools are those of, as far as it has any of its own."""
+    return next((tool.owner for tool in tools.current if tool.owner != PLATFORM), PLATFORM)
 
 
 def _query(task: str) -> str:

@@ -28,7 +28,11 @@ def make_tool(function: str) -> ToolDefinition:
 
 async def invoke(function: str, arguments: JsonObject) -> Output | ToolFailure:
     call = ToolCall("e1/0/tool/0", "e1", function, 1, arguments, "", "", 0, "acme")
-    return (await FunctionAdapter().invoke(call, make_tool(function))).outcome
+    adapter = FunctionAdapter()
+    try:
+        return (await adapter.invoke(call, make_tool(function))).outcome
+    finally:
+        await adapter.close()
 
 
 async def test_answer_is_json() -> None:

@@ -1,0 +1,94 @@
+"""A function that holds the interpreter holds up nobody, and ends when its time is over."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from podium_kit.failures import FailureKind
+from tool_adapters.functions import processes
+from tool_adapters.functions.errors import FunctionFailed
+from tool_adapters.functions.processes import PROCESSES_PER_TENANT_MAX, FunctionProcesses
+from tool_adapters.functions.table import FUNCTIONS
+
+# Read at every border, which took seconds of a lock that all tenants share.
+BORDERS = {"from_city": "in " * 26, "to_city": "in " * 26}
+SUM: tuple[str, dict[str, Any]] = ("calculator", {"expression": "6*7"})
+
+
+@pytest_asyncio.fixture
+async def functions() -> AsyncIterator[FunctionProcesses]:
+    found = FunctionProcesses()
+    yield found
+    await found.close()
+
+
+def test_a_city_is_not_looked_for_at_every_border(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tool_adapters.functions import cities  # noqa: PLC0415
+
+    looks, search = 0, cities._nicknamed
+
+    def counted(city: str) -> Any:
+        nonlocal looks
+        looks += 1
+        return search(city)
+
+    monkeypatch.setattr(cities, "_nicknamed", counted)
+    for name in ("in " * 26, "in,in," * 13, "ma us " * 13):
+        with pytest.raises(FunctionFailed):
+            FUNCTIONS["city_facts"]({"city": name})
+    assert looks <= 3 * (cities.READINGS_MAX + 1)
+
+
+@pytest.mark.parametrize("name", ["Paris, Texas", "Paris in France", "Springfield, Illinois"])
+def test_a_city_is_still_found_in_its_place(name: str) -> None:
+    assert FUNCTIONS["city_facts"]({"city": name})
+
+
+async def test_one_tenants_flood_leaves_a_process_to_another(
+    functions: FunctionProcesses,
+) -> None:
+    async def flood() -> None:
+        with pytest.raises(FunctionFailed):
+            await functions.call("evil", "city_distance", BORDERS)
+
+    calls = [asyncio.create_task(flood()) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert await functions.call("bank", *SUM) == 42
+    # Whatever the flood took by then, it has not ended.
+    assert sum(call.done() for call in calls) < len(calls)
+    await asyncio.gather(*calls)
+    assert len(functions._idle) <= PROCESSES_PER_TENANT_MAX + 1
+
+
+async def test_a_call_that_is_cut_off_takes_its_process_along(
+    functions: FunctionProcesses,
+) -> None:
+    call = asyncio.create_task(functions.call("evil", "city_distance", BORDERS))
+    while not functions._places._taken:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.2)
+    call.cancel()
+    await asyncio.wait({call})
+    assert not functions._idle
+    assert await functions.call("bank", *SUM) == 42
+
+
+async def test_a_function_has_its_time(
+    functions: FunctionProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "CALL_TIMEOUT_S", 0.0)
+    with pytest.raises(FunctionFailed, match="took longer") as failed:
+        await functions.call("evil", "city_distance", BORDERS)
+    assert failed.value.failure.kind is FailureKind.LIMIT_EXCEEDED
+    monkeypatch.undo()
+    assert await functions.call("evil", *SUM) == 42
+
+
+async def test_a_process_that_died_is_replaced(functions: FunctionProcesses) -> None:
+    await functions.call("bank", *SUM)
+    functions._idle[0].kill()
+    await functions._idle[0].wait()
+    assert await functions.call("bank", *SUM) == 42
