@@ -9,7 +9,10 @@ import sys
 
 from anthropic import Anthropic
 
-client = Anthropic(base_url=os.environ["PODIUM_URL"], api_key=os.environ["PODIUM_API_KEY"])
+url, key = os.environ.get("PODIUM_URL"), os.environ.get("PODIUM_API_KEY")
+if not url or not key:
+    sys.exit("set PODIUM_URL and PODIUM_API_KEY; `podium up` prints both")
+client = Anthropic(base_url=url, api_key=key)
 question = " ".join(sys.argv[1:]) or "What is 6 x 7?"
 with client.messages.stream(
     model="podium:cost-first",

@@ -1,6 +1,6 @@
 """Decides calls that wait for a person: what its rule allows is approved, everything else denied.
 
-    pip install podium-client
+    pip install ./sdks/python   # from the repository
     PODIUM_APPROVER_KEY=... python approval_bot.py          # until it is stopped
     PODIUM_APPROVER_KEY=... python approval_bot.py --demo   # with two episodes that ask
 
@@ -18,7 +18,10 @@ from podium_client import BadRequest, Podium
 from podium_client.models import PolicySpec, ToolCall, ToolSelector
 
 LONGEST = 12
-approver = Podium(api_key=os.environ["PODIUM_APPROVER_KEY"])
+key = os.environ.get("PODIUM_APPROVER_KEY")
+if not key:
+    sys.exit("set PODIUM_APPROVER_KEY; `podium keys create bot --role approver` prints one")
+approver = Podium(api_key=key)
 
 
 def verdict(call: ToolCall) -> tuple[bool, str]:

@@ -1,6 +1,6 @@
-"""Fails a build when a policy or a model has become worse or dearer than the last good run.
+"""Fails a build when a policy or a model has become worse or more expensive than the last good run.
 
-    pip install podium-client
+    pip install ./sdks/python   # from the repository
     python ci_gate.py baseline.json --write   # once, and whenever a change is wanted
     python ci_gate.py baseline.json           # in every build; exit status 1 is a regression
 
@@ -68,7 +68,12 @@ def regressions(found: Run, baseline: Run) -> list[str]:
     return lost + ([f"costs {found.cost} USD, at most {dearest} was allowed"] if dearer else [])
 
 
-path, found = Path(sys.argv[1]), run()
+if not sys.argv[1:]:
+    sys.exit("name the baseline: python ci_gate.py baseline.json [--write]")
+path = Path(sys.argv[1])
+if "--write" not in sys.argv and not path.exists():
+    sys.exit(f"{path} is not there; make it with: python ci_gate.py {path} --write")
+found = run()
 print(f"{len(found.solved)} of {len(TASKS)} solved for {found.cost} USD")
 if "--write" in sys.argv:
     path.write_text(json.dumps(asdict(found), indent=1))

@@ -1,10 +1,10 @@
 """A web service that shows an episode's turns while they happen.
 
-    pip install podium-client fastapi uvicorn
+    pip install ./sdks/python fastapi uvicorn   # from the repository
     python fastapi_live_turns.py 8900
     curl -N "http://127.0.0.1:8900/ask?task=What+is+6+x+7%3F"
 
-An episode goes on when its reader leaves; GET /ask/<episode id> takes it up again.
+An episode continues when its reader leaves; GET /ask/<episode id> resumes the stream.
 """
 
 import sys
@@ -52,4 +52,4 @@ async def again(episode_id: str) -> StreamingResponse:
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning")
+    uvicorn.run(app, port=int(sys.argv[1]) if sys.argv[1:] else 8000, log_level="warning")

@@ -18,10 +18,13 @@ def get_weather(city: str) -> str:
     return {"Oslo": "-3 degrees"}.get(city, "we have no station there")
 
 
+url, key = os.environ.get("PODIUM_URL"), os.environ.get("PODIUM_API_KEY")
+if not url or not key:
+    sys.exit("set PODIUM_URL and PODIUM_API_KEY; `podium up` prints both")
 model = ChatOpenAI(
     model="podium:balanced",
-    base_url=f"{os.environ['PODIUM_URL']}/v1",
-    api_key=os.environ["PODIUM_API_KEY"],
+    base_url=f"{url}/v1",
+    api_key=key,
     # What Podium itself may use, and what it may cost.
     extra_body={"podium": {"tools": ["calculator", "country_facts"], "budget_usd": "0.05"}},
 )

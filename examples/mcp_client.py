@@ -12,15 +12,17 @@ from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 
 
-async def tell(progress: float, total: float | None, message: str | None) -> None:
+async def show(progress: float, total: float | None, message: str | None) -> None:
     print(f"[{progress:g}] {message or ''}".strip())
 
 
 async def main() -> None:
     task = " ".join(sys.argv[1:]) or "What is 6 x 7?"
-    server = f"{os.environ['PODIUM_URL']}/v1/mcp"
-    auth = BearerAuth(os.environ["PODIUM_API_KEY"])
-    async with Client(server, auth=auth, progress_handler=tell) as podium:
+    url, key = os.environ.get("PODIUM_URL"), os.environ.get("PODIUM_API_KEY")
+    if not url or not key:
+        sys.exit("set PODIUM_URL and PODIUM_API_KEY; `podium up` prints both")
+    server = f"{url}/v1/mcp"
+    async with Client(server, auth=BearerAuth(key), progress_handler=show) as podium:
         asked = {"task": task, "tools": ["calculator"], "budget_usd": "0.05"}
         reply = await podium.call_tool("run_task", asked)
         print(reply.data or reply.content[0].text)

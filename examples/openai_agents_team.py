@@ -13,9 +13,10 @@ os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
 from openai import AsyncOpenAI
 
-client = AsyncOpenAI(
-    base_url=f"{os.environ['PODIUM_URL']}/v1", api_key=os.environ["PODIUM_API_KEY"]
-)
+url, key = os.environ.get("PODIUM_URL"), os.environ.get("PODIUM_API_KEY")
+if not url or not key:
+    sys.exit("set PODIUM_URL and PODIUM_API_KEY; `podium up` prints both")
+client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key)
 
 
 @function_tool

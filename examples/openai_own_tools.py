@@ -28,12 +28,18 @@ TOOL = {
     },
 }
 
-client = OpenAI(base_url=f"{os.environ['PODIUM_URL']}/v1", api_key=os.environ["PODIUM_API_KEY"])
+url, key = os.environ.get("PODIUM_URL"), os.environ.get("PODIUM_API_KEY")
+if not url or not key:
+    sys.exit("set PODIUM_URL and PODIUM_API_KEY; `podium up` prints both")
+client = OpenAI(base_url=f"{url}/v1", api_key=key)
 question = " ".join(sys.argv[1:]) or "How warm is it in Oslo?"
 messages = [{"role": "user", "content": question}]
 while True:
-    # One durable episode: each request that brings results goes on with it.
-    reply = client.chat.completions.create(model="podium", messages=messages, tools=[TOOL])
+    # One durable episode: each request that brings results continues it. The platform's tools are
+    # offered beside these; "required" has one of these called first.
+    reply = client.chat.completions.create(
+        model="podium", messages=messages, tools=[TOOL], tool_choice="required"
+    )
     message = reply.choices[0].message
     if not message.tool_calls:
         break

@@ -1,6 +1,6 @@
 """Who spent what: a table of the last days, and what is left of every budget.
 
-pip install podium-client
+pip install ./sdks/python   # from the repository
 python spend_report.py --days 7 --by tool,model
 """
 

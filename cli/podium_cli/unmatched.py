@@ -4,7 +4,7 @@ Each may be right, since what it names can come later or from elsewhere (an iden
 mounted Secret); so the command goes through, and says what it did not find.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from google.protobuf.message import Message
@@ -58,10 +58,12 @@ async def warn_of_unpriced_tools(
 
 
 async def warn_of_missing_secrets(
-    gateway: Gateway, output: Output, specs: Sequence[tool_pb2.ToolSpec]
+    gateway: Gateway, output: Output, named: Mapping[str, str]
 ) -> None:
-    """Warns of secrets that the tenant has not stored; the operator may have mounted them."""
-    named = {secret: spec.name for spec in specs for secret in _secrets(spec.connection)}
+    """Warns of secrets that the tenant has not stored; the operator may have mounted them.
+
+    `named` has the tool or webhook that names each.
+    """
     if not named:
         return
     try:
@@ -93,6 +95,11 @@ async def warn_of_unknown_principal(gateway: Gateway, output: Output, kind: str,
             f"no API key is of the {kind} {name}{_nearest(name, known)}; only tokens of an "
             f"identity provider that name the {kind} count"
         )
+
+
+def secrets_of(specs: Sequence[tool_pb2.ToolSpec]) -> dict[str, str]:
+    """The secrets that tools refer to, each with a tool."""
+    return {secret: spec.name for spec in specs for secret in _secrets(spec.connection)}
 
 
 def _secrets(message: Message) -> Iterator[str]:

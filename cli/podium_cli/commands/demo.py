@@ -79,7 +79,9 @@ async def demo(
             found = await accounts(gateway, outcomes)
             with writing(report):
                 write_report(report, outcomes, found, tools, f"{gateway.url}/console")
-    _show(session, outcomes, found, report, f"{gateway.url}/console")
+    # A platform that the demo started is stopped by now, and its console with it.
+    is_up = session.target.url is not None or session.target.state.holder() is not None
+    _show(session, outcomes, found, report, f"{gateway.url}/console" if is_up else "")
     session.output.note(f"[dim]all of it took {format_seconds(time.monotonic() - started)}[/]")
     if not found.agree:
         raise UserError("ledger and trajectories differ", "this is a fault: keep the state folder")
@@ -121,7 +123,7 @@ def _show(
         "",
         verdict,
         f"report  {report}",
-        f"console {console}",
+        f"console {console}" if console else "`podium up` keeps a platform and its console running",
     )
     session.output.result(values, view)
 

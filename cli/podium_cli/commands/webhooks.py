@@ -7,9 +7,11 @@ import typer
 from podium.episodes.v1 import webhook_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.completion import webhook_ids
+from podium_cli.documents.addresses import rejected_host
 from podium_cli.formats import counted, format_time
 from podium_cli.inputs import parse_enum
 from podium_cli.listing import listing
+from podium_cli.unmatched import warn_of_missing_secrets
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment
 from podium_kit.wire import enum_word, enum_words
@@ -56,6 +58,13 @@ async def create(
     async with session.gateway() as gateway:
         path = f"/v1/webhooks/{segment(webhook_id)}"
         reply = await gateway.put(path, body, pb.PutWebhookResponse)
+        await warn_of_missing_secrets(gateway, session.output, {secret: webhook_id})
+        tenant = (await gateway.call("GET", "/v1/limits"))["tenant"]
+    if host := rejected_host(address, session.target.allowed_hosts, tenant):
+        session.output.warn(
+            f"{webhook_id} will not reach {host}, which is not public; the operator may allow it: "
+            f"podium up --allow-host {host}"
+        )
     events = ", ".join(_events(reply.webhook))
     session.output.result(reply, f"{reply.webhook.id} receives {events}")
 

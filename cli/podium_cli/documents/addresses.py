@@ -25,6 +25,12 @@ def rejected_hosts(
     return [host for host in found if host not in trusted]
 
 
+def rejected_host(url: str, allowed: Iterable[str] = (), tenant: str = "") -> str:
+    """The URL's host where it is not public and not allowed; empty otherwise."""
+    connection = tool_pb2.Connection(http=tool_pb2.HttpConnection(url_template=url))
+    return next(iter(rejected_hosts(tool_pb2.ToolSpec(connection=connection), allowed, tenant)), "")
+
+
 def _hosts(connection: tool_pb2.Connection) -> Iterator[str]:
     urls = [connection.http.url_template, connection.mcp.http.url]
     urls += [connection.http.auth.oauth2_client_credentials.token_url]

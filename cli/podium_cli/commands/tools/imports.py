@@ -15,7 +15,7 @@ from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import InvalidDocument, read_each
 from podium_cli.documents.mcp_import import connection_of, discover, vanished
 from podium_cli.documents.openapi_import import read_openapi
-from podium_cli.unmatched import warn_of_missing_secrets, warn_of_unpriced_tools
+from podium_cli.unmatched import secrets_of, warn_of_missing_secrets, warn_of_unpriced_tools
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 
@@ -176,7 +176,7 @@ async def _warn(
     """Warns of what every call would run into."""
     await warn_of_unpriced_tools(gateway, session.output, specs)
     if not shared:
-        await warn_of_missing_secrets(gateway, session.output, specs)
+        await warn_of_missing_secrets(gateway, session.output, secrets_of(specs))
         await _warn_of_addresses(session, gateway, specs)
 
 
