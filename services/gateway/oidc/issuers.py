@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gateway.oidc.claims import ClaimPlaces, claim, words_at
 from podium_kit.rpc.identity import Role
 
 # Asymmetric ones only: with HS256 a verifier could also sign, with "none" anyone could.
@@ -26,12 +27,21 @@ class OidcIssuer(BaseModel):
     tenant: str = Field("", description="tenant of all of its users")
     tenant_claim: str = Field("", description="or the claim that names it, like org.id")
     tenants: frozenset[str] = Field(frozenset(), description="the only ones it may name")
+    audience_claims: tuple[str, ...] = Field(
+        ("aud",), min_length=1, description="the first of them that a token has names the audience"
+    )
     subject_claim: str = Field("sub", description="the claim that names the person")
-    roles_claim: str = Field("roles", description="a list or space-separated text; dots go inside")
+    roles_claim: ClaimPlaces = Field(
+        (("roles",),), description="a path, a list of keys, or a list of several of them"
+    )
     roles: dict[str, Role] = Field(description="the provider's words to roles, like podium-devs")
-    teams_claim: str = Field("groups", description="the claim that names teams, like roles_claim")
+    teams_claim: ClaimPlaces = Field(
+        (("groups",),), description="the claim that names teams, like roles_claim"
+    )
     teams: dict[str, str] = Field({}, description="the provider's words to teams of policies")
-    agents_claim: str = Field("azp", description="the claim that names agents, like roles_claim")
+    agents_claim: ClaimPlaces = Field(
+        (("azp",),), description="the claim that names agents, like roles_claim"
+    )
     agents: dict[str, str] = Field({}, description="the provider's words to agents of budgets")
     clock_skew_s: float = Field(30.0, ge=0, le=300, description="how far clocks may differ")
 
@@ -53,31 +63,23 @@ class OidcIssuer(BaseModel):
         named = claim(claims, self.tenant_claim)
         return named if isinstance(named, str) and named in self.tenants else None
 
+    def is_audience_of(self, claims: Mapping[str, Any]) -> bool | None:
+        """Whether a token is for this platform; None when it names no audience."""
+        for name in self.audience_claims:
+            if (named := claims.get(name)) is not None:
+                return self.audience in (named if isinstance(named, list) else [named])
+        return None
+
     def names_of_roles(self, claims: Mapping[str, Any]) -> list[str]:
         """The provider's own words for the caller's roles."""
-        return _words(claims, self.roles_claim)
+        return words_at(claims, self.roles_claim)
 
     def teams_of(self, claims: Mapping[str, Any]) -> list[str]:
         """The caller's teams; those that the provider alone knows bind nobody."""
-        words = _words(claims, self.teams_claim) if self.teams else []
+        words = words_at(claims, self.teams_claim) if self.teams else []
         return [self.teams[word] for word in words if word in self.teams]
 
     def agents_of(self, claims: Mapping[str, Any]) -> list[str]:
         """The agents that call, of those that are mapped."""
-        words = _words(claims, self.agents_claim) if self.agents else []
+        words = words_at(claims, self.agents_claim) if self.agents else []
         return [self.agents[word] for word in words if word in self.agents]
-
-
-def _words(claims: Mapping[str, Any], path: str) -> list[str]:
-    named = claim(claims, path)
-    words = named.split() if isinstance(named, str) else named
-    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-
-
-def claim(claims: Mapping[str, Any], path: str) -> Any:
-    """The value at a path like "realm_access.roles"; a claim may have dots in its own name."""
-    if path in claims:
-        return claims[path]
-    name, _, rest = path.partition(".")
-    inner = claims.get(name)
-    return claim(inner, rest) if rest and isinstance(inner, Mapping) else None

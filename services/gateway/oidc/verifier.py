@@ -8,7 +8,8 @@ import jwt
 
 from gateway.audit.models import Claimant
 from gateway.errors import InvalidToken, NoRole
-from gateway.oidc.issuers import OidcIssuer, claim
+from gateway.oidc.claims import claim, written
+from gateway.oidc.issuers import OidcIssuer
 from gateway.oidc.keys import TIMEOUT_S, ProviderKeys
 from podium_kit.rpc.identity import Identity, groups_of, scopes_of
 
@@ -60,21 +61,25 @@ def _verified(token: str, key: jwt.PyJWK, issuer: OidcIssuer) -> dict[str, Any]:
             token,
             key.key,
             algorithms=list(issuer.algorithms),
-            audience=issuer.audience,
             issuer=issuer.issuer,
             leeway=issuer.clock_skew_s,
-            options={"require": ["exp", "iss", "aud"]},
+            # Some providers name it in another claim.
+            options={"require": ["exp", "iss"], "verify_aud": False},
         )
     except jwt.ExpiredSignatureError as error:
         raise InvalidToken("the token has expired; sign in again") from error
-    except jwt.InvalidAudienceError as error:
-        raise InvalidToken(f"the token is not for {issuer.audience}, see its aud") from error
     except (jwt.ImmatureSignatureError, jwt.InvalidIssuedAtError) as error:
         raise InvalidToken("the token is not valid yet; check the provider's clock") from error
     except jwt.MissingRequiredClaimError as error:
         raise InvalidToken(f"the token lacks the claim {error.claim}") from error
     except (jwt.PyJWTError, TypeError, ValueError) as error:
         raise InvalidToken("the token's signature is not valid") from error
+    names = " and ".join(issuer.audience_claims)
+    match issuer.is_audience_of(claims):
+        case None:
+            raise InvalidToken(f"the token lacks the claim {names}")
+        case False:
+            raise InvalidToken(f"the token is not for {issuer.audience}, see its {names}")
     return claims
 
 
@@ -98,6 +103,6 @@ def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:
     roles = [issuer.roles[name] for name in names if name in issuer.roles]
     if not roles:
         claimant = Claimant(tenant, subject, f"oidc {issuer.issuer}")
-        raise NoRole(claimant, issuer.roles_claim, names)
+        raise NoRole(claimant, written(issuer.roles_claim), names)
     groups = groups_of(roles, issuer.teams_of(claims), issuer.agents_of(claims))
     return Identity(tenant, subject, scopes_of(roles), groups)
