@@ -6,7 +6,7 @@ from typing import Any
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer
 
-ANSWER = {"thought": "", "final_answer": "two"}
+ANSWER = {"answer": "two"}
 
 
 def tried(podium: CommandLine) -> dict[str, Any]:
