@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podium.common.v1 import money_pb2
 from podium_kit.money import Money
-from podium_kit.wire import timestamp_from_proto
+from podium_kit.wire import optional_money_from_proto, timestamp_from_proto
 
 SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
 
@@ -66,3 +67,11 @@ def one_line(text: str, characters_max: int) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """ "1 tool call", "2 tool calls"."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def with_unpriced(cost: money_pb2.Money, unpriced_call_count: int) -> str:
+    """ "$0.002 and 1 call of unknown price"."""
+    words = format_money(optional_money_from_proto(cost))
+    if not unpriced_call_count:
+        return words
+    return f"{words} and {counted(unpriced_call_count, 'call')} of unknown price"

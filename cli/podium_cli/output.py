@@ -25,6 +25,11 @@ class Output:
         self.results = results or _console(stderr=False)
         self.progress = _console(stderr=True)
 
+    @property
+    def _is_piped(self) -> bool:
+        """Whether stderr is no terminal: a program reads lines as long as they are."""
+        return not self.progress.is_terminal
+
     def result(self, data: Message | Mapping[str, Any], view: RenderableType) -> None:
         """Prints the view for people, or the data as JSON. A view that is a str is no markup."""
         if self.as_json:
@@ -52,7 +57,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Prints markup: what others wrote is escaped (rich.markup.escape)."""
-        self.progress.print(text, highlight=False, emoji=False)
+        self.progress.print(text, highlight=False, emoji=False, soft_wrap=self._is_piped)
 
     def warn(self, text: str) -> None:
         """Prints plain text as a warning."""
@@ -64,9 +69,11 @@ class Output:
             said = {"cause": error.cause, "fix": error.fix, "status": error.exit_status}
             self.progress.file.write(json.dumps({"error": said}, ensure_ascii=False) + "\n")
             return
-        self.progress.print(Text.assemble(("error:", "bold red"), f" {error.cause}"))
+        lines = [Text.assemble(("error:", "bold red"), f" {error.cause}")]
         if error.fix:
-            self.progress.print(Text.assemble((" fix:", "bold"), f" {error.fix}"))
+            lines.append(Text.assemble((" fix:", "bold"), f" {error.fix}"))
+        for line in lines:
+            self.progress.print(line, soft_wrap=self._is_piped)
 
 
 def _console(stderr: bool) -> Console:

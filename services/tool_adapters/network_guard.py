@@ -15,7 +15,8 @@ from tool_adapters.models import ToolDefinition
 
 MESSAGE = (
     "the address is not public, and a tenant's tool may not reach it; a platform admin can "
-    "register the tool as shared, or add tenant/host to TOOL_ADAPTERS_ALLOWED_HOSTS"
+    "register the tool as shared, or allow the host: `podium up --allow-host HOST`, in a cluster "
+    "tenant/host in TOOL_ADAPTERS_ALLOWED_HOSTS"
 )
 # What is not public, by the registries of special-purpose addresses of IANA (IPv4 and IPv6), not by
 # the table of this Python. The chart's endpoints.internet.except is the same list.

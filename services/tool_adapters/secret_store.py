@@ -126,10 +126,14 @@ class MountedSecrets:
         variable = _variable(owner, name)
         value = self._environment.get(variable, "").strip() or self._from_file(owner, name)
         if not value:
-            ways = [f"set {variable}"] if variable else []
+            ways = (
+                [f"store it: `podium secrets set {name}` or PUT /v1/secrets/{name}"]
+                if owner
+                else []
+            )
+            ways += [f"set {variable}"] if variable else []
             ways += [f"mount the file {name}"] if self._folder else []
-            ways += ["store it with PUT /v1/secrets"] if owner else []
-            how = " or ".join(ways) + ("" if variable else f"; {NO_VARIABLE}")
+            how = ", or ".join(ways) + ("" if variable else f"; {NO_VARIABLE}")
             raise _unusable(f"the secret {name} is not in the adapters' secret store; {how}")
         used_secrets().add(value)
         return value

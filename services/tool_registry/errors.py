@@ -86,6 +86,17 @@ class ToolRejected(FailedPrecondition):
         super().__init__(f"tool {name} is not allowed: {reason}", tool=name)
 
 
+class SharedToolStays(PermissionDenied):
+    """Only a platform admin changes a tool of every tenant."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is a tool of every tenant; a platform admin changes it "
+            "(`--shared` on the platform's machine). A policy of yours can deny it",
+            tool=name,
+        )
+
+
 class NameTaken(AlreadyExists):
     """The name belongs to a shared tool."""
 

@@ -10,7 +10,7 @@ from podium_cli.command import Session, command
 from podium_cli.commands.backup import Environment, require_no_url
 from podium_cli.local.state import write_private
 from podium_cli.writing import writing
-from podium_kit.client.errors import UnreadableFile, UsageError
+from podium_kit.client.errors import UnreadableFile, UsageError, UserError
 
 app = typer.Typer(add_completion=False)
 
@@ -59,6 +59,9 @@ async def erase(
     else:
         async with local_databases(state) as urls:
             written = await erasing.erase(urls, whose, really=yes)
+    if not (sum(written.deleted.values()) or written.kept):
+        owner = f"the user {user} of the tenant {tenant}" if user else f"a tenant {tenant}"
+        raise UserError(f"nothing is stored of {owner}", "check the spelling; nothing was changed")
     values = {"tenant": tenant, "user": user, "deleted": written.deleted, "kept": written.kept}
     lines = [f"{count:8} {table}" for table, count in sorted(written.deleted.items())]
     if not yes:

@@ -56,8 +56,8 @@ async def set_secret(
     async with session.gateway() as gateway:
         reply = await gateway.put(f"{OWN if mine else TENANTS}/{segment(name)}", body, kind)
     reference = f"secret://user/{name}" if mine else f"secret://{name}"
-    said = f"{name} has value {reply.secret.version}; tools name it {reference}"
-    session.output.result(reply, said)
+    stored = f"{name} has version {reply.secret.version}; tools name it {reference}"
+    session.output.result(reply, stored)
 
 
 @command(app, "list")
@@ -78,7 +78,7 @@ async def list_secrets(session: Session, *, mine: Mine = False) -> None:
         )
         for each in found.secrets
     ]
-    columns = ("secret", "value#", "stored", "by", "hosts")
+    columns = ("secret", "version#", "stored", "by", "hosts")
     session.output.result(found, listing(columns, rows, ("by",)))
 
 

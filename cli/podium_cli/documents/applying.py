@@ -15,7 +15,9 @@ from podium_cli.output import Output
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.wire import json_values
+from podium_kit.wire.written_messages import WRITTEN_NAMES
 
+NAMELESS = "a tool without a name"
 # A document may hold thousands of tools; a request is short enough to see that it goes on.
 BATCH_TOOLS_MAX = 250
 BATCH_BYTES_MAX = 2 * 1024 * 1024
@@ -69,7 +71,7 @@ class ApplyTools:
         outcomes = await self._register(specs, validate_only=check_first)
         good = [spec for spec, found in zip(specs, outcomes, strict=True) if not found.problem]
         causes += [
-            f"{self._where(spec)}{spec.name}: {found.problem}"
+            f"{self._where(spec)}{spec.name or NAMELESS}: {as_written(found.problem)}"
             for spec, found in zip(specs, outcomes, strict=True)
             if found.problem
         ]
@@ -172,6 +174,13 @@ def _batches(specs: Sequence[tool_pb2.ToolSpec]) -> Iterator[list[tool_pb2.ToolS
         batch.append(spec)
     if batch:
         yield batch
+
+
+def as_written(problem: str) -> str:
+    """A problem with the fields' names as files write them."""
+    for field, name in WRITTEN_NAMES.items():
+        problem = problem.replace(field, name)
+    return problem
 
 
 def require_names_of_their_own(kinds: str, names: Sequence[str], files: Sequence[Path]) -> None:

@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.text import Text
 
-from podium.common.v1 import failure_pb2, money_pb2
+from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from podium_cli.formats import counted, format_money, format_seconds, one_line
+from podium_cli.formats import counted, format_money, format_seconds, one_line, with_unpriced
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 RESULT_CHARACTERS = 400
@@ -134,7 +134,7 @@ class EpisodeView:
 def child_line(child: episode_pb2.ChildEpisode) -> Text:
     """Which episode answered a call, and what it took."""
     reason = enum_word(episode_pb2.StopReason.Name(child.stop_reason), "STOP_REASON_")
-    cost = _with_unpriced(child.cost, child.unpriced_call_count)
+    cost = with_unpriced(child.cost, child.unpriced_call_count)
     line = (
         f"↳ episode {child.episode_id} {reason} after {counted(child.turn_count, 'turn')}, {cost}"
     )
@@ -149,9 +149,9 @@ def caller_line(parent: episode_pb2.ParentCall) -> Text:
 def totals(episode: episode_pb2.Episode) -> RenderableType:
     """How an episode ended, or what it does, in one or two lines."""
     took = format_seconds(duration_between(episode))
-    cost = _with_unpriced(episode.cost, episode.unpriced_call_count)
+    cost = with_unpriced(episode.cost, episode.unpriced_call_count)
     if episode.HasField("children_cost"):
-        below = _with_unpriced(episode.children_cost, episode.children_unpriced_call_count)
+        below = with_unpriced(episode.children_cost, episode.children_unpriced_call_count)
         cost += f", and {below} by the episodes it called"
     how = enum_word(episode_pb2.EpisodeState.Name(episode.state), "EPISODE_STATE_")
     if episode.stop_reason:
@@ -174,16 +174,6 @@ def duration_between(episode: episode_pb2.Episode) -> float:
 def failure_word(failure: failure_pb2.Failure) -> str:
     """ "rate limited" of a failure."""
     return enum_word(failure_pb2.FailureKind.Name(failure.kind), "FAILURE_KIND_")
-
-
-def _with_unpriced(cost: money_pb2.Money, unpriced_call_count: int) -> str:
-    words = format_money(optional_money_from_proto(cost))
-    unknown = (
-        f" and {counted(unpriced_call_count, 'call')} of unknown price"
-        if unpriced_call_count
-        else ""
-    )
-    return words + unknown
 
 
 def _call(call: orchestrator_pb2.ToolCall) -> Text:

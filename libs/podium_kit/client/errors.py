@@ -24,5 +24,7 @@ class UnreadableFile(UsageError):
     """A file that is not there, or not text."""
 
     def __init__(self, path: Path, error: OSError | UnicodeDecodeError, fix: str) -> None:
-        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        super().__init__(f"{path} cannot be read: {cause}", fix)
+        if isinstance(error, UnicodeDecodeError):
+            super().__init__(f"{path} is not UTF-8", "save it as text in UTF-8")
+        else:
+            super().__init__(f"{path} cannot be read: {error.strerror}", fix)

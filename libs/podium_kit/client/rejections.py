@@ -51,11 +51,14 @@ class Rejected(UserError):
             error, message = {}, f"{reply.url.host} answered HTTP {reply.status_code}"
         # The services' messages name the fix after a semicolon.
         cause, _, fix = message.partition("; ")
-        default = FIXES.get(reply.status_code, FAULT_FIX if reply.status_code >= 500 else "")
+        reason = str(error.get("reason", ""))
+        default = _SHOWN_BY.get(reason) or FIXES.get(
+            reply.status_code, FAULT_FIX if reply.status_code >= 500 else ""
+        )
         return cls(
             cause,
             fix or default,
-            str(error.get("reason", "")),
+            reason,
             error.get("metadata") or {},
             temporary=reply.status_code in TEMPORARY,
         )
@@ -70,7 +73,7 @@ class Rejected(UserError):
 async def near_names(fetch: Fetch, rejected: Rejected) -> list[str]:
     """Existing names close to the one that was not found; empty when there are none."""
     kind = rejected.reason.removesuffix("_NOT_FOUND").lower()
-    wrong = rejected.metadata.get(kind)
+    wrong = rejected.metadata.get(kind) or rejected.metadata.get(f"{kind}_id")
     if not wrong or kind not in _LISTS:
         return []
     path, names_of = _LISTS[kind]
@@ -90,6 +93,10 @@ def _policy_names(values: dict[str, Any]) -> list[str]:
     return [policy["spec"]["name"] for policy in values.get("policies", [])]
 
 
+def _budget_names(values: dict[str, Any]) -> list[str]:
+    return [status["budget"]["id"] for status in values.get("statuses", [])]
+
+
 def _model_names(values: dict[str, Any]) -> list[str]:
     return [model["id"] for model in values.get("data", [])]
 
@@ -98,5 +105,18 @@ _Names = Callable[[dict[str, Any]], list[str]]
 _LISTS: dict[str, tuple[str, _Names]] = {
     "tool": ("/v1/tools?page_size=500", _tool_names),
     "policy": ("/v1/policies?page_size=500", _policy_names),
+    "budget": ("/v1/budgets?page_size=500", _budget_names),
     "model": ("/v1/models", _model_names),
+}
+# Where the existing names of a kind are listed.
+_SHOWN_BY = {
+    "TOOL_NOT_FOUND": "`podium tools list` shows the tools",
+    "POLICY_NOT_FOUND": "`podium policies list` shows the policies",
+    "BUDGET_NOT_FOUND": "`podium budgets list` shows the budgets",
+    "API_KEY_NOT_FOUND": "`podium keys list` shows the keys",
+    "SECRET_NOT_FOUND": "`podium secrets list` shows the secrets",
+    "EPISODE_NOT_FOUND": "`podium episodes list` shows the newest episodes",
+    "WEBHOOK_NOT_FOUND": "`podium webhooks list` shows the webhooks",
+    "CORPUS_NOT_FOUND": "`podium corpus list` shows the corpora",
+    "MODEL_NOT_FOUND": "`podium models` shows the models",
 }

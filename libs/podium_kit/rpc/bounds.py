@@ -62,7 +62,7 @@ def _check_field(message: Message, field: BoundedField, path: str) -> None:
     is_set = message.HasField(field.name) if field.has_presence else bool(value)
     if not is_set:
         if field.bounds.required:
-            raise OutOfBounds(path, f"is {'empty' if field.empties else 'unset'}; it is needed")
+            raise OutOfBounds(path, f"is {'empty' if field.empties else 'unset'}; give it a value")
         return
     bounds = field.bounds
     if field.is_list or field.is_map:
@@ -100,7 +100,7 @@ def _check_value(value: Any, bounds: Bounds, path: str, *, shown: bool) -> None:
 
 def _check_text(value: str | bytes, bounds: Bounds, path: str, *, shown: bool) -> None:
     if bounds.required and not value:
-        raise OutOfBounds(path, "is empty; it is needed")
+        raise OutOfBounds(path, "is empty; give it a value")
     if bounds.max_characters and len(value) > bounds.max_characters:
         raise OutOfBounds(
             path, f"has {len(value)} characters; give at most {bounds.max_characters}"

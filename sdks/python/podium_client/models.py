@@ -2755,7 +2755,11 @@ class RejectedCalls(Model):
     """
     cost: Money | None = None
     """
-    What they cost; unset when the cost of one is unknown.
+    Sum of the known costs; unset when none is known.
+    """
+    unpriced_call_count: int = 0
+    """
+    Calls whose cost is unknown and not in the cost.
     """
 
 

@@ -80,6 +80,7 @@ def _rejected_to_proto(group: RejectedGroup) -> pb.RejectedCalls:
         call_count=group.call_count,
         episode_count=group.episode_count,
         cost=_optional_money(group.cost),
+        unpriced_call_count=group.unpriced_call_count,
     )
 
 

@@ -17,7 +17,7 @@ Decide = Callable[[PastCall], CallDecision]
 
 @dataclass(frozen=True)
 class RejectedGroup:
-    """Calls of one tool or model that one rule rejects; an unknown cost is None."""
+    """Calls of one tool or model that one rule rejects; the cost is of those that have one."""
 
     tool_name: str
     model_alias: str
@@ -25,6 +25,7 @@ class RejectedGroup:
     call_count: int
     episode_count: int
     cost: Money | None
+    unpriced_call_count: int
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[Rej
             *key,
             call_count=len(members),
             episode_count=len({episode_id for episode_id, _ in members}),
-            cost=_sum_of_all([call.cost for _, call in members]),
+            cost=_sum(call.cost for _, call in members),
+            unpriced_call_count=sum(call.cost is None for _, call in members),
         )
         for key, members in groups.items()
     ]
@@ -76,12 +78,6 @@ def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[Rej
 def _sum(costs: Iterable[Money | None]) -> Money | None:
     """Of the known costs; None when there are none, or two currencies."""
     known = [cost for cost in costs if cost is not None]
-    return _sum_of_all(known) if known else None
-
-
-def _sum_of_all(costs: Sequence[Money | None]) -> Money | None:
-    """None when one is unknown, or currencies differ."""
-    known = [cost for cost in costs if cost is not None]
-    if len(known) < len(costs) or len({cost.currency_code for cost in known}) != 1:
+    if len({cost.currency_code for cost in known}) != 1:
         return None
     return sum(known[1:], start=known[0])

@@ -11,6 +11,7 @@ from tool_registry.errors import (
     PolicyUsed,
     PresetName,
     PresetStays,
+    SharedToolStays,
     ToolNotFound,
 )
 from tool_registry.facts.measurements import Clock
@@ -138,10 +139,10 @@ class Registry:
         return replace(policy, active=since <= now)
 
     async def _writable(self, name: str) -> str:
-        """The owner of a tool the caller may change. Raises ToolNotFound, PermissionDenied."""
+        """The owner of a tool the caller may change. Raises ToolNotFound, SharedToolStays."""
         owner = (await self.catalogue()).tools.owner(name)
-        if owner == PLATFORM:
-            require_scope(Scope.PLATFORM_ADMIN)
+        if owner == PLATFORM and Scope.PLATFORM_ADMIN not in current_identity().scopes:
+            raise SharedToolStays(name)
         return owner
 
 

@@ -37,6 +37,11 @@ connection: {function: {function: calculator}}
         (["trajectories", "redrive"], 2, "name records", "--all-tenants"),
         (["trajectories", "redrive", "r1"], 1, "no record r1", "dead-letters"),
         (["tools", "apply", "-f", "nowhere.yaml"], 2, "nowhere.yaml", "path"),
+        (["budgets", "show", "everyda"], 1, "no open budget everyda", "`podium budgets list`"),
+        (["tools", "delete", "calculator"], 1, "a tool of every tenant", "deny it"),
+        (["tools", "search", ""], 1, "query is empty", "give it a value"),
+        (["tools", "try", "calculator", '{"expresion": "1"}'], 1, "expression", "tools show"),
+        (["keys", "create", "eve", "--expires", "soon"], 2, "'soon' is not a time", "7d"),
         (["run", "x", "--url", "http://127.0.0.1:1", "--api-key", "k"], 1, "no gateway", "--url"),
     ],
 )

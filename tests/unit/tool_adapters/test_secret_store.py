@@ -52,7 +52,9 @@ async def test_a_name_cannot_move_to_another_owner(tmp_path: Path, name: str) ->
 async def test_a_variable_is_read_for_one_tenant_alone(tmp_path: Path, tenant: str) -> None:
     secrets = MountedSecrets(tmp_path, {"TOOL_ADAPTERS_SECRET_TEAM_A__KEY": "of team-a"})
     assert await secrets.value("team-a", "key") == "of team-a"
-    with pytest.raises(CallFailed, match=r"mount the file key or store it .* single dashes"):
+    with pytest.raises(
+        CallFailed, match=r"podium secrets set key.*mount the file key.* single dashes"
+    ):
         await secrets.value(tenant, "key")
     (tmp_path / tenant).mkdir()
     (tmp_path / tenant / "key").write_text("its own")

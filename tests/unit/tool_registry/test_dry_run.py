@@ -32,7 +32,8 @@ def test_rejected_calls_are_counted_priced_and_grouped() -> None:
     assert (group.tool_name, group.call_count, group.cost) == ("web", 2, run.rejected_cost)
 
 
-def test_a_group_with_an_unknown_cost_has_an_unknown_cost() -> None:
+def test_a_group_counts_its_calls_of_unknown_cost_beside_the_sum_of_the_others() -> None:
     run = dry_run([episode("a", calls=(call("web"), call("web", None)))], decide)
-    assert run.rejected[0].cost is None
+    group = run.rejected[0]
+    assert (group.cost, group.unpriced_call_count) == (Money(Decimal("0.01"), "USD"), 1)
     assert run.rejected_cost == Money(Decimal("0.01"), "USD")

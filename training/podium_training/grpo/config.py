@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from podium_kit.policy_versions.names import RUN
 from podium_kit.stream import KafkaSettings
@@ -22,6 +23,7 @@ AveragesName = Literal["float32", "bytes"]
 OutcomeName = Literal["checks", "feedback"]
 WeightName = Literal["compute", "latency", "tools"]
 RecomputedName = Literal["gates", "layers"]
+STREAM_EXAMPLE = '{bootstrap: "127.0.0.1:9092"}, the object `kafka` of connection.json'
 RunName = Annotated[str, Field(pattern=f"^{RUN}$")]
 
 
@@ -193,5 +195,18 @@ def read_section(path: Path, kind: type[Read]) -> Read:
     except yaml.YAMLError as error:
         raise InvalidConfig(f"{path} is not YAML: {error}") from error
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        faults = [f"{'.'.join(map(str, e['loc']))}: {_in_words(e)}" for e in error.errors()]
         raise InvalidConfig(f"{path}: " + "; ".join(faults)) from error
+
+
+def _in_words(error: ErrorDetails) -> str:
+    """A fault of a field, without the validator's names of types."""
+    match error["type"]:
+        case "missing":
+            return "it is needed"
+        case "extra_forbidden":
+            return "there is no such field"
+        case "model_type" | "model_attributes_type":
+            example = STREAM_EXAMPLE if error["loc"] == ("stream",) else "{field: value}"
+            return f"{error['input']!r} is no object; write it like {example}"
+    return error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")

@@ -12,7 +12,7 @@ from podium_cli.command import Session, command
 from podium_cli.commands.policies.policies import app
 from podium_cli.completion import policy_names
 from podium_cli.documents.documents import read_only_message
-from podium_cli.formats import format_money, format_seconds
+from podium_cli.formats import format_money, format_seconds, with_unpriced
 from podium_cli.inputs import Since, parse_start
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
@@ -123,7 +123,7 @@ def _rejected_row(rejected: policy_service_pb2.RejectedCalls) -> tuple[str, ...]
         f"{rejected.tool_name} {rejected.model_alias}".strip(),
         str(rejected.call_count),
         str(rejected.episode_count),
-        format_money(optional_money_from_proto(rejected.cost)),
+        with_unpriced(rejected.cost, rejected.unpriced_call_count),
         rejected.reason,
     )
 

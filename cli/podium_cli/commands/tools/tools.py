@@ -162,7 +162,7 @@ def _described(tool: tool_pb2.Tool) -> RenderableType:
     return Group(
         Text.assemble((spec.name, "bold"), f"  {kind} v{tool.version}, {effect}, {price}"),
         Text(spec.description.strip()),
-        Text(f"tags: {', '.join(spec.tags)}", style="dim"),
+        *([Text(f"tags: {', '.join(spec.tags)}", style="dim")] if spec.tags else []),
         Syntax(schema, "json", background_color="default"),
         *(Text(notice, style="yellow") for notice in spec.notices),
     )

@@ -46,7 +46,9 @@ async def try_tool(
     cost = format_money(optional_money_from_proto(call.cost))
     if call.HasField("failure"):
         kind = enum_word(failure_pb2.FailureKind.Name(call.failure.kind), "FAILURE_KIND_")
-        raise UserError(f"{name} failed ({kind}): {call.failure.message}", f"it cost {cost}")
+        wrong = call.failure.kind == failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
+        fix = f"`podium tools show {name}` lists the arguments" if wrong else ""
+        raise UserError(f"{name} failed ({kind}, {cost}): {call.failure.message}", fix)
     session.output.result(call, Text(call.content))
     session.output.note(f"[dim]v{call.tool_version}, {cost}, by {call.policy_name}[/]")
 

@@ -151,7 +151,9 @@ def _loaded(text: str) -> Any:
 def _of_version(root: Node) -> str:
     if "swagger" in root:
         return f"it is of Swagger {root['swagger']}; convert it to OpenAPI 3 first"
-    return f"openapi is {root.get('openapi')!r}; give a document of 3.0 or 3.1"
+    if "openapi" not in root:
+        return "it has no field openapi, so it is no OpenAPI document; give one of 3.0 or 3.1"
+    return f"openapi is {root['openapi']!r}; give a document of 3.0 or 3.1"
 
 
 def _url_of(server: Node) -> str:

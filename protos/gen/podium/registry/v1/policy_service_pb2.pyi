@@ -772,6 +772,7 @@ class RejectedCalls(_message.Message):
     CALL_COUNT_FIELD_NUMBER: _builtins.int
     EPISODE_COUNT_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
+    UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Tool name."""
     model_alias: _builtins.str
@@ -782,9 +783,11 @@ class RejectedCalls(_message.Message):
     """How many calls."""
     episode_count: _builtins.int
     """Episodes they were made in."""
+    unpriced_call_count: _builtins.int
+    """Calls whose cost is unknown and not in the cost."""
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """What they cost; unset when the cost of one is unknown."""
+        """Sum of the known costs; unset when none is known."""
 
     def __init__(
         self,
@@ -795,10 +798,11 @@ class RejectedCalls(_message.Message):
         call_count: _builtins.int = ...,
         episode_count: _builtins.int = ...,
         cost: _money_pb2.Money | None = ...,
+        unpriced_call_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "model_alias", b"model_alias", "reason", b"reason", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "model_alias", b"model_alias", "reason", b"reason", "tool_name", b"tool_name", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
