@@ -44,6 +44,7 @@ DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
 Every request carries `Authorization: Bearer pod_...`, or a token of your identity provider."""
 EXPOSED_HEADERS = [
     "x-podium-episode",
+    "x-podium-ignored",
     "x-request-id",
     "retry-after",
     "www-authenticate",

@@ -1,11 +1,17 @@
 """What becomes of each parameter of a foreign API; docs/clients.md has the tables made of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from urllib.parse import quote
 
 from gateway.errors import UnsupportedParameter
+
+IGNORED_HEADER = "x-podium-ignored"
+# A name is the client's, and so is how many there are.
+NAMES_MAX, NAME_CHARACTERS_MAX = 30, 60
+PLAIN = "[]/:"
 
 
 class Treatment(StrEnum):
@@ -31,6 +37,13 @@ class Parameters:
         return f"| {names} | {self.treatment.value} | {self.words} |"
 
 
+def ignored_header(names: Iterable[str]) -> dict[str, str]:
+    """A header of a response that names what was not read of its request; {} for nothing."""
+    shown = [quote(name[:NAME_CHARACTERS_MAX], safe=PLAIN) for name in dict.fromkeys(names)]
+    more = [f"and {len(shown) - NAMES_MAX} more"] if len(shown) > NAMES_MAX else []
+    return {IGNORED_HEADER: ", ".join(shown[:NAMES_MAX] + more)} if shown else {}
+
+
 def honoured(*names: str, words: str) -> Parameters:
     """What the answer is made by."""
     return Parameters(Treatment.HONOURED, names, words)
@@ -52,16 +65,22 @@ class ApiParameters:
 
     rows: Sequence[Parameters]
 
-    def check(self, others: Mapping[str, Any] | None) -> None:
-        """Of those that no field of a request takes. Raises UnsupportedParameter."""
+    def check(self, others: Mapping[str, Any] | None) -> tuple[str, ...]:
+        """Names that are ignored, of those that no field of a request takes; unknown ones are.
+
+        Raises UnsupportedParameter.
+        """
         known = {name: row for row in self.rows for name in row.names}
+        ignored_names = []
         for name, value in (others or {}).items():
+            row = known.get(name)
             if value is None:
                 continue
-            if (row := known.get(name)) is None:
-                raise UnsupportedParameter(name, "it is unknown; leave it out")
-            if row.treatment is Treatment.REJECTED and value not in row.neutral:
+            if row is None or row.treatment is Treatment.IGNORED:
+                ignored_names.append(name)
+            elif row.treatment is Treatment.REJECTED and value not in row.neutral:
                 raise UnsupportedParameter(name, row.words)
+        return tuple(ignored_names)
 
     def names(self, treatment: Treatment) -> list[str]:
         return [name for row in self.rows if row.treatment is treatment for name in row.names]

@@ -1,9 +1,10 @@
 """`tools` and `tool_choice` of a request: functions that its client runs."""
 
 import json
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from gateway.errors import UnsupportedParameter
 from gateway.models import ClientTool
@@ -39,6 +40,31 @@ class Tool(BaseModel):
             self.function.description or "",
             json.dumps(schema) if schema else "",
         )
+
+
+class HostedTool(BaseModel):
+    """A tool that the client's provider would run; it is not offered, and the answer says so."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Annotated[str, Field(min_length=1)]
+
+
+def hosted(tools: Iterable[object] | None) -> Iterator[str]:
+    """Names of the tools that are not offered, by their places."""
+    for at, tool in enumerate(tools or ()):
+        if isinstance(tool, HostedTool):
+            yield f"tools[{at}]:{tool.type}"
+
+
+def _kind(given: Any) -> str:
+    kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
+    return "function" if kind == "function" or not isinstance(kind, str) else "hosted"
+
+
+OfferedTool = Annotated[
+    Annotated[Tool, Tag("function")] | Annotated[HostedTool, Tag("hosted")], Discriminator(_kind)
+]
 
 
 class NamedFunction(BaseModel):

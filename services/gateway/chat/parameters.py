@@ -14,7 +14,11 @@ CHAT = ApiParameters(
             " the user image_url and file: images and PDF files as data: URLs, for models that take"
             " them. `detail` is ignored; audio is a 400 that names the part",
         ),
-        honoured("tools", "tool_choice", words="functions that the client runs"),
+        honoured(
+            "tools",
+            "tool_choice",
+            words="functions that the client runs; tools of other types are not offered",
+        ),
         honoured("response_format", words="text, json_object, json_schema"),
         honoured("stream", words="turns as `reasoning_content`, then the answer or the calls"),
         honoured("stream_options", words="`include_usage`; what else it has is ignored"),
@@ -52,6 +56,7 @@ CHAT = ApiParameters(
             "service_tier",
             "safety_identifier",
             "prompt_cache_key",
+            "prompt_cache_options",
             "prompt_cache_retention",
             words="ask for nothing in the answer",
         ),
@@ -73,6 +78,7 @@ CHAT = ApiParameters(
         rejected("logit_bias", words="leave it out", neutral=({},)),
         rejected("modalities", words="answers are text; leave it out", neutral=(["text"],)),
         rejected("audio", "prediction", words="leave it out"),
+        rejected("moderation", words="nothing is moderated here; leave it out"),
         rejected("web_search_options", words="register a search tool with POST /v1/tools instead"),
     )
 )

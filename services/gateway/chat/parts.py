@@ -137,3 +137,21 @@ def note_places(field: str, contents: Iterable[Iterable[Part]]) -> None:
 
 Content = Annotated[list[Annotated[Part, AfterValidator(_read)]], BeforeValidator(_as_parts)]
 Texts = Annotated[Content, AfterValidator(_texts_alone)]
+
+
+def named_parts(given: Any) -> Any:
+    """Parts of a tool's result, those that are no text named: orchestrators read texts."""
+    return [_named(part) for part in given] if isinstance(given, list) else given
+
+
+def _named(part: Any) -> Any:
+    if not isinstance(part, dict) or part.get("type") in (None, *TEXT_TYPES):
+        return part
+    source = part.get("source")
+    found = {**part, **(source if isinstance(source, dict) else {})}
+    texts = [found.get(name) for name in ("data", "image_url", "file_data", "url")]
+    data = next((text for text in texts if isinstance(text, str)), "")
+    media_type = str(found.get("media_type") or "") or data.partition(";")[0].removeprefix("data:")
+    size_bytes = len(data.rpartition(",")[2]) * 3 // 4
+    words = f"{str(part.get('type'))[:40]} {media_type[:60]}".strip()
+    return {"type": "text", "text": f"({words}, about {size_bytes} bytes, is not shown)"}

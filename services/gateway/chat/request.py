@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
-from gateway.chat.client_tools import Tool, ToolChoice, first_tools
+from gateway.chat.client_tools import OfferedTool, Tool, ToolChoice, first_tools, hosted
 from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.parameters import CHAT
 from gateway.chat.parts import note_places
@@ -52,7 +52,7 @@ class ChatRequest(RequestModel):
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
-    tools: list[Tool] | None = Field(None, description="functions that the client runs")
+    tools: list[OfferedTool] | None = Field(None, description="functions that the client runs")
     tool_choice: ToolChoice | None = Field(
         None, description="none: the client's functions are not offered"
     )
@@ -87,7 +87,7 @@ class ChatRequest(RequestModel):
         conversation, options = Conversation(self.messages), self.podium
         files = placed(conversation.files())
         chosen = () if self.tool_choice == "none" else self.tools or ()
-        offered = tuple(tool.offered() for tool in chosen)
+        offered = tuple(tool.offered() for tool in chosen if isinstance(tool, Tool))
         return EpisodeOrder(
             task=conversation.task(),
             history=conversation.history(),
@@ -108,6 +108,10 @@ class ChatRequest(RequestModel):
             seed=self.seed,
             files=files,
         )
+
+    def ignored(self) -> tuple[str, ...]:
+        """What of it is not read. Raises UnsupportedParameter."""
+        return (*CHAT.check(self.model_extra), *hosted(self.tools))
 
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.

@@ -17,7 +17,7 @@ from pydantic import (
 from gateway.attachments.encoded import fetches_nothing, from_base64, reject_id
 from gateway.attachments.sent_file import InvalidFile
 from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
-from gateway.chat.parts import Part, require_texts_of, unreadable
+from gateway.chat.parts import Part, named_parts, require_texts_of, unreadable
 
 FILES = ("image", "document")
 
@@ -65,6 +65,13 @@ def _without_files(given: Any) -> Any:
 
 
 Texts = Annotated[list[TextBlock], BeforeValidator(_without_files)]
+
+
+def _as_result(given: Any) -> Any:
+    return named_parts(_as_texts(given))
+
+
+ResultTexts = Annotated[list[TextBlock], BeforeValidator(_as_result)]
 
 
 class Source(_Block):
@@ -120,21 +127,36 @@ class ToolResultBlock(_Block):
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Texts = []
+    content: ResultTexts = []
     is_error: bool = False
 
 
+HOSTED = frozenset(
+    {"server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "compaction"}
+    | {"code_execution_tool_result", "bash_code_execution_tool_result", "container_upload"}
+    | {"text_editor_code_execution_tool_result", "tool_search_tool_result"}
+    | {"mcp_tool_use", "mcp_tool_result", "fallback"}
+)
 # Blocks that are read alike.
 TAGS = {"redacted_thinking": "thinking", "image": "file", "document": "file"}
 
 
 def _kind(block: Any) -> Any:
     given = block.get("type") if isinstance(block, dict) else getattr(block, "type", None)
-    return TAGS.get(given, given) if isinstance(given, str) else None
+    if not isinstance(given, str):
+        return None
+    return "hosted" if given in HOSTED or isinstance(block, HostedBlock) else TAGS.get(given, given)
+
+
+class HostedBlock(_Block):
+    """A call of a tool that Anthropic runs, or what it gave; the text after it says that too."""
+
+    type: str
 
 
 Block = Annotated[
     Annotated[TextBlock, Tag("text")]
+    | Annotated[HostedBlock, Tag("hosted")]
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")]
     | Annotated[ThinkingBlock, Tag("thinking")]
@@ -153,7 +175,7 @@ class AnthropicMessage(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: Annotated[list[Block], BeforeValidator(_as_texts), Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -1,16 +1,25 @@
 """The body of /v1/messages: Anthropic's fields, and Podium's own under `podium`."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
-from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
+from gateway.chat.client_tools import (
+    Function,
+    HostedTool,
+    NamedFunction,
+    NamedTool,
+    Tool,
+    first_tools,
+    hosted,
+)
 from gateway.chat.messages import Conversation
 from gateway.chat.request import PodiumOptions, dollars
+from gateway.chat.response_format import JsonSchema, NamedSchema, answer_schema
 from gateway.chat.stop import StopText
-from gateway.messages.blocks import AnthropicMessage, FileBlock, Texts, text_of
+from gateway.messages.blocks import AnthropicMessage, FileBlock, HostedBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
 from gateway.models import EpisodeOrder, Message, ToolResults
 from gateway.request_model import RequestModel
@@ -25,21 +34,46 @@ class ClientTool(BaseModel):
     description: str = ""
     input_schema: dict[str, Any]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_a_function(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("type") not in (None, "custom"):
-            raise ValueError(
-                "only custom tools are run by clients; others are registered with POST /v1/tools"
-                " and named in podium.tools"
-            )
-        return given
-
     def tool(self) -> Tool:
         function = Function(
             name=self.name, description=self.description, parameters=self.input_schema
         )
         return Tool(type="function", function=function)
+
+
+def _kind(given: Any) -> str:
+    kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
+    return "custom" if kind in (None, "custom") or isinstance(given, ClientTool) else "hosted"
+
+
+MessageTool = Annotated[
+    Annotated[ClientTool, Tag("custom")] | Annotated[HostedTool, Tag("hosted")],
+    Discriminator(_kind),
+]
+
+
+class OutputFormat(BaseModel):
+    """An answer that fits a schema."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class OutputConfig(BaseModel):
+    """What the answer looks like; how much effort it takes is the orchestrator's own."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: OutputFormat | None = None
+
+    def schema_text(self) -> str:
+        """The JSON Schema that the answer fits; "" takes any text."""
+        if self.format is None:
+            return ""
+        named = NamedSchema(schema=self.format.schema_)
+        return answer_schema(JsonSchema(type="json_schema", json_schema=named))
 
 
 class ToolChoice(BaseModel):
@@ -66,12 +100,13 @@ class MessageRequest(RequestModel):
     messages: list[AnthropicMessage] = Field(min_length=1)
     max_tokens: int = Field(gt=0, lt=2**31)
     system: Texts = Field([])
-    tools: list[ClientTool] | None = Field(None, description="functions that the client runs")
+    tools: list[MessageTool] | None = Field(None, description="functions that the client runs")
     tool_choice: ToolChoice | None = None
     stop_sequences: list[StopText] | None = Field(None, max_length=64)
     stream: bool = False
     temperature: float | None = Field(None, ge=0, le=1)
     top_p: float | None = Field(None, gt=0, le=1)
+    output_config: OutputConfig = OutputConfig()
     podium: PodiumOptions = PodiumOptions()
 
     @model_validator(mode="after")
@@ -81,6 +116,16 @@ class MessageRequest(RequestModel):
                 if isinstance(block, FileBlock) and block.part.sent:
                     block.part.sent.place = f"messages.{at}.content.{place}"
         return self
+
+    def ignored(self) -> tuple[str, ...]:
+        """What of it is not read. Raises UnsupportedParameter."""
+        blocks = (
+            f"messages[{at}].content[{place}]:{block.type}"
+            for at, message in enumerate(self.messages)
+            for place, block in enumerate(message.content)
+            if isinstance(block, HostedBlock)
+        )
+        return (*MESSAGES.check(self.model_extra), *hosted(self.tools), *blocks)
 
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.
@@ -99,7 +144,7 @@ class MessageRequest(RequestModel):
         files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None
         chosen = () if wanted == "none" else self.tools or ()
-        offered = tuple(each.tool().offered() for each in chosen)
+        offered = tuple(each.tool().offered() for each in chosen if isinstance(each, ClientTool))
         system = [Message("system", text_of(self.system))] if self.system else []
         return EpisodeOrder(
             task=conversation.task(),
@@ -109,7 +154,7 @@ class MessageRequest(RequestModel):
             tool_names=tuple(options.tools),
             client_tools=offered,
             first_tools=first_tools(offered, wanted),
-            answer_schema="",
+            answer_schema=self.output_config.schema_text(),
             turn_limit=options.turn_limit,
             time_limit_s=options.time_limit_s,
             budget=dollars(options.budget_usd),

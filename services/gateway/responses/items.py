@@ -1,5 +1,7 @@
 """Items of a request's `input`, as the messages of a conversation."""
 
+import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -13,7 +15,7 @@ from pydantic import (
 )
 
 from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
-from gateway.chat.parts import Content, Texts, require_texts_of
+from gateway.chat.parts import Content, Texts, named_parts, require_texts_of
 
 
 class _Item(BaseModel):
@@ -55,10 +57,39 @@ class FunctionOutputItem(_Item):
 
     type: Literal["function_call_output"]
     call_id: str
-    output: Texts
+    output: Annotated[Texts, BeforeValidator(named_parts)]
 
     def messages(self) -> list[ChatMessage]:
         return [ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)]
+
+
+class CustomCallItem(_Item):
+    """A call with a text as its argument."""
+
+    type: Literal["custom_tool_call"]
+    call_id: str
+    name: str
+    input: str = ""
+
+    def messages(self) -> list[ChatMessage]:
+        function = FunctionCall(name=self.name, arguments=json.dumps({"input": self.input}))
+        call = ToolCall(id=self.call_id, function=function)
+        return [ChatMessage(role="assistant", tool_calls=[call])]
+
+
+class CustomOutputItem(FunctionOutputItem):
+    """What such a call gave."""
+
+    type: Literal["custom_tool_call_output"]  # type: ignore[assignment]
+
+
+class HostedItem(_Item):
+    """A call of a tool that the client's provider ran; the message after it says what it gave."""
+
+    type: str
+
+    def messages(self) -> list[ChatMessage]:
+        return []
 
 
 class McpListItem(_Item):
@@ -109,15 +140,27 @@ class ReasoningItem(_Item):
         return []
 
 
+_RUN = (
+    "web_search file_search code_interpreter image_generation computer local_shell shell"
+    " apply_patch tool_search"
+)
+HOSTED = frozenset(
+    f"{name}{ending}" for name in _RUN.split() for ending in ("_call", "_call_output")
+) | {"compaction", "context_compaction", "additional_tools", "tool_search_output"}
+
+
 def _kind(item: Any) -> Any:
     given = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
-    return given or "message"
+    return "hosted" if given in HOSTED else given or "message"
 
 
 Item = Annotated[
     Annotated[MessageItem, Tag("message")]
     | Annotated[FunctionCallItem, Tag("function_call")]
     | Annotated[FunctionOutputItem, Tag("function_call_output")]
+    | Annotated[CustomCallItem, Tag("custom_tool_call")]
+    | Annotated[CustomOutputItem, Tag("custom_tool_call_output")]
+    | Annotated[HostedItem, Tag("hosted")]
     | Annotated[McpListItem, Tag("mcp_list_tools")]
     | Annotated[McpCallItem, Tag("mcp_call")]
     | Annotated[ReasoningItem, Tag("reasoning")],
@@ -125,7 +168,7 @@ Item = Annotated[
         _kind,
         custom_error_type="unsupported_item",
         custom_error_message="send items of type message, function_call, function_call_output,"
-        " mcp_list_tools, mcp_call or reasoning",
+        " custom_tool_call, custom_tool_call_output, mcp_list_tools, mcp_call or reasoning",
     ),
 ]
 
@@ -136,6 +179,13 @@ def _as_items(given: Any) -> Any:
 
 # A text alone is what the user says.
 Input = Annotated[list[Item], BeforeValidator(_as_items), Field(min_length=1)]
+
+
+def hosted_items(given: Input) -> Iterator[str]:
+    """Items that are not read, by their places."""
+    for at, item in enumerate(given):
+        if isinstance(item, HostedItem):
+            yield f"input[{at}]:{item.type}"
 
 
 def messages_of(given: Input) -> list[ChatMessage]:

@@ -8,7 +8,8 @@ RESPONSES = ApiParameters(
         honoured(
             "input",
             words="text, or items of type message, function_call, function_call_output,"
-            " mcp_list_tools, mcp_call and reasoning; the last is not read. Parts of type"
+            " custom_tool_call, custom_tool_call_output, mcp_list_tools, mcp_call and reasoning;"
+            " the last is not read, and neither are calls of hosted tools. Parts of type"
             " input_image and input_file as above",
         ),
         honoured("instructions", "previous_response_id", words="what stands before the input"),
@@ -16,7 +17,7 @@ RESPONSES = ApiParameters(
             "tools",
             "tool_choice",
             words="functions that the client runs, and MCP servers whose tools are registered;"
-            " other hosted tools are rejected",
+            " others are not offered",
         ),
         honoured("text", words="`format`: text, json_object, json_schema"),
         honoured("stream", "background", words="not both"),
@@ -24,9 +25,14 @@ RESPONSES = ApiParameters(
         honoured("podium", words="what OpenAI's parameters cannot say"),
         ignored("store", words="every response is kept, as episodes are"),
         ignored(
+            "access_programs",
+            "background_options",
+            "client_metadata",
+            "context_management",
             "include",
             "parallel_tool_calls",
             "prompt_cache_key",
+            "prompt_cache_options",
             "prompt_cache_retention",
             "reasoning",
             "safety_identifier",
@@ -39,6 +45,8 @@ RESPONSES = ApiParameters(
         rejected("top_logprobs", words="as above", neutral=(0,)),
         rejected("conversation", words="send previous_response_id instead"),
         rejected("prompt", words="send input instead"),
+        rejected("image", words="answers are text; leave it out"),
+        rejected("moderation", words="nothing is moderated here; leave it out"),
         rejected("max_tool_calls", words="send podium.turn_limit instead"),
     )
 )

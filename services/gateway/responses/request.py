@@ -7,7 +7,15 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
-from gateway.chat.client_tools import Function, NamedFunction, NamedTool, Tool, first_tools
+from gateway.chat.client_tools import (
+    Function,
+    HostedTool,
+    NamedFunction,
+    NamedTool,
+    Tool,
+    first_tools,
+    hosted,
+)
 from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.parts import note_places
 from gateway.chat.request import PodiumOptions, dollars
@@ -15,7 +23,7 @@ from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Te
 from gateway.errors import UnsupportedParameter
 from gateway.models import NOTHING_SAID, ClientTool, EpisodeOrder, Message, Said, ToolResults
 from gateway.request_model import Flag, RequestModel
-from gateway.responses.items import Input, MessageItem, messages_of
+from gateway.responses.items import Input, MessageItem, hosted_items, messages_of
 from gateway.responses.mcp_servers import label_of
 from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
 from gateway.responses.parameters import RESPONSES
@@ -26,27 +34,21 @@ class FunctionTool(Function):
 
     type: Literal["function"]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_a_function(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("type") != "function":
-            raise ValueError(
-                "tools are of type function, which the client runs, or mcp; others are registered"
-                " with POST /v1/tools and named in podium.tools"
-            )
-        return given
-
     def tool(self) -> Tool:
         return Tool(type="function", function=Function(**self.model_dump()))
 
 
 def _kind(given: Any) -> str:
     kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
-    return "mcp" if kind == "mcp" else "function"
+    if kind == "mcp":
+        return "mcp"
+    return "function" if kind == "function" or not isinstance(kind, str) else "hosted"
 
 
 ResponseTool = Annotated[
-    Annotated[FunctionTool, Tag("function")] | Annotated[McpTool, Tag("mcp")],
+    Annotated[FunctionTool, Tag("function")]
+    | Annotated[McpTool, Tag("mcp")]
+    | Annotated[HostedTool, Tag("hosted")],
     Discriminator(_kind),
 ]
 
@@ -109,6 +111,10 @@ class ResponseRequest(RequestModel):
         contents = (each.content if isinstance(each, MessageItem) else () for each in self.input)
         note_places("input", contents)
         return self
+
+    def ignored(self) -> tuple[str, ...]:
+        """What of it is not read. Raises UnsupportedParameter."""
+        return (*RESPONSES.check(self.model_extra), *hosted(self.tools), *hosted_items(self.input))
 
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.

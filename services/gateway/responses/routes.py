@@ -13,6 +13,7 @@ from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import EpisodesClient
 from gateway.models import StopReason
+from gateway.parameters import ignored_header
 from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_servers import LABEL, McpServers
 from gateway.responses.mcp_tools import NamedServer
@@ -40,7 +41,7 @@ class ResponsesApi:
         follow_up = await self._follow_up(body)
         run = await self.starter.run(follow_up, request)
         shape = Shape.of(ResponseId(run.episode_id, run.answered_turn), body, follow_up.servers)
-        headers = {"x-podium-episode": run.episode_id}
+        headers = {"x-podium-episode": run.episode_id, **ignored_header(body.ignored())}
         if body.background:
             return JSONResponse(shape.running(), headers=headers)
         if body.stream:

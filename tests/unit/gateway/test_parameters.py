@@ -1,8 +1,16 @@
 """docs/clients.md says what becomes of every parameter, as the code treats it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anthropic.types.beta.message_create_params import (
+    MessageCreateParamsBase as BetaMessageCreateParamsBase,
+)
+from anthropic.types.message_create_params import MessageCreateParamsBase
+from openai.types import EmbeddingCreateParams
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 from pydantic import BaseModel
 
 from gateway.chat.parameters import CHAT
@@ -12,7 +20,7 @@ from gateway.embeddings.request import EmbeddingRequest
 from gateway.errors import UnsupportedParameter
 from gateway.messages.parameters import MESSAGES
 from gateway.messages.request import MessageRequest
-from gateway.parameters import ApiParameters, Treatment
+from gateway.parameters import ApiParameters, Treatment, ignored_header
 from gateway.responses.parameters import RESPONSES
 from gateway.responses.request import ResponseRequest
 
@@ -46,7 +54,9 @@ def test_what_is_honoured_is_what_the_request_reads(
 def test_what_is_ignored_passes_and_what_is_rejected_names_its_fix(
     parameters: ApiParameters,
 ) -> None:
-    parameters.check(dict.fromkeys(parameters.names(Treatment.IGNORED), "anything"))
+    ignored = parameters.names(Treatment.IGNORED)
+    assert parameters.check(dict.fromkeys(ignored, "anything")) == tuple(ignored)
+    assert parameters.check({**dict.fromkeys(ignored, None), "temprature": 1}) == ("temprature",)
     for row in parameters.rows:
         if row.treatment is Treatment.REJECTED:
             for name in row.names:
@@ -56,8 +66,37 @@ def test_what_is_ignored_passes_and_what_is_rejected_names_its_fix(
                 with pytest.raises(UnsupportedParameter, match=name) as raised:
                     parameters.check({name: "anything"})
                 assert row.words in raised.value.message
-    with pytest.raises(UnsupportedParameter, match="temprature"):
-        parameters.check({"temprature": 1})
+
+
+def fields_of(params: Any) -> set[str]:
+    return {name for base in params.__mro__ for name in getattr(base, "__annotations__", {})}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "params"),
+    [
+        (CHAT, CompletionCreateParamsBase),
+        (RESPONSES, ResponseCreateParamsBase),
+        (EMBEDDINGS, EmbeddingCreateParams),
+        (MESSAGES, MessageCreateParamsBase),
+        (MESSAGES, BetaMessageCreateParamsBase),
+    ],
+)
+def test_every_parameter_of_the_clients_libraries_has_a_treatment(
+    parameters: ApiParameters, params: Any
+) -> None:
+    """Public report 49's class: one that is new in a library is decided, and not just ignored."""
+    known = {name for row in parameters.rows for name in row.names}
+    assert not fields_of(params) - known
+
+
+def test_the_header_holds_names_of_any_kind_and_number() -> None:
+    assert ignored_header(()) == {}
+    named = ignored_header(["a", "a", "b\r\nX: 1", "ä", "tools[0]:web_search", "x" * 99])
+    assert named == {
+        "x-podium-ignored": f"a, b%0D%0AX:%201, %C3%A4, tools[0]:web_search, {'x' * 60}"
+    }
+    assert ignored_header(f"n{at}" for at in range(99))["x-podium-ignored"].endswith("and 69 more")
 
 
 def test_null_is_a_flag_that_is_not_given() -> None:
