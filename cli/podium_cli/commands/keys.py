@@ -8,6 +8,7 @@ from rich.text import Text
 from podium_cli.command import Session, command
 from podium_cli.inputs import parse_end, parse_seconds
 from podium_cli.listing import listing
+from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.rpc.identity import Role
 
@@ -39,8 +40,21 @@ async def create(
     expires: Annotated[
         str, typer.Option(help="When it ends: in 30d, or at a time like 2026-12-31.")
     ] = "",
+    tenant: Annotated[
+        str, typer.Option(help="First key of another tenant, whose admin it is; on this machine.")
+    ] = "",
 ) -> None:
     """Create a key and print it once; its owner is a developer unless you say otherwise."""
+    if tenant:
+        if role or scope or team or agent or expires:
+            raise UsageError(
+                "the first key of a tenant is its admin's", "leave out the other options"
+            )
+        session.output.result(
+            {"key": (key := await _first_key(session, tenant, subject))}, Text(key)
+        )
+        session.output.note(SHOWN_ONCE)
+        return
     roles = role or ([] if scope else [Role.DEVELOPER])
     body = {
         "subject": subject,
@@ -54,6 +68,20 @@ async def create(
         reply = await gateway.call("POST", "/v1/api-keys", body=body)
     session.output.result(reply, Text(reply["key"]))
     session.output.note(SHOWN_ONCE)
+
+
+async def _first_key(session: Session, tenant: str, subject: str) -> str:
+    """A tenant exists as soon as it has a key; the first is made at the gateway's database."""
+    if session.target.url is not None:
+        raise UsageError(
+            "--tenant makes a key at the database of the platform on this machine",
+            "elsewhere: python -m gateway keys create --help, where the gateway's database is",
+        )
+    from podium_cli.backups.local import local_databases  # noqa: PLC0415  slow to import
+    from podium_cli.local.api_keys import issue_first_key  # noqa: PLC0415
+
+    async with local_databases(session.target.state) as urls:
+        return await issue_first_key(urls["gateway"], tenant, subject, Role.TENANT_ADMIN)
 
 
 @command(app, "list")

@@ -26,7 +26,10 @@ async def ensure_api_keys(state: StateFolder, gateway_url: str, database_url: st
     """The keys of the state folder, made anew when the gateway does not know them."""
     keys = _stored(state)
     if keys is None or not await _work(gateway_url, keys):
-        keys = await _issue(database_url)
+        keys = LocalKeys(
+            await issue_first_key(database_url, TENANT, SUBJECT, Role.TENANT_ADMIN),
+            await issue_first_key(database_url, PLATFORM_TENANT, SUBJECT, Role.PLATFORM_ADMIN),
+        )
         write_private(state.api_keys_file, json.dumps(asdict(keys)))
     return keys
 
@@ -49,19 +52,16 @@ async def _work(gateway_url: str, keys: LocalKeys) -> bool:
     return True
 
 
-async def _issue(database_url: str) -> LocalKeys:
-    # The gateway's own stack: slow to import, and needed at the first start alone.
+async def issue_first_key(database_url: str, tenant: str, subject: str, role: Role) -> str:
+    """A key made at the gateway's database, where no key is asked for. Raises DomainError.
+
+    The audit log of the tenant names the subject as its creator.
+    """
+    # The gateway's own stack: slow to import, and needed for first keys alone.
     from gateway.config import DatabaseSettings  # noqa: PLC0415
     from gateway.keys.models import KeyRequest  # noqa: PLC0415
     from gateway.server import api_keys  # noqa: PLC0415
 
-    async def issue(tenant: str, role: Role) -> str:
-        with acting_as(Identity(tenant, SUBJECT, frozenset())):
-            wanted = KeyRequest(tenant, SUBJECT, roles=frozenset({role}))
-            return (await issued.issue(wanted))[1]
-
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:
-        return LocalKeys(
-            tenant=await issue(TENANT, Role.TENANT_ADMIN),
-            platform=await issue(PLATFORM_TENANT, Role.PLATFORM_ADMIN),
-        )
+        with acting_as(Identity(tenant, subject, frozenset())):
+            return (await issued.issue(KeyRequest(tenant, subject, roles=frozenset({role}))))[1]

@@ -131,3 +131,15 @@ def test_the_shell_completes_nothing_without_a_platform(tmp_path: Path) -> None:
     }
     ended = CommandLine(tmp_path, asked)()
     assert (ended.stdout.strip(), ended.stderr) == ("", "")
+
+
+def test_the_first_key_of_a_second_tenant_is_made_on_this_machine(podium: CommandLine) -> None:
+    made = podium("keys", "create", "ada", "--tenant", "second")
+    assert made.returncode == 0, made.stderr
+    key = made.stdout.strip()
+    connection = json.loads((podium.state_dir / "connection.json").read_text())
+    elsewhere = ("--url", connection["gateway_url"], "--api-key", key)
+    [listed] = json.loads(podium("keys", "list", *elsewhere, "--json").stdout)["api_keys"]
+    assert (listed["subject"], listed["roles"]) == ("ada", ["tenant-admin"])
+    wrong = podium("keys", "create", "ada", "--tenant", "second", "--role", "developer")
+    assert wrong.returncode == 2 and "leave out the other options" in wrong.stderr
