@@ -77,7 +77,9 @@ class HttpAdapter:
 def _output(reply: HttpReply) -> Output | ToolFailure:
     if not _TEXT.fullmatch(reply.media_type):
         file = OutputFile("response", reply.media_type, reply.body)
-        return Output(f"{len(reply.body)} bytes of {reply.media_type}", files=(file,))
+        # What the model cannot see is named.
+        words = f"{len(reply.body)} bytes of {reply.media_type}: no text, kept as the file response"
+        return Output(words, files=(file,))
     text = reply.text
     if not _JSON.fullmatch(reply.media_type) or not text:
         return Output(text)

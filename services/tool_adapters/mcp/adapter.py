@@ -1,19 +1,14 @@
 """Tools of kind mcp: one tool of a Model Context Protocol server."""
 
-import base64
-import binascii
-import json
-import mimetypes
-
 import mcp_types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from podium_kit.failures import FailureKind, ToolFailure
-from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
+from tool_adapters.adapter import AdapterResult, CallFailed, ToolCall
 from tool_adapters.errors import McpServerUnusable
-from tool_adapters.http.client import too_many_bytes
 from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.results import outcome_of
 from tool_adapters.mcp.servers import ServerOwner
 from tool_adapters.mcp.session import McpSession
 from tool_adapters.mcp.statuses import LastReply
@@ -77,7 +72,7 @@ class McpAdapter:
             if isinstance(error, CallFailed):
                 error.unsent = call.cut.unsent
             raise
-        return AdapterResult(_outcome(result, tool.limits.max_output_bytes))
+        return AdapterResult(outcome_of(result, tool.limits.max_output_bytes))
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Closes the episode's sessions and ends their processes."""
@@ -103,49 +98,6 @@ class McpAdapter:
             return _malformed(error.message)
         kind = FAILURE_OF_CODE.get(error.code, FailureKind.TOOL_ERROR)
         return ToolFailure(kind, error.message)
-
-
-def _outcome(result: mcp_types.CallToolResult, bytes_max: int) -> Output | ToolFailure:
-    structured = result.structured_content
-    content_json = "" if structured is None else json.dumps(structured, ensure_ascii=False)
-    # The texts beside it may be others, so their size says nothing about it.
-    if len(content_json.encode()) > bytes_max:
-        return too_many_bytes(bytes_max).failure
-    try:
-        files = tuple(_files(result))
-    except binascii.Error:
-        return _malformed("a file in the answer is not base64")
-    content = "\n".join(_texts(result)) or content_json
-    if result.is_error:
-        return ToolFailure(FailureKind.TOOL_ERROR, content or "the tool says only that it failed")
-    return Output(content, content_json, files)
-
-
-def _texts(result: mcp_types.CallToolResult) -> list[str]:
-    texts = []
-    for block in result.content:
-        if isinstance(block, mcp_types.TextContent):
-            texts.append(block.text)
-        elif isinstance(block, mcp_types.ResourceLink):
-            texts.append(f"{block.name}: {block.uri}")
-        elif isinstance(block, mcp_types.EmbeddedResource) and isinstance(
-            block.resource, mcp_types.TextResourceContents
-        ):
-            texts.append(block.resource.text)
-    return texts
-
-
-def _files(result: mcp_types.CallToolResult) -> list[OutputFile]:
-    media = (mcp_types.ImageContent, mcp_types.AudioContent)
-    return [
-        OutputFile(
-            f"{number}{mimetypes.guess_extension(block.mime_type) or ''}",
-            block.mime_type,
-            base64.b64decode(block.data, validate=True),
-        )
-        for number, block in enumerate(result.content)
-        if isinstance(block, media)
-    ]
 
 
 def _malformed(problem: str) -> ToolFailure:

@@ -4,6 +4,7 @@ The SDK reads a list of tools whole or not at all. Here every tool of it is read
 can be understood is put right, and what cannot is left out and named.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import mcp_types
 from pydantic import ValidationError
 
 from podium_kit.json_structure import require_bounded_json
+from tool_adapters.mcp.results import readable_content
 
 SKIPPED, INPUT_TYPE, OUTPUT_SCHEMA = "podium/skipped", "podium/type", "podium/outputSchema"
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -31,10 +33,11 @@ def read_message(text: str | bytes, *, by_name: bool = False) -> mcp_types.JSONR
     """The message. Raises CostlyJson for one of too many values, and ValidationError."""
     require_bounded_json(text.encode() if isinstance(text, str) else text)
     message = mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=by_name)
-    if isinstance(message, mcp_types.JSONRPCResponse) and isinstance(
-        message.result.get("tools"), list
-    ):
-        message.result = _readable_list(message.result)
+    if isinstance(message, mcp_types.JSONRPCResponse):
+        if isinstance(message.result.get("tools"), list):
+            message.result = _readable_list(message.result)
+        elif _is_result(message.result):
+            message.result = _readable_result(message.result)
     return message
 
 
@@ -80,6 +83,25 @@ def _readable_list(result: dict[str, Any]) -> dict[str, Any]:
         named_page = isinstance(cursor, int) and not isinstance(cursor, bool)
         result |= {"nextCursor": str(cursor) if named_page else ""}
     return result
+
+
+def _is_result(result: dict[str, Any]) -> bool:
+    content = result.get("content")
+    return isinstance(content, list) or (content is None and "structuredContent" in result)
+
+
+def _readable_result(result: dict[str, Any]) -> dict[str, Any]:
+    """What a tool gave, whose structured form may be any value."""
+    content = list(readable_content(result.get("content")))
+    structured = result.get("structuredContent")
+    kept = {**result, "content": content}
+    if not isinstance(structured, dict):
+        kept.pop("structuredContent", None)
+        if structured is not None and not content:
+            kept["content"] = [{"type": "text", "text": json.dumps(structured)}]
+    if not isinstance(result.get("isError", False), bool):
+        kept["isError"] = bool(result["isError"])
+    return kept
 
 
 def _readable_tool(written: Any) -> Any:

@@ -1,16 +1,20 @@
 """What an MCP server answers is held to the tool's size, whichever part of it is large."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types
 import pytest
+from mcp_types.methods import validate_server_result
 
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import Answer, Output, ToolCall
 from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, Progress
 from tool_adapters.mcp.adapter import McpAdapter
+from tool_adapters.mcp.messages import read_message
+from tool_adapters.mcp.results import outcome_of
 from tool_adapters.models import (
     Limits,
     McpConnection,
@@ -91,3 +95,70 @@ async def test_what_is_said_about_a_failure_is_cut_at_the_limit() -> None:
     assert outcome.kind is FailureKind.TOOL_ERROR
     assert FAILURE_BYTES_MIN < len(outcome.message.encode()) <= BYTES_MAX + len("...")
     assert outcome.message.endswith("ä...")
+
+
+async def test_what_a_model_cannot_see_is_named_and_kept() -> None:
+    picture = mcp_types.ImageContent(type="image", data="iVBORw0=", mime_type="image/png")
+    sound = mcp_types.AudioContent(type="audio", data="UklGRg==", mime_type="audio/mpeg")
+    blob = mcp_types.EmbeddedResource(
+        type="resource",
+        resource=mcp_types.BlobResourceContents(
+            uri="file:///report.pdf", mime_type="application/pdf", blob="JVBERi0="
+        ),
+    )
+    page = mcp_types.EmbeddedResource(
+        type="resource", resource=mcp_types.TextResourceContents(uri="file:///a.md", text="# A")
+    )
+    link = mcp_types.ResourceLink(
+        type="resource_link", name="log", uri="file:///log", mime_type="text/plain", size=7
+    )
+    broken = mcp_types.ImageContent(type="image", data="no base64!", mime_type="image/gif")
+    outcome = (
+        await answer_of(content=[text("See:"), picture, sound, blob, page, link, broken])
+    ).outcome
+    assert isinstance(outcome, Output)
+    assert outcome.content.splitlines() == [
+        "See:",
+        "(image of type image/png, 5 bytes: no text, kept as the file 1.png)",
+        "(audio of type audio/mpeg, 4 bytes: no text, kept as the file 2.mp3)",
+        "(resource file:///report.pdf of type application/pdf, 5 bytes: no text, kept as the file"
+        " 3.pdf)",
+        "(resource file:///a.md)",
+        "# A",
+        "log: file:///log (text/plain, 7 bytes); only linked, its content is not here",
+        "(image of type image/gif: left out, for it is not base64)",
+    ]
+    assert [(file.name, file.data) for file in outcome.files] == [
+        ("1.png", b"\x89PNG\r"),
+        ("2.mp3", b"RIFF"),
+        ("3.pdf", b"%PDF-"),
+    ]
+
+
+async def test_beside_a_picture_the_structured_form_is_the_text() -> None:
+    outcome = (await answer_of(content=[image("image/png")], structured_content={"n": 2})).outcome
+    assert isinstance(outcome, Output)
+    assert outcome.content.startswith('{"n": 2}\n(image of type image/png')
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        ({"content": [{"type": "video", "uri": "file:///v"}]}, "(a part of type video file:///v"),
+        ({"content": [{"type": "text", "text": "ok"}, {"type": "image"}]}, "ok\n(a part of type"),
+        ({"content": ["ok"]}, "ok"),
+        ({"content": [{"type": "text", "text": "ok", "annotations": "bad"}]}, "ok"),
+        ({"content": None, "structuredContent": {"n": 1}}, '{"n": 1}'),
+        ({"structuredContent": {"n": 1}}, '{"n": 1}'),
+        ({"content": [], "structuredContent": [1, 2]}, "[1, 2]"),
+        ({"content": [{"type": "text", "text": "ok"}], "structuredContent": 7}, "ok"),
+    ],
+)
+def test_a_result_is_read_as_far_as_it_can_be(result: dict[str, Any], content: str) -> None:
+    message = read_message(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}))
+    assert isinstance(message, mcp_types.JSONRPCResponse)
+    validate_server_result("tools/call", "2025-11-25", message.result)
+    read = mcp_types.CallToolResult.model_validate(message.result, by_name=False)
+    outcome = outcome_of(read, BYTES_MAX)
+    assert isinstance(outcome, Output)
+    assert outcome.content.startswith(content)
