@@ -28,9 +28,9 @@ TOTAL_BYTES_MAX = 20 * 1024 * 1024
 # Providers scale large images down, to at most some 1,600 tokens (Anthropic), 1,100 (OpenAI, high
 # detail) or a few thousand (their newest models).
 IMAGE_TOKENS = 4_000
-# A page of text is some 3 kB and, with its picture, some 3,000 tokens. No model reads more than its
-# context holds.
-PDF_TOKENS_MIN, PDF_TOKENS_MAX = 4_000, 200_000
+# A page of text, with its picture, is some 3,000 tokens. A few kilobytes may be thousands of pages,
+# and their number is not known before the file is read; no model reads more than its context holds.
+PDF_TOKENS = 200_000
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Attachment:
 
     @property
     def estimated_tokens(self) -> int:
-        """Generous: what a hold covers before the provider has counted."""
+        """The most: what a hold covers before the provider has counted."""
         if self.kind is MediaKind.IMAGE:
             return IMAGE_TOKENS
-        return min(PDF_TOKENS_MIN + self.size_bytes, PDF_TOKENS_MAX)
+        return PDF_TOKENS
 
 
 @dataclass(frozen=True)

@@ -2903,6 +2903,10 @@ class ResolvedTool(Model):
     """
     Whether what a call gives is the episode's answer, and ends it.
     """
+    prompt_bytes: int = 0
+    """
+    Bytes of an llm tool's own system prompt, which a hold covers.
+    """
 
 
 class RetrievalConnection(Model):

@@ -79,13 +79,21 @@ def dispatch(asked: Dispatch, books: Books) -> Hold:
 
 
 def capture(asked: Capture, books: Books) -> Entry:
-    """Posts the truth, also above the hold and in place of a provisional cost."""
+    """Posts the truth, also above the hold and in place of a provisional cost.
+
+    Where it is not known what was used, the worst case is posted until the truth is: otherwise
+    calls that are cut off would never end a budget.
+    """
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     hold = hold_of(asked.tenant, asked.key, books)
     if hold.state in (HoldState.RELEASED, HoldState.CAPTURED):
         raise HoldClosed(asked.key, hold.state.value, "captured")
     check_time(asked.tenant, asked.occur_time, books)
+    if asked.usage.unusable_reason and hold.amount is not None:
+        if hold.state is HoldState.PROVISIONAL:
+            return entry_of(asked.tenant, hold.posted_sequence, books)
+        return _provisional(hold, books)
     at = asked.occur_time or books.now
     ended = withdraw(hold, books)
     call, price = answered_call(hold, asked.answered_by, at, books)
@@ -141,6 +149,10 @@ def expire(asked: Expire, books: Books) -> Entry | Hold | None:
         return None
     if not hold.dispatched:
         return _release(hold, books)
+    return _provisional(hold, books)
+
+
+def _provisional(hold: Hold, books: Books) -> Entry:
     entry = post_provisional(hold, withdraw(hold, books), books)
     _close(hold, HoldState.PROVISIONAL, books, entry.sequence)
     return entry

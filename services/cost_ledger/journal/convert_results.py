@@ -3,7 +3,12 @@
 from typing import Any
 
 from cost_ledger.decisions.batches import Operation, Outcome
-from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, rejection_to_proto
+from cost_ledger.journal.convert import (
+    entry_to_proto,
+    hold_to_proto,
+    listed_entry_to_proto,
+    rejection_to_proto,
+)
 from cost_ledger.models import Entry, Hold, Rejection
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
@@ -18,7 +23,9 @@ def result_to_proto(operation: Operation, outcome: Outcome) -> pb.OperationResul
     answer: Any = getattr(result, NAMES.get(operation.name, operation.name))
     match outcome:
         case Entry():
-            answer.entry.CopyFrom(entry_to_proto(outcome))
+            # Of a worst case the caller is to see that it is none that is known.
+            shown = listed_entry_to_proto if outcome.postings.provisional else entry_to_proto
+            answer.entry.CopyFrom(shown(outcome))
         case Hold():
             answer.hold.CopyFrom(hold_to_proto(outcome))
         case Rejection():

@@ -22,6 +22,7 @@ DEFAULT_TIMEOUT_S = 30.0
 # What the ledger takes with one call.
 ALTERNATIVES_MAX = 50
 FALLBACKS_MAX = 20
+TEMPLATE_TOKENS = 1024
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,9 @@ class ToolPurchases:
         if tool.kind != tool_pb2.TOOL_KIND_LLM:
             return call_worst_case(timeout_s(tool))
         context = expert_context(self.steps, self.turn)
-        size = len(self.episode.spec.task.encode()) + len(context.encode()) + call.ByteSize()
-        read = estimated_tokens(size) + file_tokens(self.episode.spec, tool, alias)
+        texts = (self.episode.spec.task, context)
+        size = sum(len(text.encode()) for text in texts) + call.ByteSize() + tool.prompt_bytes
+        read = most_tokens(size) + file_tokens(self.episode.spec, tool, alias)
         return token_worst_case(read, self.output_tokens(tool))
 
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
@@ -109,9 +111,12 @@ class ToolPurchases:
         return most if self.tokens_left is None else min(most, self.tokens_left)
 
 
-def estimated_tokens(text_bytes: int) -> int:
-    """A generous estimate of the tokens of a text: English has about four bytes to a token."""
-    return 512 + text_bytes // 2
+def most_tokens(text_bytes: int) -> int:
+    """The most tokens that a text can have, with what a chat template and a role's prompt add.
+
+    English has four bytes to a token, but digits, emoji and rare scripts have one.
+    """
+    return TEMPLATE_TOKENS + text_bytes
 
 
 def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, ...]:

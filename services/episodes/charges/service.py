@@ -104,8 +104,7 @@ class Charges:
             )
         )
         for step, result in zip(captures, results, strict=False):
-            cost = optional_money_from_proto(result.capture.entry.amount)
-            self._logs.settle(log, step, cost)
+            self._logs.settle(log, step, captured_cost(result.capture.entry))
         # No others: what another attempt has stored meanwhile was not asked about.
         for step in unsettled:
             if step not in captures:
@@ -164,6 +163,13 @@ class Charges:
         usage = unknown(failure_pb2.Failure(message=reason))
         await captured_alone(self._ledger, pb.CaptureRequest(key=step.key, usage=usage))
         self._logs.settle(log, step, None)
+
+
+def captured_cost(entry: hold_pb2.Entry) -> Money | None:
+    """What a call cost; None is unknown, also where the ledger posts the worst case meanwhile."""
+    if any(posting.account == "provisional" for posting in entry.postings):
+        return None
+    return optional_money_from_proto(entry.amount)
 
 
 async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.OperationResult:

@@ -13,7 +13,7 @@ from episodes.attachments.store import AttachmentStore
 from episodes.charges.patience import patiently
 from episodes.charges.purchases import (
     call_worst_case,
-    estimated_tokens,
+    most_tokens,
     output_tokens,
     sku_of,
     token_worst_case,
@@ -23,6 +23,7 @@ from episodes.charges.service import (
     OUTPUT_TOKENS_MIN,
     UNKNOWN_PRICE,
     captured_alone,
+    captured_cost,
 )
 from episodes.charges.spenders import Spender
 from episodes.clients import Adapters, Ledger
@@ -46,7 +47,6 @@ from podium_kit.wire import (
     enum_word,
     failure_from_proto,
     failure_to_proto,
-    optional_money_from_proto,
     quantities_from_proto,
     quantities_to_proto,
 )
@@ -124,7 +124,7 @@ class DirectCallMaker:
             return NOTHING
         capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
         result = await captured_alone(self.ledger, capture)
-        return optional_money_from_proto(result.capture.entry.amount)
+        return captured_cost(result.capture.entry)
 
     async def _answer(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
         """The adapters' answer; a failure that was not sent where they reject the call."""
@@ -206,7 +206,7 @@ def _reserve(call: DirectCall, asks_again: bool) -> ledger_pb.Operation:
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
         files = sum(one.estimated_tokens for one in call.attachments)
-        read = estimated_tokens(call.spec.ByteSize()) + files
+        read = most_tokens(call.spec.ByteSize() + call.tool.prompt_bytes) + files
         worst_case = token_worst_case(read, call.output_tokens)
         worst_case = worst_case[:1] if call.embeds else worst_case
     own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []

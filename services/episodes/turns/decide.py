@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from episodes.charges.purchases import Purchase, estimated_tokens, token_worst_case
+from episodes.charges.purchases import Purchase, most_tokens, token_worst_case
 from episodes.charges.service import Charges, Grant
 from episodes.clients import Orchestrator
 from episodes.keys import StepKind, effect_key
@@ -76,7 +76,7 @@ class Decider:
         model = await self.models.find(episode.spec.model)
         # The size of the request bounds the size of the prompt that is built from it. What is
         # left of time and money is not in it yet: a retry must hold what the first attempt held.
-        input_tokens = min(estimated_tokens(request.ByteSize()), self.prompt_tokens_max)
+        input_tokens = min(most_tokens(request.ByteSize()), self.prompt_tokens_max)
         return Purchase(
             key=request.key,
             turn=turn,

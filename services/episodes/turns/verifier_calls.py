@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from episodes.charges.purchases import (
     Purchase,
     call_worst_case,
-    estimated_tokens,
     model_alias,
     model_problem,
+    most_tokens,
     sku_of,
     timeout_s,
     token_worst_case,
@@ -120,8 +120,8 @@ def _purchase(
     alias = model_alias(asked, tool)
     worst_case = call_worst_case(timeout_s(tool))
     if tool.kind == tool_pb2.TOOL_KIND_LLM:
-        size = len(call.task.encode()) + asked.ByteSize()
-        worst_case = token_worst_case(estimated_tokens(size), tool.max_output_tokens)
+        size = len(call.task.encode()) + asked.ByteSize() + tool.prompt_bytes
+        worst_case = token_worst_case(most_tokens(size), tool.max_output_tokens)
     return Purchase(
         key=effect_key(episode.id, turn, StepKind.VERIFIER, asked.index),
         turn=turn,

@@ -151,6 +151,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         capabilities=spec.capabilities,
         embeds=tool.version.spec.embeds,
         gives_answer=tool.version.spec.gives_answer,
+        prompt_bytes=len(spec.connection.llm.system_prompt.encode()),
         model_takes={
             choice.alias: toolset_pb2.MediaKinds(
                 kinds=[KIND_TO_WIRE[kind] for kind in sorted(choice.takes)]

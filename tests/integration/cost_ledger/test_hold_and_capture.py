@@ -237,7 +237,7 @@ async def test_only_costs_can_be_reversed(worker: Client) -> None:
         assert rejected.value.code() is code
 
 
-async def test_unusable_figures_are_posted_without_a_price_and_end_the_hold(
+async def test_of_unusable_figures_the_worst_case_is_posted_until_the_truth_is_known(
     worker: Client, admin: Client
 ) -> None:
     await add_budget(admin)
@@ -246,10 +246,26 @@ async def test_unusable_figures_are_posted_without_a_price_and_end_the_hold(
     usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_PROVIDER, unusable_reason=reason)
     request = pb.CaptureRequest(key="k", usage=usage)
     entry = (await worker.ledger.Capture(request)).entry
-    assert not entry.HasField("amount")
+    assert {posting.account for posting in entry.postings} >= {"provisional"}
     assert (await worker.ledger.Capture(request)).entry == entry
     status = await status_of(worker)
-    assert (status.held, status.posted) == (usd("0"), usd("0"))
+    assert (status.held, status.posted) == (usd("0"), usd("0.01125"))
+    await worker.ledger.Capture(make_capture("k"))
+    status = await status_of(worker)
+    assert (status.held, status.posted) == (usd("0"), usd("0.00225"))
+
+
+async def test_calls_that_are_cut_off_again_and_again_exhaust_a_budget(
+    worker: Client, admin: Client
+) -> None:
+    await add_budget(admin, limit="0.05")
+    cut = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_ESTIMATED, unusable_reason="cut off")
+    for number in range(4):
+        assert (await worker.ledger.Reserve(make_reserve(f"k{number}"))).HasField("hold")
+        await worker.ledger.Capture(pb.CaptureRequest(key=f"k{number}", usage=cut))
+    rejection = (await worker.ledger.Reserve(make_reserve("k4"))).rejection
+    assert rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
+    assert (await status_of(worker)).posted == usd("0.045")
 
 
 async def test_unpriced_calls_are_counted_by_what_is_unknown(

@@ -16,7 +16,7 @@ EPISODE_ID = "01900000-0000-7000-8000-000000000001"
 
 async def test_a_reason_that_no_workflow_takes_is_rejected() -> None:
     nowhere: Any = None
-    episodes = Episodes(*[nowhere] * 13)
+    episodes = Episodes(*[nowhere] * 14)
     said = "x" * (REASON_CHARACTERS_MAX + 1)
     with pytest.raises(OutOfBounds, match="reason has 1001 characters; give at most 1000"):
         await episodes.approve(EPISODE_ID, 1, 0, approved=False, reason=said)

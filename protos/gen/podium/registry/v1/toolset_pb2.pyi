@@ -93,6 +93,7 @@ class ResolvedTool(_message.Message):
     MODEL_TAKES_FIELD_NUMBER: _builtins.int
     ESTIMATES_FIELD_NUMBER: _builtins.int
     GIVES_ANSWER_FIELD_NUMBER: _builtins.int
+    PROMPT_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -125,6 +126,8 @@ class ResolvedTool(_message.Message):
     """Whether it turns texts into vectors (LLM_ROLE_EMBEDDER)."""
     gives_answer: _builtins.bool
     """Whether what a call gives is the episode's answer, and ends it."""
+    prompt_bytes: _builtins.int
+    """Bytes of an llm tool's own system prompt, which a hold covers."""
     @_builtins.property
     def model_skus(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """SKU per model alias, for tools of kind llm."""
@@ -187,10 +190,11 @@ class ResolvedTool(_message.Message):
         model_takes: _abc.Mapping[_builtins.str, Global___MediaKinds] | None = ...,
         estimates: _abc.Iterable[Global___CallEstimate] | None = ...,
         gives_answer: _builtins.bool = ...,
+        prompt_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "gives_answer", b"gives_answer", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "gives_answer", b"gives_answer", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "prompt_bytes", b"prompt_bytes", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,33 @@
+"""What is held for a model call covers any text, so that a budget holds whatever is written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from episodes.charges.purchases import most_tokens
+from podium_kit.attachments import Attachment
+from podium_kit.embedded.smollm2 import SmolLM2
+
+TEXTS = st.one_of(
+    st.text(max_size=2000),
+    st.text("0123456789", max_size=2000),
+    st.text(st.characters(categories=["Co", "So", "Lo"]), max_size=500),
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.from_file(str(SmolLM2().directory / "tokenizer.json"))
+
+
+@given(text=TEXTS)
+def test_no_text_has_more_tokens_than_are_held(tokenizer: Tokenizer, text: str) -> None:
+    assert len(tokenizer.encode(text).ids) <= most_tokens(len(text.encode()))
+
+
+@given(size=st.integers(1, 20_000_000))
+def test_a_pdf_of_any_size_is_held_at_what_a_context_takes(size: int) -> None:
+    """A few kilobytes may be a thousand pages that share a stream."""
+    file = Attachment("[file 1]", "application/pdf", "0" * 64, size)
+    assert file.estimated_tokens == 200_000
