@@ -3,30 +3,27 @@
 Source: the AST rules of the Berkeley Function Calling Leaderboard: every expected call
 once, in any order; each argument one of the allowed values, where "" among them means it
 may be left out; strings compared without case, spaces and the marks ,./-_*^; numbers by value.
+With the functions' declarations, types and required arguments are the leaderboard's as well.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from podium_kit.verifiers.declared_calls import (
+    LEFT_OUT,
+    Declaration,
+    ExpectedCall,
+    WrittenCall,
+    declared_call_fits,
+    plain,
+)
 from podium_kit.verifiers.verifier import Verdict, Verifier
 
-# One function: by argument: the allowed values.
-ExpectedCall = Annotated[dict[str, dict[str, list[Any]]], Field(min_length=1, max_length=1)]
-LEFT_OUT = ""
-_MARKS = re.compile(r"[ ,./\-_*^]")
 _FENCE = re.compile(r"^```\w*\n|\n?```$")
-
-
-class WrittenCall(BaseModel):
-    """A call as the model writes it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    arguments: dict[str, Any] = {}
 
 
 _CALLS = TypeAdapter(list[WrittenCall])
@@ -36,9 +33,10 @@ class FunctionCalls(Verifier):
     """Accepts exactly the expected calls; none expected: an answer that makes none."""
 
     name: ClassVar[str] = "function_calls"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     expected: tuple[ExpectedCall, ...]
+    functions: tuple[Declaration, ...] = ()
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
         """1 if every expected call is there and no other."""
@@ -49,28 +47,21 @@ class FunctionCalls(Verifier):
             return Verdict.of(not self.expected, "the answer is no JSON list of calls")
         if len(written) != len(self.expected):
             return Verdict.of(False, f"{len(written)} calls, expected {len(self.expected)}")
-        right = _paired(written, self.expected)
+        right = self._paired(written)
         return Verdict.of(right, "as expected" if right else "some call is not as expected")
 
-
-def _paired(written: Sequence[WrittenCall], expected: Sequence[ExpectedCall]) -> bool:
-    """Whether each expected call can be given one of its own; several may fit one call.
-
-    Source: Kuhn's algorithm; trying all orders of a dozen alike calls takes minutes.
-    """
-    fits = [[_matches(call, each) for call in written] for each in expected]
-    given: dict[int, int] = {}
-
-    def give(wanted: int, tried: set[int]) -> bool:
-        for place, fitting in enumerate(fits[wanted]):
-            if fitting and place not in tried:
-                tried.add(place)
-                if place not in given or give(given[place], tried):
-                    given[place] = wanted
-                    return True
-        return False
-
-    return all(give(wanted, set()) for wanted in range(len(expected)))
+    def _paired(self, written: Sequence[WrittenCall]) -> bool:
+        """Whether each expected call, in turn, takes the first one left that fits it."""
+        declared = {function.name: function for function in self.functions}
+        left = list(written)
+        for wanted in self.expected:
+            [name] = wanted
+            fits = partial(declared_call_fits, declared[name]) if name in declared else _matches
+            fitting = next((at for at, call in enumerate(left) if fits(call, wanted)), None)
+            if fitting is None:
+                return False
+            del left[fitting]
+        return True
 
 
 def _matches(call: WrittenCall, wanted: ExpectedCall) -> bool:
@@ -92,7 +83,7 @@ def _fields(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _equal(found: Any, wanted: Any) -> bool:
     match found, wanted:
         case str(), str():
-            return _plain(found) == _plain(wanted)
+            return plain(found) == plain(wanted)
         case bool(), _:
             return found is wanted
         case int() | float(), int() | float():
@@ -104,7 +95,3 @@ def _equal(found: Any, wanted: Any) -> bool:
             return _fields(found, wanted)
         case _:
             return bool(found == wanted)
-
-
-def _plain(text: str) -> str:
-    return _MARKS.sub("", text).casefold().replace("'", '"')

@@ -40,8 +40,8 @@ def test_strings_differ_in_words_not_in_marks_and_case() -> None:
 
 def test_every_expected_call_is_wanted_once_in_any_order() -> None:
     expected = [{"f": {"x": [1, 2]}}, {"f": {"x": [1]}}]
-    # The first expected call fits both; only one way of pairing them is right.
-    assert judged(expected, [call("f", x=1), call("f", x=2)])
+    # As on the leaderboard, the first expected call takes the first that fits it.
+    assert not judged(expected, [call("f", x=1), call("f", x=2)])
     assert judged(expected, [call("f", x=2), call("f", x=1)])
     assert not judged(expected, [call("f", x=2), call("f", x=2)])
     assert not judged(expected, [call("f", x=1)])
@@ -77,3 +77,72 @@ def test_where_no_call_is_right_prose_is_right_and_a_call_is_not() -> None:
 def test_an_expected_call_names_one_function() -> None:
     with pytest.raises(InvalidVerifier, match="expected"):
         judged([{"f": {}, "g": {}}], "[]")
+
+
+FUNCTIONS = [
+    {
+        "name": "book",
+        "types": {
+            "city": "string",
+            "nights": "integer",
+            "price": "float",
+            "late": "boolean",
+            "tags": "array",
+            "trip": "dict",
+        },
+        "items": {"tags": "string"},
+        "required": ["city", "nights"],
+    }
+]
+BOOK = [
+    {
+        "book": {
+            "city": ["Rome", "Roma"],
+            "nights": [3, ""],
+            "price": [10.0, ""],
+            "late": [True, ""],
+            "tags": [["a", "b"], ""],
+            "trip": [{"to": ["Rome"], "days": [3, ""]}, ""],
+        }
+    }
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "right"),
+    [
+        ({"city": "rome", "nights": 3}, True),
+        ({"city": "rome", "nights": 3.0}, False),
+        ({"city": "rome", "nights": "3"}, False),
+        ({"city": "rome", "nights": True}, False),
+        ({"city": "rome", "nights": None}, False),
+        # Required by the declaration, although the allowed values say that it may be left out.
+        ({"city": "rome"}, False),
+        ({"nights": 3}, False),
+        ({"city": "rome", "nights": 3, "price": 10}, True),
+        ({"city": "rome", "nights": 3, "price": "10"}, False),
+        ({"city": "rome", "nights": 3, "late": 1}, False),
+        ({"city": "rome", "nights": 3, "late": True}, True),
+        ({"city": "rome", "nights": 3, "tags": ["A", "b."]}, True),
+        ({"city": "rome", "nights": 3, "tags": ["b", "a"]}, False),
+        ({"city": "rome", "nights": 3, "tags": "a"}, False),
+        ({"city": "rome", "nights": 3, "trip": {"to": "ROME"}}, True),
+        ({"city": "rome", "nights": 3, "trip": {"days": 3}}, False),
+        ({"city": "rome", "nights": 3, "trip": {"to": "Rome", "x": 1}}, False),
+        ({"city": "rome", "nights": 3, "colour": "red"}, False),
+    ],
+)
+def test_with_declarations_types_are_exact_and_what_is_required_is_there(
+    arguments: dict[str, Any], right: bool
+) -> None:
+    """As the leaderboard's own checker judges."""
+    verifier = load_verifier("function_calls", {"expected": BOOK, "functions": FUNCTIONS})
+    assert verifier.judge(json.dumps([call("book", **arguments)])).solved is right
+
+
+def test_calls_that_differ_in_a_type_alone_are_two() -> None:
+    expected = [{"f": {"x": [2]}}, {"f": {"x": [2]}}]
+    functions = [{"name": "f", "types": {"x": "integer"}, "required": ["x"]}]
+    verifier = load_verifier("function_calls", {"expected": expected, "functions": functions})
+    assert verifier.judge(json.dumps([call("f", x=2), call("f", x=2)])).solved
+    assert not verifier.judge(json.dumps([call("f", x=2.0), call("f", x=2)])).solved

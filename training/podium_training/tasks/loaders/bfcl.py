@@ -95,10 +95,26 @@ def _task(category: str, case: dict[str, Any], answers: dict[str, Any]) -> Task:
             conversation=conversation, functions="\n".join(map(json.dumps, case["function"]))
         ),
         verifier="function_calls",
-        parameters={"expected": expected},
+        parameters={"expected": expected, "functions": list(map(_declared, case["function"]))},
     )
     task.judge()
     return task
+
+
+def _declared(function: dict[str, Any]) -> dict[str, Any]:
+    """A function as the verifier reads it."""
+    declared = function["parameters"]
+    properties = declared["properties"]
+    return {
+        "name": function["name"],
+        "types": {name: str(each.get("type", "")) for name, each in properties.items()},
+        "items": {
+            name: str(each["items"].get("type", ""))
+            for name, each in properties.items()
+            if isinstance(each.get("items"), dict)
+        },
+        "required": declared.get("required", []),
+    }
 
 
 def _by_id(path: Path) -> dict[str, Any]:

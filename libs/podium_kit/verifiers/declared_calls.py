@@ -1,0 +1,132 @@
+"""Calls of functions whose declarations are known, judged as the Berkeley leaderboard judges.
+
+Types are exact: 5.0 is no integer, and True is none either, while 5 is a float as well. A value
+of another type is right where the allowed values are of that type, as names of variables are.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# One function: by argument: the allowed values.
+ExpectedCall = Annotated[dict[str, dict[str, list[Any]]], Field(min_length=1, max_length=1)]
+LEFT_OUT = ""
+TYPES: Mapping[str, type] = {
+    "string": str,
+    "any": str,
+    "integer": int,
+    "float": float,
+    "boolean": bool,
+    "array": list,
+    "tuple": list,
+    "dict": dict,
+}
+_MARKS = re.compile(r"[ ,./\-_*^]")
+
+
+class WrittenCall(BaseModel):
+    """A call as the model writes it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class Declaration(BaseModel):
+    """A function: by argument its type, of a list that of its items, and what is required."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    types: dict[str, str]
+    items: dict[str, str] = {}
+    required: tuple[str, ...] = ()
+
+
+def declared_call_fits(function: Declaration, call: WrittenCall, wanted: ExpectedCall) -> bool:
+    """Whether a call is an expected one of the function."""
+    [allowed] = wanted.values()
+    given = call.arguments
+    if call.name != function.name or not given.keys() >= set(function.required):
+        return False
+    if not given.keys() <= function.types.keys() & allowed.keys():
+        return False
+    if any(LEFT_OUT not in values for name, values in allowed.items() if name not in given):
+        return False
+    return all(_fits(function, name, given[name], allowed[name]) for name in given)
+
+
+def plain(text: str) -> str:
+    """A text without what the leaderboard does not compare."""
+    return _MARKS.sub("", text).lower().replace("'", '"')
+
+
+def _fits(function: Declaration, name: str, value: Any, allowed: Sequence[Any]) -> bool:
+    kind: Any = TYPES.get(function.types[name])
+    inner = TYPES.get(function.items.get(name, ""))
+    if kind is float and type(value) is int:
+        value = float(value)
+    of_answers = _type_of(allowed)
+    if kind is not None and not _is_of_type(value, kind, inner, allowed):
+        return False
+    if kind not in COMPARED or of_answers not in (None, kind) or type(value) is not kind:
+        # Numbers and flags; the name of a variable, or a value where its name is expected.
+        return value in allowed
+    if value == [] and LEFT_OUT in allowed:
+        # An empty list is as good as none.
+        return True
+    compared = _same_objects if kind is list and inner is dict else COMPARED[kind]
+    return any(compared(value, each) for each in allowed if type(each) is kind)
+
+
+def _is_of_type(value: Any, kind: type, inner: type | None, allowed: Sequence[Any]) -> bool:
+    if type(value) is not kind:
+        return type(value) is _type_of(allowed)
+    if kind is not list or inner is None:
+        return True
+    return any(_has_items_of(value, inner, each) for each in allowed)
+
+
+def _has_items_of(value: Any, inner: type, allowed: Any) -> bool:
+    if not isinstance(allowed, list):
+        return True
+    return all(type(item) in (inner, _type_of(allowed)) for item in value)
+
+
+def _type_of(allowed: Sequence[Any]) -> type | None:
+    return next((type(each) for each in allowed if each != LEFT_OUT), None)
+
+
+def _fields(found: Any, allowed: Any) -> bool:
+    """Whether a flat object has the allowed values."""
+    if not isinstance(found, dict) or not isinstance(allowed, dict):
+        return False
+    if not found.keys() <= allowed.keys():
+        return False
+    missing = allowed.keys() - found.keys()
+    return all(LEFT_OUT in allowed[name] for name in missing) and all(
+        _plain(value) in _plain_texts(allowed[name]) for name, value in found.items()
+    )
+
+
+def _same_objects(found: list[Any], allowed: list[Any]) -> bool:
+    return len(found) == len(allowed) and all(map(_fields, found, allowed))
+
+
+COMPARED: Mapping[Any, Callable[[Any, Any], bool]] = {
+    str: lambda found, allowed: plain(found) == plain(allowed),
+    list: lambda found, allowed: _plain_texts(found) == _plain_texts(allowed),
+    dict: _fields,
+}
+
+
+def _plain(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) else value
+
+
+def _plain_texts(values: Any) -> list[Any]:
+    # The leaderboard sometimes gives one text where a list of values is meant.
+    return [_plain(each) for each in (values if isinstance(values, list | str) else [values])]
