@@ -155,6 +155,10 @@ def _judgement(
     reason = StopReason(finish.stop_reason)
     if reason is StopReason.ANSWERED:
         return unjudged(check, finish.unjudged_reason)
+    has_budget = episode.spec.HasField("budget") or episode.spec.parent.budget_id
+    if reason is StopReason.BUDGET_EXHAUSTED and not has_budget:
+        # What others had spent says nothing about this episode.
+        return unjudged(check, f"a budget that is not the episode's own ended it: {finish.message}")
     return without_answer(check, reason)
 
 

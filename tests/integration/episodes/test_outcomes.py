@@ -10,6 +10,7 @@ import pytest
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import EpisodesPlatform, events, finished, start
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.common.v1 import money_pb2
 from podium.episodes.v1 import check_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.verifiers.python_check import MARK
@@ -144,3 +145,17 @@ async def test_senseless_check_is_rejected_at_the_start(platform: EpisodesPlatfo
             with pytest.raises(grpc.aio.AioRpcError, match=why) as rejected:
                 await start(client, check=wanted)
             assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_an_episode_that_a_budget_of_others_ended_is_not_judged(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.ledger.reject_after = 2
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
+    others = await judged(platform, check("exact", expected="42"))
+    assert not others.outcomes
+    assert others.unjudged_reason.endswith("not the episode's own ended it: budget b is used up")
+    platform.neighbours.ledger.reject_after = len(platform.neighbours.ledger.holds) + 2
+    own = money_pb2.Money(currency_code="USD", amount="0.01")
+    [outcome] = (await judged(platform, check("exact", expected="42"), budget=own)).outcomes
+    assert (outcome.score, outcome.explanation) == (0.0, "no answer was given: budget_exhausted")
