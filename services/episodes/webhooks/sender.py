@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 
 from episodes.webhooks.models import Attempt, DeliveryState, DueDelivery
 from episodes.webhooks.store import WebhookStore
@@ -19,9 +20,10 @@ _attempts = telemetry.get_meter(__name__).create_counter(
 
 POLL_INTERVAL_S = 1.0
 FORGET_INTERVAL_S = 3_600.0
-BATCH = 100
-# Of one webhook in a batch.
-SHARE = 10
+# Deliveries that are under way at once, and of them those of a tenant and to a receiver.
+LIMIT, TENANT_PLACES, RECEIVER_PLACES = 500, 20, 5
+# What ends within this time is looked up together.
+GATHER_S = 0.02
 MINUTE, HOUR = 60.0, 3_600.0
 # The schedule that Standard Webhooks recommends.
 WAITS_S = (
@@ -45,6 +47,43 @@ class Receivers(Protocol):
     async def deliver(self, delivery: DueDelivery) -> Attempt: ...
 
 
+class _Sending:
+    """Deliveries that are under way."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[asyncio.Task[None], DueDelivery] = {}
+
+    @property
+    def ids(self) -> list[int]:
+        return [delivery.id for delivery in self.tasks.values()]
+
+    def has_place(self, delivery: DueDelivery) -> bool:
+        others = [one for one in self.tasks.values() if one.tenant == delivery.tenant]
+        same = [one for one in others if one.url == delivery.url]
+        return (
+            len(self.tasks) < LIMIT and len(others) < TENANT_PLACES and len(same) < RECEIVER_PLACES
+        )
+
+    def start(self, delivery: DueDelivery, sending: Coroutine[Any, Any, None]) -> None:
+        self.tasks[asyncio.create_task(sending)] = delivery
+
+    async def some(self) -> None:
+        """Until one has ended, or it is time to look for others. Raises what one raised."""
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(self.tasks, timeout=POLL_INTERVAL_S, return_when=first)
+        await asyncio.sleep(GATHER_S)
+        ended = [task for task in self.tasks if task.done()]
+        for task in ended:
+            del self.tasks[task]
+        for error in filter(None, [task.exception() for task in ended]):
+            raise error
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
 class WebhookSender:
     """Sends due deliveries and notes what became of them."""
 
@@ -54,16 +93,26 @@ class WebhookSender:
         self._store = store
         self._receivers = receivers
         self._waits_s = waits_s
+        self._sending = _Sending()
 
     async def send_due(self) -> bool:
-        """Sends one batch; whether there was one."""
-        due = await self._store.due(BATCH, SHARE)
-        # The next round would send what is still under way once more.
-        sent = await asyncio.gather(*map(self._send, due), return_exceptions=True)
-        for outcome in sent:
-            if outcome is not None:
-                raise outcome
-        return bool(due)
+        """Starts what is due and waits for some of what is under way; whether anything is.
+
+        A tenant and a receiver have so many places at once: who is slow waits for itself alone.
+        """
+        sending = self._sending
+        due = await self._store.due(sending.ids, LIMIT, TENANT_PLACES, RECEIVER_PLACES)
+        for delivery in due:
+            if sending.has_place(delivery):
+                sending.start(delivery, self._send(delivery))
+        if not sending.tasks:
+            return False
+        try:
+            await sending.some()
+        except asyncio.CancelledError:
+            await sending.close()
+            raise
+        return True
 
     async def _send(self, delivery: DueDelivery) -> None:
         # The adapters resolve the secret of the tenant that they are called for.

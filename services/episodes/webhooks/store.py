@@ -69,14 +69,18 @@ REPLAY = text(
             ELSE id = ANY(CAST(:ids AS bigint[])) END
     """
 )
-# A receiver that is slow or away takes no more than its share of a round.
+# No tenant's are behind more than those of others that are as far up in their own line.
 DUE = text(
     """
     SELECT d.*, w.url, w.secret_name FROM (
-        SELECT *, row_number() OVER (PARTITION BY tenant, webhook_id ORDER BY id) AS place
-        FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_time <= clock_timestamp()
+        SELECT *, row_number() OVER (PARTITION BY tenant ORDER BY place, id) AS turn FROM (
+            SELECT *, row_number() OVER (PARTITION BY tenant, webhook_id ORDER BY id) AS place
+            FROM webhook_deliveries
+            WHERE state = 'pending' AND next_attempt_time <= clock_timestamp()
+                AND id <> ALL(CAST(:under_way AS bigint[]))
+        ) AS of_webhook WHERE place <= :of_receiver
     ) AS d JOIN webhooks w ON w.tenant = d.tenant AND w.id = d.webhook_id
-    WHERE d.place <= :share ORDER BY d.id LIMIT :limit
+    WHERE d.turn <= :of_tenant ORDER BY d.turn, d.id LIMIT :limit
     """
 )
 NOTE = text(
@@ -168,10 +172,18 @@ class WebhookStore:
         async with transaction(self._engine) as connection:
             return (await connection.execute(REPLAY, values)).rowcount
 
-    async def due(self, limit: int, share: int) -> Sequence[DueDelivery]:
-        """The oldest that are due, at most `share` of each webhook."""
+    async def due(
+        self, under_way: Sequence[int], limit: int, of_tenant: int, of_receiver: int
+    ) -> Sequence[DueDelivery]:
+        """The oldest that are due and not under way, so many of each tenant and webhook."""
+        values = {
+            "under_way": [*under_way],
+            "limit": limit,
+            "of_tenant": of_tenant,
+            "of_receiver": of_receiver,
+        }
         async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(DUE, {"limit": limit, "share": share})).all()
+            rows = (await connection.execute(DUE, values)).all()
         return [
             DueDelivery(
                 row.id,
