@@ -1,5 +1,6 @@
 """What is said of a decision, and where a page of calls that wait begins."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ EPISODE_ID = "01900000-0000-7000-8000-000000000001"
 
 async def test_a_reason_that_no_workflow_takes_is_rejected() -> None:
     nowhere: Any = None
-    episodes = Episodes(*[nowhere] * 14)
+    episodes = Episodes(*[nowhere] * len(fields(Episodes)))
     said = "x" * (REASON_CHARACTERS_MAX + 1)
     with pytest.raises(OutOfBounds, match="reason has 1001 characters; give at most 1000"):
         await episodes.approve(EPISODE_ID, 1, 0, approved=False, reason=said)

@@ -54,7 +54,7 @@ async def test_a_place_at_a_provider_goes_to_the_tenant_that_has_the_fewest() ->
 @pytest.mark.parametrize("api", [LlmApi.OPENAI_CHAT, LlmApi.OPENAI_EMBEDDINGS])
 async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
     providers, guard = Providers(1), NetworkGuard(allow_private=True)
-    call = ToolCall("key", "e1", "eyes", 1, {"input": "42"}, "6 * 7?", "", 0, "acme")
+    call = ToolCall("key", "e1", "eyes", 1, {"input": "42"}, "6 * 7?", "", 0, "acme", "eyes")
     with OpenAiServer(models=("gpt",)) as server, acting_as(make_identity("acme")):
         asked = model(server.base_url, api)
         tool = ToolDefinition(
