@@ -119,7 +119,8 @@ async def discovery_of(client: Client) -> Discovery:
     listed = await asyncio.to_thread(listed_tools, tools) if tools else []
     skipped += [each for each in listed if isinstance(each, SkippedTool)]
     found = tuple(each for each in listed if isinstance(each, ListedTool))
-    return Discovery(name, found, tuple(skipped), tuple(notices))
+    # A page that came twice leaves out the same ones.
+    return Discovery(name, found, tuple(dict.fromkeys(skipped)), tuple(notices))
 
 
 async def _page(client: Client, cursor: str | None) -> mcp_types.ListToolsResult:

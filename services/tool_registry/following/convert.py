@@ -15,6 +15,7 @@ DECIDED_BY_SERVERS = (
     "parameters_json_schema",
     "result_json_schema",
     "side_effect",
+    "notices",
 )
 
 

@@ -165,3 +165,16 @@ def test_the_nearest_server_counts() -> None:
         "https://path.example/pets/{petId}",
         "https://trees.example/trees",
     ]
+
+
+def test_an_operation_with_a_large_body_is_kept_and_cut_by_notice() -> None:
+    """Public report 37."""
+    wide = {
+        f"p{at}": {"type": "string", "description": "x" * 3_000, "enum": ["a", "b"]}
+        for at in range(60)
+    }
+    spec = only(body({"allOf": [{"type": "object", "properties": wide, "required": ["p1"]}]}), {})
+    schema = schema_of(spec)
+    assert schema["properties"].keys() >= wide.keys()
+    assert schema["properties"]["p1"]["enum"] == ["a", "b"]
+    assert "too large" in spec.notices[-1]
