@@ -15,6 +15,8 @@ from podium_kit import telemetry
 
 log = logging.getLogger(__name__)
 # A caller's own id is kept when it is safe to write into a log line.
+# Without a key, too, a request may have a path of 60 kB.
+PATH_CHARACTERS_MAX = 256
 ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 PROBES = {"/healthz", "/readyz"}
 
@@ -72,7 +74,7 @@ class RequestLogMiddleware:
         }
         self._duration_s.record(duration_s, labels)
         if scope["path"] not in PROBES:
-            what = f"{scope['method']} {scope['path']} {exchange.status}"
+            what = f"{scope['method']} {scope['path'][:PATH_CHARACTERS_MAX]} {exchange.status}"
             log.info("%s in %.3f s, request %s", what, duration_s, exchange.request_id)
 
 

@@ -11,6 +11,8 @@ from podium_kit.client.errors import UserError
 Column = audit_pb2.ExportColumn
 Row = Sequence[str]
 # Decimals by their digits in all and after the point. A CSV has no such limit.
+FORMULA_BEGINNINGS = frozenset("=+-@'\uff1d\uff0b\uff0d\uff20|%")
+CONTROLS = frozenset("\t\r\n\0")
 MONEY, PRICE = "DECIMAL(28, 12)", "DECIMAL(38, 18)"
 DIGITS = {MONEY: (28, 12), PRICE: (38, 18)}
 PARQUET_TYPES = {
@@ -36,10 +38,27 @@ def write_table(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> i
     Raises NotRepresentable. Until all is written the file has another name.
     """
     unfinished = path.with_name(f".{path.name}.new")
-    write = _write_parquet if path.suffix == ".parquet" else _write_csv
-    count = write(unfinished, columns, rows)
+    if path.suffix == ".parquet":
+        count = _write_parquet(unfinished, columns, rows)
+    else:
+        count = _write_csv(unfinished, columns, (_plain(columns, row) for row in rows))
     unfinished.rename(path)
     return count
+
+
+def _plain(columns: Sequence[Column], row: Row) -> Row:
+    """The cells, with an apostrophe before texts that a spreadsheet would run as a formula.
+
+    One that begins with an apostrophe gets another: leaving the first out gives every text back.
+    """
+    return [
+        f"'{cell}" if column.kind == audit_pb2.EXPORT_COLUMN_KIND_TEXT and _is_risky(cell) else cell
+        for column, cell in zip(columns, row, strict=True)
+    ]
+
+
+def _is_risky(cell: str) -> bool:
+    return bool(cell) and (cell[0] in CONTROLS or cell.lstrip()[:1] in FORMULA_BEGINNINGS)
 
 
 def _write_csv(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
