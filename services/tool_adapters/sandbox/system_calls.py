@@ -59,8 +59,13 @@ WAITING = """
 # Between processes of one sandbox; `socket` itself is below.
 UNIX_SOCKETS = """
     accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg
-    recvmsg sendmmsg sendmsg sendto setsockopt shutdown socketpair
+    recvmsg sendmmsg sendmsg sendto shutdown socketpair
 """
+# Not SO_SNDBUF: what waits in a socket is memory of the kernel, which no limit counts.
+SOCKET_OPTIONS = (
+    *(socket.SO_REUSEADDR, socket.SO_REUSEPORT, socket.SO_KEEPALIVE, socket.SO_LINGER),
+    *(socket.SO_PASSCRED, socket.SO_RCVTIMEO, socket.SO_SNDTIMEO),
+)
 CLONE_NAMESPACES = 0x7E02_0000  # every CLONE_NEW* flag that clone takes (clone(2))
 MAP_TYPE, MAP_PRIVATE, MAP_ANONYMOUS = 0x0F, 0x02, 0x20
 # Terminals are asked what they are, and descriptors how much is to be read; nothing more.
@@ -101,6 +106,8 @@ def _add_conditional(pyseccomp: Any, program: Any) -> None:
     # Said in a way that the model understands.
     other_family = pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX)
     program.add_rule(pyseccomp.ERRNO(errno.EACCES), "socket", other_family)
+    for option in SOCKET_OPTIONS:
+        allow("setsockopt", 2, 0xFFFF_FFFF, option)
     for request in IOCTLS:
         allow("ioctl", 1, 0xFFFF_FFFF, request)
     for option in PRCTLS:

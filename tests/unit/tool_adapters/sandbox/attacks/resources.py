@@ -23,6 +23,20 @@ ATTACKS = (
         TOOL_ERROR,
         "FileNotFoundError",
     ),
+    *(
+        attack(
+            f"a larger buffer of a Unix socket ({option})",
+            f"""
+            import socket
+            first, second = socket.socketpair()
+            first.setsockopt(socket.SOL_SOCKET, {option}, 1 << 26)
+            """,
+            TOOL_ERROR,
+            "not implemented",
+        )
+        # SO_SNDBUF and SO_SNDBUFFORCE.
+        for option in (7, 32)
+    ),
     attack(
         "locked memory",
         """
