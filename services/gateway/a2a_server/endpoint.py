@@ -32,7 +32,10 @@ def a2a_routes(handler: TaskHandler, protected: ProtectedResource) -> list[Route
 
     async def card(request: Request) -> JSONResponse:
         base_url = protected.base_url(request.scope)
-        return JSONResponse(agent_card_to_dict(agent_card(base_url, protected.issuers)))
+        # Without a public URL it is made of the request's host, which no cache may pass on.
+        uncached = {"cache-control": "no-store", "vary": "host"}
+        shown = agent_card_to_dict(agent_card(base_url, protected.issuers))
+        return JSONResponse(shown, headers=uncached)
 
     tasks = create_jsonrpc_routes(
         handler, PATH, context_builder=Contexts(), enable_v0_3_compat=True

@@ -274,3 +274,9 @@ async def test_what_is_no_request_is_answered_with_an_error_of_the_protocol(
             reply = await http.post("/v1/a2a", json=body, headers={"a2a-version": "1.0"})
             assert reply.status_code == 200 and reply.json()["error"]["code"] < -32_000
         assert (await http.get("/v1/a2a")).status_code == 405
+
+
+async def test_no_cache_passes_on_a_card_of_another_host(gateway: GatewayUnderTest) -> None:
+    async with gateway.http("") as http:
+        card = await http.get("/.well-known/agent-card.json", headers={"host": "evil.example"})
+    assert (card.headers["cache-control"], card.headers["vary"]) == ("no-store", "host")
