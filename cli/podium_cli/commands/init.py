@@ -1,4 +1,4 @@
-"""`podium init`: a first tool, price, policy and task of one's own, and their first run."""
+"""`podium init`: a first tool, policy and task of one's own, and their first run."""
 
 import shutil
 from pathlib import Path
@@ -9,20 +9,18 @@ import uuid_utils
 from rich.markup import escape
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
-from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from podium_cli.command import Session, command
 from podium_cli.documents.applying import ApplyTools
 from podium_cli.documents.documents import read_only_message
 from podium_cli.episodes.following import follow, require_answer
 from podium_cli.output import Output
-from podium_cli.prices.lists import read_price_list
 from podium_cli.writing import writing
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
 
-TOOL, PRICES, POLICY, TASK = "tool.yaml", "prices.csv", "policy.yaml", "task.txt"
+TOOL, POLICY, TASK = "tool.yaml", "policy.yaml", "task.txt"
 
 app = typer.Typer(add_completion=False)
 
@@ -65,7 +63,7 @@ def _write(folder: Path, output: Output) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror}", "name a folder") from error
-    for name in (TOOL, PRICES, POLICY, TASK):
+    for name in (TOOL, POLICY, TASK):
         path = folder / name
         if path.exists():
             output.note(f"[dim]{escape(str(path))} stays as it is[/]")
@@ -83,11 +81,6 @@ async def _apply(gateway: Gateway, folder: Path, output: Output) -> tuple[str, s
     quiet = Output(as_json=False, results=output.progress)
     applying = ApplyTools(gateway, quiet, shared=False, dry_run=False, skip_wrong=False)
     await applying.run([tool], files=[folder / TOOL])
-    await gateway.post(
-        "/v1/prices",
-        price_book_service_pb2.CreatePricesRequest(specs=read_price_list(folder / PRICES)),
-        price_book_service_pb2.CreatePricesResponse,
-    )
     await gateway.post(
         "/v1/policies",
         policy_service_pb2.CreatePolicyRequest(spec=policy),

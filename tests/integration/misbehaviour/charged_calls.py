@@ -90,6 +90,7 @@ class ChargedCalls:
                 tool_name=tool.spec.name,
                 tool_version=tool.version,
                 arguments_json=arguments_json,
+                model_alias=next((each.alias for each in tool.spec.connection.llm.models), ""),
             )
         )
         if closes:

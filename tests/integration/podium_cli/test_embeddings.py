@@ -107,7 +107,6 @@ def test_lengths_formats_aliases_and_keys_are_honoured(
         ({"input": [""]}, "input"),
         ({"input": ["x"] * 2_049}, "2048"),
         ({"dimensions": 0}, "dimensions"),
-        ({"extra_body": {"truncate": True}}, "truncate"),
     ],
 )
 def test_what_cannot_be_embedded_is_a_400_that_says_why(

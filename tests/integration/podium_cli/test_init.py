@@ -17,7 +17,7 @@ def test_a_first_tool_policy_and_task_are_written_and_run(
     ended = podium("init", str(folder))
     assert (ended.returncode, ended.stdout) == (0, "397.8\n"), ended.stderr
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("policy.yaml", "prices.csv", "task.txt", "tool.yaml")
+        *("policy.yaml", "task.txt", "tool.yaml")
     ]
     # Another test may have registered it.
     assert "first_tool v1 " in ended.stderr
@@ -25,7 +25,8 @@ def test_a_first_tool_policy_and_task_are_written_and_run(
     assert "podium policies activate first-policy" in ended.stderr
     spent = podium.json("spend", "--by", "tool")["rows"]
     [cost] = [row["amounts"] for row in spent if row["values"] == ["first_tool"]]
-    assert cost[0]["amount"] == "0.0001"
+    # It calls the calculator, at the operator's price.
+    assert cost[0]["amount"] == "0.000001"
 
 
 def test_again_it_keeps_and_uses_what_was_changed(

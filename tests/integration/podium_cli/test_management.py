@@ -101,10 +101,15 @@ def test_one_wrong_tool_of_a_folder_leaves_the_others_unregistered(
 
 def test_a_tool_is_found_by_words_and_deleted(podium: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "tool.yaml"
-    path.write_text(TOOL.replace("my_calculator", "ferry_times").replace("sums", "sailings"))
-    podium("tools", "apply", "-f", str(path))
-    [found, *_] = podium.json("tools", "search", "when does the ferry leave")["results"]
-    assert found["tool"]["spec"]["name"] == "ferry_times"
+    path.write_text(
+        TOOL.replace("my_calculator", "ferry_times").replace(
+            "Works out sums", "Departure times of the ferry to the islands"
+        )
+    )
+    applied = podium("tools", "apply", "-f", str(path))
+    assert applied.returncode == 0, applied.stderr
+    found = podium.json("tools", "search", "when does the ferry leave")["results"]
+    assert found[0]["tool"]["spec"]["name"] == "ferry_times", found
     assert "ferry_times v1 deleted" in podium("tools", "delete", "ferry_times").stdout
     assert podium("tools", "show", "ferry_times").returncode == 1
     assert podium.json("tools", "show", "ferry_times", "--version", "1")["tool"]["delete_time"]

@@ -7,9 +7,9 @@ VALUE = "a value that nobody may see"
 
 def test_a_secret_is_stored_listed_replaced_and_deleted(podium: CommandLine) -> None:
     stored = podium("secrets", "set", "weather", stdin=f"{VALUE}\n")
-    assert stored.stdout == "weather has value 1; tools name it secret://weather\n", stored.stderr
-    again = podium("secret", "set", "weather", stdin="another")
-    assert again.stdout.startswith("weather has value 2;")
+    assert stored.stdout == "weather has version 1; tools name it secret://weather\n", stored.stderr
+    again = podium("secret", "set", "weather", stdin="another value-2")
+    assert again.stdout.startswith("weather has version 2;")
     listed = podium("secrets", "list")
     assert "weather\t2\t" in listed.stdout
     assert VALUE not in stored.stdout + stored.stderr + listed.stdout
@@ -18,7 +18,7 @@ def test_a_secret_is_stored_listed_replaced_and_deleted(podium: CommandLine) -> 
 
 
 def test_a_users_own_secret_names_its_hosts(podium: CommandLine) -> None:
-    stored = podium("secrets", "set", "tracker", "--mine", "--host", "api.example.com", stdin="x")
+    stored = podium("secrets", "set", "tracker", "--mine", "--host", "api.example.com", stdin=VALUE)
     assert "tools name it secret://user/tracker" in stored.stdout, stored.stderr
     [secret] = podium.json("secrets", "list", "--mine")["secrets"]
     assert (secret["name"], secret["hosts"]) == ("tracker", ["api.example.com"])
