@@ -4,8 +4,9 @@
     PODIUM_APPROVER_KEY=... python approval_bot.py          # until it is stopped
     PODIUM_APPROVER_KEY=... python approval_bot.py --demo   # with two episodes that ask
 
-Whoever started an episode cannot approve its calls, so the bot has a key of its own, with the role
-approver; `podium keys create --help` makes one.
+The person who started an episode cannot approve its calls, and neither can a key that this person
+created. So the bot has a key of its own with the role approver, which another admin creates. The
+demo, where one admin has created both, permits self-approval in its policy.
 """
 
 import json
@@ -44,7 +45,9 @@ def decide(episode_id: str, turn: int, call: ToolCall) -> None:
 def demo() -> None:
     """Two episodes under a policy that asks a person for each sum."""
     ask = ToolSelector(names=["calculator"])
-    spec = PolicySpec(name="ask-first", preset="POLICY_PRESET_BALANCED", approval=ask)
+    spec = PolicySpec(
+        name="ask-first", preset="POLICY_PRESET_BALANCED", approval=ask, self_approval=True
+    )
     with Podium() as user:
         user.policies.create(spec)
         for task in ("What is 6 x 7?", "What is 123456 x 654321?"):

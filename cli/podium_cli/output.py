@@ -27,7 +27,7 @@ class Output:
 
     @property
     def _is_piped(self) -> bool:
-        """Whether stderr is no terminal: a program reads lines as long as they are."""
+        """True when stderr is no terminal: a program reads lines of any length."""
         return not self.progress.is_terminal
 
     def result(self, data: Message | Mapping[str, Any], view: RenderableType) -> None:

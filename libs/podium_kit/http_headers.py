@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def belongs_to_connection(name: str) -> bool:
-    """Whether the platform alone writes the header; gateways read `_` as `-`."""
+    """True for a header that the platform alone writes; gateways read `_` as `-`."""
     plain = name.strip().lower().replace("_", "-")
     return plain in CONNECTION_HEADERS or plain.startswith("proxy-")
 

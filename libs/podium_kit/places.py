@@ -94,6 +94,6 @@ class FairThread:
         self._places = Places(1)
 
     async def run(self, tenant: str, work: Callable[[], R]) -> R:
-        """What it returns. Raises what it raises."""
+        """Returns the result of the work, or raises its error."""
         async with self._places.place(tenant):
             return await asyncio.to_thread(work)

@@ -152,7 +152,7 @@ class Orchestrator:
         return await self._engine.count_tokens(call)
 
     async def _prepared(self, situation: Situation) -> tuple[Toolset, Constraint | None]:
-        """What is made of the tools' schemas, which are a tenant's."""
+        """The grammar of the tools' schemas, which a tenant wrote."""
 
         def prepared() -> tuple[Toolset, Constraint | None]:
             toolset = self._toolsets.of(situation.tools)

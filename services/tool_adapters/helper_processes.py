@@ -26,7 +26,7 @@ class Helpers:
         self._time_max_s = time_max_s
 
     async def run(self, tenant: str, data: bytes) -> bytes | None:
-        """What the module wrote; None where it ended otherwise, as for want of memory.
+        """The module's output; None where the process ended otherwise, as without memory.
 
         Raises TimeoutError.
         """

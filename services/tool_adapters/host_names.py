@@ -28,7 +28,7 @@ class HostNames:
         self._threads = ThreadPoolExecutor(LOOKUPS_MAX, "host-names")
 
     async def addresses(self, tenant: str, host: str, port: int) -> Sequence[AddressInfo]:
-        """As socket.getaddrinfo, for TCP. Raises OSError, within LOOKUP_TIMEOUT_S."""
+        """Addresses as of socket.getaddrinfo, for TCP. Raises OSError, within LOOKUP_TIMEOUT_S."""
         try:
             async with asyncio.timeout(LOOKUP_TIMEOUT_S):
                 await self._places.enter(tenant)

@@ -283,8 +283,8 @@ class ToolDefinition:
 
     @property
     def resource(self) -> Hashable:
-        """What its limits are of: the operator's function, sandbox or program, whatever tools name
-        it; the tool itself where it is its owner's own."""
+        """The resource that the limits are of: the operator's function, sandbox or program under
+        whatever name; the tool itself where it is its owner's own."""
         places = self.limits.max_concurrency
         match self.connection:
             case FunctionConnection(function):

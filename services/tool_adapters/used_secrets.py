@@ -69,7 +69,7 @@ def noting_secrets(used: UsedSecrets | None = None) -> Iterator[UsedSecrets]:
 
 
 def used_secrets() -> UsedSecrets:
-    """Those of the call that is being made; outside of one they are of nothing."""
+    """Secrets of the call that is being made; empty outside of one."""
     return _used.get(None) or UsedSecrets()
 
 

@@ -22,7 +22,7 @@ async def discover(
 def connection_of(
     server: str, secret_headers: Sequence[str] = (), headers: Sequence[str] = ()
 ) -> tool_pb2.McpConnection:
-    """How the server is reached; a URL speaks HTTP, anything else is a defined server's name.
+    """The connection to the server: HTTP for a URL, otherwise a server that the operator defined.
 
     Each header is `NAME: VALUE`, of a secret one `NAME: [PREFIX ]SECRET`. Raises UsageError.
     """
@@ -92,7 +92,7 @@ def _server(spec: tool_pb2.ToolSpec) -> tool_pb2.McpConnection:
 
 
 def _is_of_prefix(spec: tool_pb2.ToolSpec, prefix: str) -> bool:
-    """Whether an import with the prefix named it: one server may have been imported twice."""
+    """True where an import with the prefix named the tool; one server may be imported twice."""
     name = spec.connection.mcp.tool_name
     return spec.name.startswith(prefix) and (
         spec.name == prefix + name or not spec.name.endswith(name)

@@ -33,8 +33,8 @@ COMPONENTS = "#/components/schemas/"
 
 @dataclass(frozen=True)
 class _Size:
-    """How much of a schema is kept: references followed, levels of one that leads back, characters
-    of a description, and levels at all."""
+    """Limits of what is kept of a schema: references followed, levels of a recursive one,
+    characters of a description, and levels at all."""
 
     hops: int | None = None
     rounds: int = 1

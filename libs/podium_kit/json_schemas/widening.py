@@ -1,4 +1,4 @@
-"""What is around a part that was loosened, so that the whole becomes wider, too.
+"""Widens the keywords around a loosened part, so that the whole schema becomes wider, too.
 
 A value that the original accepts must stay accepted: `not` of something wider is narrower, and of
 a `oneOf` with a wider member several may fit.

@@ -47,7 +47,7 @@ class Declaration(BaseModel):
 
 
 def declared_call_fits(function: Declaration, call: WrittenCall, wanted: ExpectedCall) -> bool:
-    """Whether a call is an expected one of the function."""
+    """True for a call that the function's expected calls include."""
     [allowed] = wanted.values()
     given = call.arguments
     if call.name != function.name or not given.keys() >= set(function.required):
@@ -101,7 +101,7 @@ def _type_of(allowed: Sequence[Any]) -> type | None:
 
 
 def _fields(found: Any, allowed: Any) -> bool:
-    """Whether a flat object has the allowed values."""
+    """True for a flat object whose values are allowed."""
     if not isinstance(found, dict) or not isinstance(allowed, dict):
         return False
     if not found.keys() <= allowed.keys():

@@ -166,7 +166,7 @@ class Charges:
 
 
 def captured_cost(entry: hold_pb2.Entry) -> Money | None:
-    """What a call cost; None is unknown, also where the ledger posts the worst case meanwhile."""
+    """Cost of a call; None while it is unknown, also where the ledger posts the worst case."""
     if any(posting.account == "provisional" for posting in entry.postings):
         return None
     return optional_money_from_proto(entry.amount)

@@ -34,5 +34,5 @@ class Spender:
         request.agents.extend(sorted(self.identity.named("agent")))
 
     def _reported(self, label: str) -> str:
-        """What the label says, or else the first: reports name one."""
+        """The name that the label selects, or the first: a report names one."""
         return self.labels.get(label) or min(self.identity.named(label), default="")

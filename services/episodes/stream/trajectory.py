@@ -116,7 +116,7 @@ def _all_calls_failed(log: StepLog) -> bool:
 
 
 def _warnings(log: StepLog) -> list[str]:
-    """That no tool call succeeded, and what the model was not shown, by turn."""
+    """Warns that no tool call succeeded, and of what the model was not shown, by turn."""
     failed = ["every tool call failed, so the answer rests on no result"]
     return (failed if _all_calls_failed(log) else []) + [
         f"turn {turn}: not shown to the model, whose context was full: {each}"

@@ -54,7 +54,7 @@ class ToolFinder:
 def _offerable(
     episode: RunningEpisode, found: list[toolset_pb2.ResolvedTool]
 ) -> list[toolset_pb2.ResolvedTool]:
-    """Those whose schemas a model can be held to beside all others."""
+    """The tools whose schemas fit into one grammar together."""
     schemas = [tool.parameters_json_schema for tool in episode.toolset.tools]
     schemas.append(episode.spec.answer_json_schema)
     characters = sum(grammar_characters(schema) for schema in schemas if schema)

@@ -110,7 +110,7 @@ class ChatRequest(RequestModel):
         )
 
     def ignored(self) -> tuple[str, ...]:
-        """What of it is not read. Raises UnsupportedParameter."""
+        """Names of the ignored parts. Raises UnsupportedParameter."""
         return (*CHAT.check(self.model_extra), *hosted(self.tools))
 
     def results(self) -> ToolResults | None:

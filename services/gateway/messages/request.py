@@ -62,7 +62,7 @@ class OutputFormat(BaseModel):
 
 
 class OutputConfig(BaseModel):
-    """What the answer looks like; how much effort it takes is the orchestrator's own."""
+    """Format of the answer; the effort is the orchestrator's own."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -118,7 +118,7 @@ class MessageRequest(RequestModel):
         return self
 
     def ignored(self) -> tuple[str, ...]:
-        """What of it is not read. Raises UnsupportedParameter."""
+        """Names of the ignored parts. Raises UnsupportedParameter."""
         blocks = (
             f"messages[{at}].content[{place}]:{block.type}"
             for at, message in enumerate(self.messages)

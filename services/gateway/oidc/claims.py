@@ -45,7 +45,7 @@ ClaimPlaces = Annotated[
 
 
 def values_at(claims: Mapping[str, Any], places: ClaimPlaces) -> Iterator[Any]:
-    """What is at each of the places that the claims have."""
+    """Values at each of the places that the claims have."""
     for keys in places:
         found: Any = claim(claims, keys[0]) if len(keys) == 1 else _inside(claims, keys)
         if found is not None:

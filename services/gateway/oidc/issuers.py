@@ -64,7 +64,7 @@ class OidcIssuer(BaseModel):
         return named if isinstance(named, str) and named in self.tenants else None
 
     def is_audience_of(self, claims: Mapping[str, Any]) -> bool | None:
-        """Whether a token is for this platform; None when it names no audience."""
+        """True for a token of this platform; None when it names no audience."""
         for name in self.audience_claims:
             if (named := claims.get(name)) is not None:
                 return self.audience in (named if isinstance(named, list) else [named])

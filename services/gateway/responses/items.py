@@ -78,7 +78,7 @@ class CustomCallItem(_Item):
 
 
 class CustomOutputItem(FunctionOutputItem):
-    """What such a call gave."""
+    """The result of such a call."""
 
     type: Literal["custom_tool_call_output"]  # type: ignore[assignment]
 

@@ -113,7 +113,7 @@ class ResponseRequest(RequestModel):
         return self
 
     def ignored(self) -> tuple[str, ...]:
-        """What of it is not read. Raises UnsupportedParameter."""
+        """Names of the ignored parts. Raises UnsupportedParameter."""
         return (*RESPONSES.check(self.model_extra), *hosted(self.tools), *hosted_items(self.input))
 
     def results(self) -> ToolResults | None:

@@ -75,7 +75,7 @@ def read_object(completion: Completion) -> dict[str, Any]:
 
 
 def _end_of_thoughts(text: str) -> int:
-    """Where models without a grammar end to think; fences and tags around it hold no brace."""
+    """The end of a thought that no grammar bounds; fences and tags around it hold no brace."""
     end = 0
     while (opening := text.find(THOUGHT, end)) >= 0 and text.find("{", end, opening) < 0:
         closing = text.find(THOUGHT_END, opening)

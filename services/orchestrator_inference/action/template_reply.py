@@ -85,7 +85,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _bodies(text: str) -> Iterator[str]:
-    """What is between the marks of each call."""
+    """The text between the marks of each call."""
     at = text.find(CALL)
     while at >= 0 and (end := text.find(CALL_END, at)) >= 0:
         yield text[at + len(CALL) : end]

@@ -44,7 +44,7 @@ def built(texts: list[str]) -> bytes:
 
 
 def opened(archive: bytes) -> bm25s.BM25 | None:
-    """What `built` wrote."""
+    """The index that `built` wrote."""
     if not archive:
         return None
     with TemporaryDirectory() as folder:

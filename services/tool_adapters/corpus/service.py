@@ -209,7 +209,7 @@ class Corpora:
 
 
 async def _indexed(tenant: str, key: CorpusKey, passages: Sequence[Passage]) -> bytes:
-    """What index_builder makes of them. Raises InvalidSearch."""
+    """The index that index_builder makes of the documents. Raises InvalidSearch."""
     write = partial(json.dumps, {"texts": [each.searched for each in passages]})
     texts = (await THREAD.run(tenant, write)).encode()
     with suppress(TimeoutError):

@@ -21,7 +21,7 @@ TOO_LARGE = "the function needs too much memory, or its answer is too large; ask
 
 
 class FunctionProcesses:
-    """As many at once as PROCESSES_MAX; a free place goes to the tenant that has the fewest."""
+    """Runs PROCESSES_MAX at once; a free place goes to the tenant that has the fewest."""
 
     def __init__(self) -> None:
         self._places = Places(PROCESSES_MAX, PROCESSES_PER_TENANT_MAX)

@@ -92,6 +92,6 @@ def _with_parameter(request: HttpRequest, name: str, value: str) -> HttpRequest:
 
 
 def _own_credential(name: str) -> CallFailed:
-    """Which of two counts is the server's to say: the caller's might."""
+    """Chooses between two counts; the server decides, because the caller might."""
     message = f"{name} is the API's own credential; leave it out"
     return CallFailed(FailureKind.INVALID_ARGUMENTS, message)

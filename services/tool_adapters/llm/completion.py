@@ -40,7 +40,7 @@ class Completion:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the text is no whole answer."""
+        """True when the text is no whole answer."""
         return self.finish_reason not in ("", "stop")
 
     @property

@@ -91,7 +91,7 @@ def _is_result(result: dict[str, Any]) -> bool:
 
 
 def _readable_result(result: dict[str, Any]) -> dict[str, Any]:
-    """What a tool gave, whose structured form may be any value."""
+    """A tool's result, whose structured form may be any value."""
     content = list(readable_content(result.get("content")))
     structured = result.get("structuredContent")
     kept = {**result, "content": content}

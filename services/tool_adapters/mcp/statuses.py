@@ -35,7 +35,7 @@ class LastReply:
         _last.set(self)
 
     def is_lost_session(self, error: MCPError) -> bool:
-        """Whether the server does not know the session, and so did not look at the message.
+        """True when the server does not know the session, and so did not read the message.
 
         The protocol answers 404; there are servers that answer 400, or 200 with an error.
         """

@@ -1,4 +1,4 @@
-"""What tools on the wire call of the operator's, and the operator's terms for it."""
+"""Resources of the operator that tools on the wire call, and the operator's terms for them."""
 
 from collections.abc import Set
 
@@ -6,7 +6,7 @@ from podium.registry.v1 import tool_pb2
 
 
 def resource_of(spec: tool_pb2.ToolSpec) -> tuple[str, ...]:
-    """What of the operator's the tool calls; empty for what is its owner's own."""
+    """The operator's resource that the tool calls; empty for one of its owner's own."""
     connection = spec.connection
     match connection.WhichOneof("target"):
         case "function":

@@ -1,4 +1,4 @@
-"""What the registry asks cost-ledger: prices and budgets, as the caller of the request served."""
+"""Requests to cost-ledger for prices and budgets, as the caller of the request served."""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class LedgerBudgets:
         self._stub = BudgetServiceStub(channel)
 
     async def missing(self, budget_ids: Sequence[str]) -> list[str]:
-        """Those of the ids that no budget has. Raises PricesUnavailable."""
+        """The ids that no budget has. Raises PricesUnavailable."""
         found = await asyncio.gather(*map(self._exists, budget_ids))
         return [each for each, exists in zip(budget_ids, found, strict=True) if not exists]
 

@@ -1,4 +1,4 @@
-"""What a policy states, checked against the tools, prices and budgets that exist."""
+"""Checks of a policy against the tools, prices and budgets that exist."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from tool_registry.toolsets.price_cache import PriceCache
 
 
 class BudgetIds(Protocol):
-    """Where budgets are."""
+    """Source of budgets."""
 
     async def missing(self, budget_ids: Sequence[str]) -> list[str]: ...
 

@@ -1,4 +1,4 @@
-"""What a tenant's corpora hold is counted."""
+"""Counts the bytes of a tenant's corpora."""
 
 from podium_kit.postgres.migrations import run_schema
 

@@ -48,7 +48,7 @@ class Arguments:
         return {self.wire_names.get(name, name) for name, at in self.places.items() if at == place}
 
     def spot(self, name: str) -> Spot:
-        """Where an argument's schema is, and the notices about it."""
+        """The place of an argument's schema, and the notices about it."""
         return Spot(f"$.properties.{name}", self.notices)
 
     def schema(self) -> Node:

@@ -10,7 +10,7 @@ from tool_registry.tools.openapi.errors import Unsupported
 
 @dataclass(frozen=True)
 class Caller:
-    """What is known of the caller; empty text means it is not.
+    """Facts about the caller; empty text means unknown.
 
     `schemes` have a secret of their own, and every scheme has one with `has_secret`.
     """
