@@ -3,12 +3,16 @@
 import os
 import select
 import signal
+import socket
 import time
 from dataclasses import dataclass, field
 
 POLL_S = 0.02
 READ_BYTES = 65536
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+with socket.socket(socket.AF_UNIX) as _unused:
+    # A last message may be as large as the buffer that it no longer fits in.
+    SOCKET_BYTES = 2 * _unused.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 # Why code was ended; "" means it ended by itself.
 TIME, OUTPUT, MEMORY, DISK = "time", "output", "memory", "disk"
 
@@ -99,7 +103,7 @@ def _passed(streams: _Streams, deadline: float, bounds: Bounds) -> str:
         return OUTPUT
     if time.monotonic() > deadline:
         return TIME
-    if _resident_bytes() > bounds.memory_bytes:
+    if _resident_bytes() + _socket_bytes() > bounds.memory_bytes:
         return MEMORY
     if sum(map(_entry_count, bounds.mounts)) > bounds.entries:
         return DISK
@@ -117,6 +121,13 @@ def _resident_bytes() -> int:
             except (FileNotFoundError, ProcessLookupError):
                 continue
     return pages * PAGE_BYTES
+
+
+def _socket_bytes() -> int:
+    """Most that waits in the sandbox's Unix sockets, also in those that no process has open."""
+    with open("/proc/net/unix", "rb") as file:  # noqa: PTH123
+        # Less the heading.
+        return (file.read().count(b"\n") - 1) * SOCKET_BYTES
 
 
 def _entry_count(mount: str) -> int:

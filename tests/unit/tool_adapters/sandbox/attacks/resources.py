@@ -38,6 +38,25 @@ ATTACKS = (
         for option in (7, 32)
     ),
     attack(
+        "memory in the Unix sockets of all processes",
+        """
+        import os, socket, time
+        for _ in range(12):
+            if os.fork() == 0:
+                break
+        pairs = [socket.socketpair() for _ in range(60)]
+        for each in (end for pair in pairs for end in pair):
+            each.setblocking(False)
+            try:
+                while True:
+                    each.send(bytes(16_384))
+            except BlockingIOError:
+                pass
+        time.sleep(600)
+        """,
+        LIMIT,
+    ),
+    attack(
         "locked memory",
         """
         import ctypes, os
