@@ -16,7 +16,7 @@ class Gate:
     """What a tenant's calls of one tool meet in this process."""
 
     places: Places
-    """All tenants share them."""
+    """All tenants share them; of the operator's resource, one tenant leaves one to the others."""
     breaker: Breaker
     """The tenant's own: what its arguments break is well for the others."""
 
@@ -31,10 +31,16 @@ class Gates:
     def of(self, tenant: str, tool: ToolDefinition, model_alias: str) -> Gate:
         """The tenant's gate of a tool, or of one model of an llm tool."""
         key, own = (tool.resource, model_alias), (tenant, tool, model_alias)
-        places = self._places.pop(key, None) or Places(tool.limits.max_concurrency)
+        places = self._places.pop(key, None) or _places(tool)
         breaker = self._breakers.pop(own, None) or Breaker()
         self._places[key], self._breakers[own] = places, breaker
         for kept in (self._places, self._breakers):
             while len(kept) > GATES_KEPT:
                 kept.popitem(last=False)
         return Gate(places, breaker)
+
+
+def _places(tool: ToolDefinition) -> Places:
+    count = tool.limits.max_concurrency
+    shared = tool.resource != tool
+    return Places(count, max(1, count - 1) if shared else count)

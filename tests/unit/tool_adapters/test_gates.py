@@ -1,5 +1,6 @@
 """Places belong to the operator's function or program, however many tools of tenants name it."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,26 @@ def test_tools_of_one_resource_share_its_places(connection: Connection) -> None:
         for number in range(10)
     }
     assert len(places) == 1
+
+
+async def test_one_tenant_leaves_a_place_of_the_operators_function_to_the_others() -> None:
+    gates = Gates()
+    shared = tool("database", FunctionConnection("query_database"))
+    places = gates.of("evil", shared, "").places
+    await places.enter("evil")
+    waiting = asyncio.create_task(places.enter("evil"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await gates.of("bank", shared, "").places.enter("bank")
+    places.leave("evil")
+    await waiting
+
+
+async def test_one_tenant_may_have_every_place_of_a_tool_of_its_own() -> None:
+    own = Gates().of("acme", tool("own", HttpConnection("GET", "https://api.example/")), "").places
+    await own.enter("acme")
+    await own.enter("acme")
+    assert own.all_taken
 
 
 @pytest.mark.parametrize(
