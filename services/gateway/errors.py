@@ -165,13 +165,11 @@ class UnsupportedParameter(InvalidArgument):
 class UnknownMcpServer(InvalidArgument):
     """An MCP server of a request that nobody registered. The platform calls no others."""
 
-    def __init__(self, server: str, known: Iterable[str]) -> None:
-        there = ", ".join(known) or "none"
+    def __init__(self, server: str) -> None:
         super().__init__(
             f"no MCP server {server[:200]!r} is registered; have its tools registered with"
             " `podium tools import-mcp` or POST /v1/followed-mcp-servers; server_url is the"
-            " registered URL, without one server_label is the operator's name of the server;"
-            f" registered are: {there}",
+            " registered URL, without one server_label is the operator's name of the server",
             param="tools",
         )
 

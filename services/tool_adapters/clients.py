@@ -30,10 +30,13 @@ HELD_S = 7_200.0
 
 
 class RegistryTools:
-    """Versions of tools, asked for as the caller and kept: a version never changes."""
+    """Versions of tools, fetched in the adapters' own name and kept: a version never changes.
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub = ToolRegistryServiceStub(channel)
+    Callers do not see the connections of tools that are not theirs.
+    """
+
+    def __init__(self, signed_channel: grpc.aio.Channel) -> None:
+        self._stub = ToolRegistryServiceStub(signed_channel)
         self._known: OrderedDict[tuple[str, str, int], ToolDefinition] = OrderedDict()
         # Limits are counted per definition, so all tenants have one of a tool that they share.
         self._shared: WeakValueDictionary[tuple[str, int], ToolDefinition] = WeakValueDictionary()
@@ -44,7 +47,7 @@ class RegistryTools:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        fetched = tool_from_proto(await self._fetch(name, version))
+        fetched = tool_from_proto(await self._fetch(tenant, name, version))
         if fetched.shared:
             fetched = self._shared.setdefault((name, version), fetched)
         # Of two fetches at once the first stands.
@@ -53,9 +56,10 @@ class RegistryTools:
             self._known.popitem(last=False)
         return tool
 
-    async def _fetch(self, name: str, version: int) -> tool_pb2.Tool:
+    async def _fetch(self, tenant: str, name: str, version: int) -> tool_pb2.Tool:
         request = pb.GetToolRequest(name=name, version=version)
-        return (await answered(self._stub.GetTool(request))).tool
+        with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
+            return (await answered(self._stub.GetTool(request))).tool
 
 
 class FactsReports:

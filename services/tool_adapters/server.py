@@ -155,15 +155,15 @@ async def assembled(
         await functions.warm_up()
         effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
         forwarding = await _forwarding_registry(settings, stack)
+        signed = await _signed_channel(settings, settings.tool_registry_target, stack)
         invoker = Invoker(
-            tools=RegistryTools(forwarding),
+            tools=RegistryTools(signed),
             adapters=adapters,
             attempts=Attempts(adapters),
             gates=Gates(),
             effects=EffectLog(effects),
             facts=FactsBook(),
         )
-        signed = await _signed_channel(settings, settings.tool_registry_target, stack)
         followed = PostgresFollowingStore(engine, server_from_row)
         follower = Follower(
             store=followed,

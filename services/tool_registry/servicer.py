@@ -23,7 +23,12 @@ from tool_registry.following.service import Following
 from tool_registry.models import PLATFORM, MeasuredTool, ToolVersion
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.batch import Read, ToolBatches
-from tool_registry.tools.convert import kind_from_proto, new_spec_from_proto, tool_to_proto
+from tool_registry.tools.convert import (
+    kind_from_proto,
+    new_spec_from_proto,
+    tool_as_seen,
+    tool_to_proto,
+)
 from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.listing import ToolFilter, take_page
 from tool_registry.tools.service import Registry
@@ -78,7 +83,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
         tool = (await self._registry.catalogue()).tools.get(request.name, request.version)
-        return pb.GetToolResponse(tool=tool_to_proto(tool))
+        return pb.GetToolResponse(tool=tool_as_seen(tool, current_identity()))
 
     async def ListTools(
         self, request: pb.ListToolsRequest, context: Context
@@ -93,7 +98,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         found = [tool for tool in newest if keep.keeps(tool)]
         page, token = take_page(found, _name, request.page_size, request.page_token, _bytes)
         return pb.ListToolsResponse(
-            tools=[tool_to_proto(tool) for tool in page], next_page_token=token
+            tools=[tool_as_seen(tool, current_identity()) for tool in page], next_page_token=token
         )
 
     async def ListToolVersions(
@@ -102,7 +107,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         versions = (await self._registry.catalogue()).tools.versions(request.name)[::-1]
         page, token = take_page(versions, _age, request.page_size, request.page_token, _bytes)
         return pb.ListToolVersionsResponse(
-            tools=[tool_to_proto(tool) for tool in page], next_page_token=token
+            tools=[tool_as_seen(tool, current_identity()) for tool in page], next_page_token=token
         )
 
     async def DeprecateTool(
@@ -131,7 +136,8 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         kept = [each for each in found if keep.keeps(each.tool)][:size]
         return pb.SearchToolsResponse(
             results=[
-                pb.FoundTool(tool=tool_to_proto(each.tool), score=each.score) for each in kept
+                pb.FoundTool(tool=tool_as_seen(each.tool, current_identity()), score=each.score)
+                for each in kept
             ],
             embeddings_used=embeddings_used,
         )

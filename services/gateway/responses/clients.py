@@ -10,6 +10,9 @@ from gateway.responses.mcp_tools import RegisteredTool
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
+from podium_kit.rpc.identity import Identity, Scope, acting_as, current_identity
+
+SUBJECT = "gateway"
 
 
 class McpTools(Protocol):
@@ -26,11 +29,17 @@ class McpToolsClient:
         self._registry = ToolRegistryServiceStub(registry)
 
     async def registered(self) -> list[RegisteredTool]:
-        """The tenant's own and the shared ones."""
+        """The tenant's own and the shared ones.
+
+        The gateway lists them in its own name, because a request names a server by its address,
+        which callers do not see of tools that are not theirs.
+        """
+        service = Identity(current_identity().tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))
         found: list[RegisteredTool] = []
         request = pb.ListToolsRequest(page_size=PAGE_SIZE, kinds=[tool_pb2.TOOL_KIND_MCP])
         while True:
-            page = await answer(self._registry.ListTools(request))
+            with acting_as(service):
+                page = await answer(self._registry.ListTools(request))
             found += [_tool(each.spec) for each in page.tools]
             if not page.next_page_token:
                 return found

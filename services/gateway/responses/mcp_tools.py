@@ -82,8 +82,7 @@ class McpTool(BaseModel):
         """The tools it names. Raises UnknownMcpServer, UnsupportedParameter."""
         found = [tool for tool in registered if self.is_of(tool)]
         if not found:
-            known = sorted({tool.server or tool.url for tool in registered})
-            raise UnknownMcpServer(self.server_url or self.server_label, known)
+            raise UnknownMcpServer(self.server_url or self.server_label)
         wanted = self.allowed_tools
         chosen = ToolFilter(tool_names=wanted) if isinstance(wanted, list) else wanted
         if chosen is None:

@@ -2,6 +2,7 @@
 
 from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.bounds import require_bounds
+from podium_kit.rpc.identity import SERVICE_SCOPES, Identity, Scope
 from podium_kit.wire import duration_from_proto, timestamp_to_proto
 from podium_kit.wire.attachment import KIND_FROM_WIRE as KIND_OF_MEDIA
 from tool_registry.errors import InvalidTool
@@ -16,6 +17,8 @@ from tool_registry.tools.convert_connections import check_connection
 from tool_registry.tools.convert_resources import resource_of
 
 DEFAULT_TIMEOUT_S = 30.0
+# These reach nothing outside of the platform and hold no secret.
+OPEN_CONNECTIONS = frozenset({"function", "code"})
 KIND_TO_WIRE = {kind: tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}") for kind in ToolKind}
 SIDE_EFFECTS = set(tool_pb2.SideEffect.values()) - {tool_pb2.SIDE_EFFECT_UNSPECIFIED}
 KIND_FROM_WIRE: dict[int, ToolKind] = {number: kind for kind, number in KIND_TO_WIRE.items()}
@@ -94,6 +97,40 @@ def tool_to_proto(tool: ToolVersion) -> tool_pb2.Tool:
     if tool.delete_time is not None:
         message.delete_time.CopyFrom(timestamp_to_proto(tool.delete_time))
     return message
+
+
+def tool_as_seen(tool: ToolVersion, caller: Identity) -> tool_pb2.Tool:
+    """A tool for a caller; addresses and names of secrets are its owner's and the services' own."""
+    message = tool_to_proto(tool)
+    owner = Scope.PLATFORM_ADMIN if message.shared else Scope.TOOLS_WRITE
+    if not (caller.may(owner) or caller.scopes & SERVICE_SCOPES):
+        message.spec.connection.CopyFrom(_without_address(message.spec.connection))
+    return message
+
+
+def _without_address(connection: tool_pb2.Connection) -> tool_pb2.Connection:
+    """Its kind, and of models what a caller chooses and policies decide by."""
+    kind = connection.WhichOneof("target")
+    if kind is None or kind in OPEN_CONNECTIONS:
+        return connection
+    shown = tool_pb2.Connection()
+    getattr(shown, kind).SetInParent()
+    if kind == "llm":
+        shown.llm.role = connection.llm.role
+        shown.llm.max_output_tokens = connection.llm.max_output_tokens
+        shown.llm.models.extend(
+            tool_pb2.LlmModel(
+                alias=model.alias,
+                model=model.model,
+                sku=model.sku,
+                description=model.description,
+                provider=model.provider,
+                tags=model.tags,
+                takes=model.takes,
+            )
+            for model in connection.llm.models
+        )
+    return shown
 
 
 def _choice_from_proto(model: tool_pb2.LlmModel) -> ModelChoice:

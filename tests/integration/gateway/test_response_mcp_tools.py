@@ -141,7 +141,7 @@ async def test_allowed_tools_and_a_choice_keep_to_some(servers: GatewayUnderTest
     ("asked", "said"),
     [
         ({"server_label": "x", "server_url": "https://x.example.com/mcp"}, "import-mcp"),
-        ({"server_label": "clock"}, f"registered are: {URL}, time"),
+        ({"server_label": "clock"}, "no MCP server 'clock' is registered"),
         ({"allowed_tools": ["sleep"]}, "time has no tool sleep, but convert, denied, get_time"),
         ({"allowed_tools": ["denied"]}, "the policy allows none of the tools of 'time'"),
         ({"require_approval": "always"}, "the policy's here"),
@@ -158,6 +158,8 @@ async def test_what_cannot_be_honoured_names_the_fix(
         with pytest.raises(openai.BadRequestError, match="tools") as rejected:
             await client.responses.create(model="podium", input="a", tools=tools)
     assert said in str(rejected.value)
+    # Only those who own a tool know where its server is.
+    assert URL not in str(rejected.value)
     assert not servers.episodes.episodes
 
 

@@ -1,0 +1,108 @@
+"""Addresses, headers and names of secrets are for owners of tools, and for the services."""
+
+from collections.abc import Callable
+
+import pytest
+
+from integration.tool_registry.builders import NO_ARGUMENTS, make_llm_spec, make_model, make_spec
+from integration.tool_registry.running_registry import Caller, RunningRegistry
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium_kit.rpc.identity import SERVICE_SCOPES, Scope
+
+HIDDEN = "hidden"
+SECRET = tool_pb2.SecretRef(name=f"{HIDDEN}-key")
+AUTH = tool_pb2.HttpAuth(bearer=SECRET)
+CONNECTIONS = {
+    "http": tool_pb2.Connection(
+        http=tool_pb2.HttpConnection(method="GET", url_template=f"https://{HIDDEN}.test", auth=AUTH)
+    ),
+    "mcp": tool_pb2.Connection(
+        mcp=tool_pb2.McpConnection(
+            tool_name="get", http=tool_pb2.McpHttp(url=f"https://{HIDDEN}.test/mcp", secret=SECRET)
+        )
+    ),
+    "program": tool_pb2.Connection(
+        mcp=tool_pb2.McpConnection(tool_name="get", stdio=tool_pb2.McpStdio(server=HIDDEN))
+    ),
+    "grpc": tool_pb2.Connection(
+        grpc=tool_pb2.GrpcConnection(
+            target=f"dns:///{HIDDEN}.test:443", method="/a.B/C", secret=SECRET
+        )
+    ),
+    "retrieval": tool_pb2.Connection(retrieval=tool_pb2.RetrievalConnection(corpus=HIDDEN)),
+}
+OWNERS: list[Callable[[RunningRegistry], Caller]] = [
+    lambda registry: registry.platform(),
+    *(
+        lambda registry, scope=scope: registry.as_("acme", scope)  # type: ignore[misc]
+        for scope in sorted(SERVICE_SCOPES)
+    ),
+]
+
+
+def specs() -> dict[str, tool_pb2.ToolSpec]:
+    """A tool of every kind that has something to hide."""
+    model = make_model("small", base_url=f"https://{HIDDEN}.test/v1", secret=SECRET)
+    found = {"expert": make_llm_spec(model, name="expert")}
+    found["expert"].connection.llm.system_prompt = f"You know {HIDDEN}."
+    for name, connection in CONNECTIONS.items():
+        kind = tool_pb2.ToolKind.Value(f"TOOL_KIND_{str(connection.WhichOneof('target')).upper()}")
+        found[name] = make_spec(name, NO_ARGUMENTS, kind=kind, connection=connection)
+    return found
+
+
+async def seen(caller: Caller) -> list[tool_pb2.Tool]:
+    """The tools in everything that reads tools."""
+    tools = list((await caller.tools.ListTools(pb.ListToolsRequest(page_size=100))).tools)
+    found = await caller.tools.SearchTools(pb.SearchToolsRequest(query="arithmetic", page_size=99))
+    tools += [each.tool for each in found.results]
+    for name in specs():
+        request = pb.ListToolVersionsRequest(name=name)
+        tools += (await caller.tools.ListToolVersions(request)).tools
+        tools += [await caller.get(name), await caller.get(name, 1)]
+    return tools
+
+
+async def register(caller: Caller, *, shared: bool) -> None:
+    for spec in specs().values():
+        await caller.register(spec, shared=shared)
+
+
+def is_whole(tool: tool_pb2.Tool) -> bool:
+    return tool.spec.connection == specs()[tool.spec.name].connection
+
+
+async def test_connections_of_shared_tools_are_hidden_from_tenants(
+    registry: RunningRegistry,
+) -> None:
+    await register(registry.platform(), shared=True)
+    for scope in (Scope.TENANT_ADMIN, Scope.TOOLS_WRITE, Scope.EPISODES_RUN):
+        tools = await seen(registry.as_("acme", scope))
+        assert {tool.spec.name for tool in tools} == set(specs())
+        for tool in tools:
+            assert HIDDEN not in str(tool), tool
+            kind = specs()[tool.spec.name].connection.WhichOneof("target")
+            assert tool.spec.connection.WhichOneof("target") == kind
+            assert tool.spec.description
+    shown = (await registry.as_("acme", Scope.EPISODES_RUN).get("expert")).spec.connection.llm
+    [model] = shown.models
+    assert (model.alias, model.model, model.sku) == ("small", "vendor/small", "llm/small")
+    assert model.description and shown.role == tool_pb2.LLM_ROLE_GENERALIST
+
+
+async def test_connections_of_a_tenants_tools_are_hidden_from_those_who_only_use_them(
+    registry: RunningRegistry,
+) -> None:
+    await register(registry.as_("acme", Scope.TOOLS_WRITE), shared=False)
+    assert HIDDEN not in str(await seen(registry.as_("acme", Scope.EPISODES_RUN)))
+    assert all(map(is_whole, await seen(registry.as_("acme", Scope.TOOLS_WRITE))))
+    assert all(map(is_whole, await seen(registry.as_("acme", Scope.TENANT_ADMIN))))
+
+
+@pytest.mark.parametrize("owner", OWNERS, ids=["platform", *sorted(SERVICE_SCOPES)])
+async def test_owners_and_services_see_whole_connections(
+    registry: RunningRegistry, owner: Callable[[RunningRegistry], Caller]
+) -> None:
+    await register(registry.platform(), shared=True)
+    assert all(map(is_whole, await seen(owner(registry))))
