@@ -8,14 +8,15 @@ from pathlib import Path
 
 from podium_cli.backups.databases import URL_VARIABLES
 from podium_cli.backups.restoring import TargetNotEmpty
+from podium_cli.local.keys import MASTER_KEYS
 from podium_cli.local.state import StateFolder
-from podium_kit.client.errors import UserError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.embedded.postgres import EmbeddedPostgres
 
-POSTGRES, TEMPORAL = "postgres", "temporal"
+POSTGRES, TEMPORAL, KEYS = "postgres", "temporal", "keys"
 # What no start can make again. Ports and logs are the machine's; Temporal's workflows cannot be
 # brought to the point of the databases, so episodes that ran end as failed.
-FILES = ("keys", "mcp-servers", "registered-tools.json")
+FILES = ("mcp-servers", "registered-tools.json")
 
 
 class NothingThere(UserError):
@@ -25,6 +26,16 @@ class NothingThere(UserError):
         super().__init__(
             f"{state.path} holds no platform",
             "name its folder with --state-dir, or give --environment for databases elsewhere",
+        )
+
+
+class KeysMissing(UserError):
+    """Stored secrets would be lost: new keys do not read them."""
+
+    def __init__(self, state: StateFolder) -> None:
+        super().__init__(
+            f"{state.path} has no keys, and a backup has none: stored secrets could not be read",
+            "give --keys with the folder that `podium backup --with-keys` made",
         )
 
 
@@ -59,18 +70,24 @@ def local_files(state: StateFolder) -> Mapping[str, Path]:
 
 @asynccontextmanager
 async def restored_installation(
-    state: StateFolder, backup: Path, replace: bool
+    state: StateFolder, backup: Path, replace: bool, keys: Path | None
 ) -> AsyncIterator[dict[str, str]]:
     """URLs of new databases; when all went well they, and the files, are the installation's.
 
-    What was there is moved into a folder beside, and stays as it is when something fails.
-    Raises AlreadyUp, StateFolderUnusable, TargetNotEmpty, EmbeddedError.
+    Without `keys` those of the state folder are used. What was there is moved into another folder,
+    and stays as it is when something fails.
+    Raises AlreadyUp, StateFolderUnusable, TargetNotEmpty, KeysMissing, UsageError, EmbeddedError.
     """
     state.acquire()
     scratch = state.path / ".restoring"
     try:
-        if not replace and ((state.path / POSTGRES).exists() or any(state.keys.iterdir())):
+        has_keys = (state.keys / MASTER_KEYS).exists()
+        if keys is not None and not (keys / MASTER_KEYS).exists():
+            raise UsageError(f"{keys} holds no keys", "name the folder of `backup --with-keys`")
+        if not replace and ((state.path / POSTGRES).exists() or (has_keys and keys is not None)):
             raise TargetNotEmpty(str(state.path))
+        if keys is None and not has_keys:
+            raise KeysMissing(state)
         shutil.rmtree(scratch, ignore_errors=True)
         server = EmbeddedPostgres(scratch / POSTGRES, log_path=state.logs / "postgres.log")
         try:
@@ -78,22 +95,22 @@ async def restored_installation(
             yield {name: await server.create_database(name) for name in URL_VARIABLES}
         finally:
             await server.stop()
-        _swap(state.path, scratch, backup / "files")
+        sources = {name: backup / "files" / name for name in FILES}
+        _swap(state.path, scratch, sources if keys is None else sources | {KEYS: keys})
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         state.release()
 
 
-def _swap(home: Path, scratch: Path, files: Path) -> None:
+def _swap(home: Path, scratch: Path, files: Mapping[str, Path]) -> None:
     replaced = home / f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    for name in (POSTGRES, TEMPORAL, *FILES):
+    for name in (POSTGRES, TEMPORAL, *files):
         old = home / name
         if old.exists() and not (old.is_dir() and not any(old.iterdir())):
             replaced.mkdir(mode=0o700, exist_ok=True)
             old.rename(replaced / name)
     (scratch / POSTGRES).rename(home / POSTGRES)
-    for name in FILES:
-        source = files / name
+    for name, source in files.items():
         if source.is_dir():
             shutil.copytree(source, home / name, dirs_exist_ok=True)
         elif source.exists():

@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,13 +27,38 @@ from podium_kit.client.errors import UsageError
 NOT_COPIED = ("loopback",)
 
 
-async def make_backup(folder: Path, urls: Mapping[str, str], files: Mapping[str, Path]) -> Manifest:
+@dataclass(frozen=True)
+class KeysCopy:
+    """The keys of an installation, and the folder that a backup writes them to."""
+
+    source: Path
+    target: Path
+
+
+async def make_backup(
+    folder: Path, urls: Mapping[str, str], files: Mapping[str, Path], keys: KeysCopy | None = None
+) -> Manifest:
     """Writes the folder whole or not at all. `files` are files and folders by their path in it.
+
+    Keys are apart from what they encrypt: who finds one of the folders reads no secret.
 
     Raises UsageError, DatabaseUnreachable, NoTables, TablesBusy, ProgramFailed.
     """
-    with _whole(folder) as unfinished:
+    with ExitStack() as stack:
+        unfinished = stack.enter_context(_whole(folder))
+        if keys is not None:
+            _require_apart(folder, keys.target)
+            _copy(keys.source, stack.enter_context(_whole(keys.target)))
         return await _fill(unfinished, urls, files)
+
+
+def _require_apart(folder: Path, keys: Path) -> None:
+    one, other = folder.resolve(), keys.resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise UsageError(
+            f"{keys} and {folder} are one folder inside the other",
+            "name a folder for the keys that is kept elsewhere",
+        )
 
 
 @contextmanager
@@ -45,6 +71,9 @@ def _whole(folder: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700, parents=True)
         yield unfinished
+        for path in (unfinished, *unfinished.rglob("*")):
+            # Of programs in it, the owner's right to run them remains.
+            path.chmod(path.stat().st_mode & 0o700)
         unfinished.rename(folder)
     except OSError as error:
         cause = error.strerror or type(error).__name__
@@ -97,6 +126,7 @@ def _files_of(folder: Path) -> dict[str, BackupFile]:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        ignored = shutil.ignore_patterns(*NOT_COPIED)
+        shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
     elif source.exists():
         shutil.copy2(source, target)

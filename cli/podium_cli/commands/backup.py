@@ -27,14 +27,23 @@ async def backup(
         Path | None, typer.Argument(help="Folder to make. [default: podium-backup-TIME]")
     ] = None,
     *,
+    with_keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--with-keys",
+            help="Another folder to make, for the keys that stored secrets are encrypted with. "
+            "Keep it apart from the backup.",
+        ),
+    ] = None,
     environment: Environment = False,
 ) -> None:
     """Write a backup of all databases at one point; services go on."""
     from podium_cli.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
     from podium_cli.backups.local import local_databases, local_files  # noqa: PLC0415
-    from podium_cli.backups.making import make_backup  # noqa: PLC0415
+    from podium_cli.backups.making import KeysCopy, make_backup  # noqa: PLC0415
 
     require_no_url(session, environment)
+    require_local_keys(with_keys, environment)
     target = folder or Path(f"podium-backup-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     if environment:
         whose = "the environment's URLs"
@@ -43,7 +52,14 @@ async def backup(
         state = session.target.state
         whose = f"the platform in {state.path}"
         async with local_databases(state) as urls:
-            manifest = await make_backup(target, urls, local_files(state))
+            keys = KeysCopy(state.keys, with_keys) if with_keys else None
+            manifest = await make_backup(target, urls, local_files(state), keys)
+        session.output.note(
+            f"{with_keys} has the keys: keep it apart from {target}"
+            if with_keys
+            else f"the keys are not in it, and without them stored secrets cannot be read: keep a "
+            f"copy of {state.keys}, or give --with-keys FOLDER"
+        )
     size = sum(each.size_bytes for each in manifest.files.values())
     ledger = manifest.ledger
     session.output.result(
@@ -52,6 +68,15 @@ async def backup(
         f"{manifest.point_time:%FT%TZ}, "
         f"{ledger.entries} entries of {ledger.tenants} ledgers, {size} bytes",
     )
+
+
+def require_local_keys(keys: Path | None, environment: bool) -> None:
+    """Only the platform on this machine has its keys in a folder. Raises UsageError."""
+    if keys is not None and environment:
+        raise UsageError(
+            "databases of the environment come without keys",
+            "a cluster's are in the Secret podium-identity: keep a copy of it",
+        )
 
 
 def require_no_url(session: Session, environment: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.commands.backup import Environment, require_no_url
+from podium_cli.commands.backup import Environment, require_local_keys, require_no_url
 
 app = typer.Typer(add_completion=False)
 
@@ -20,6 +20,13 @@ async def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Also where there are data already.")
     ] = False,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            help="What `podium backup --with-keys` made. [default: the keys of the state folder]",
+        ),
+    ] = None,
     environment: Environment = False,
 ) -> None:
     """Restore a backup into a stopped platform, and verify its ledger."""
@@ -29,12 +36,13 @@ async def restore(
     from podium_cli.backups.restoring import restore_databases  # noqa: PLC0415
 
     require_no_url(session, environment)
+    require_local_keys(keys, environment)
     manifest = read_manifest(folder)
     if environment:
         restored = await restore_databases(folder, manifest, urls_of_environment(), replace)
     else:
         state = session.target.state
-        async with restored_installation(state, folder, replace) as urls:
+        async with restored_installation(state, folder, replace, keys) as urls:
             restored = await restore_databases(folder, manifest, urls, replace)
     ledger, unfinished = manifest.ledger, restored.unfinished_episodes
     session.output.result(

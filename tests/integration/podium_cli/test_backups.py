@@ -21,7 +21,8 @@ from integration.podium_cli.conftest import CommandLine
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_cli.backups.databases import URL_VARIABLES
 from podium_cli.backups.ledger import LedgerDiffers
-from podium_cli.backups.making import make_backup
+from podium_cli.backups.local import local_files, restored_installation
+from podium_cli.backups.making import KeysCopy, make_backup
 from podium_cli.backups.manifest import MANIFEST, BackupUnusable, Manifest, read_manifest
 from podium_cli.backups.restoring import (
     TargetInUse,
@@ -30,6 +31,9 @@ from podium_cli.backups.restoring import (
     restore_databases,
 )
 from podium_cli.backups.snapshots import one_point
+from podium_cli.local.keys import ensure_keys
+from podium_cli.local.state import StateFolder
+from podium_kit.client.errors import UsageError, UserError
 
 Urls = Mapping[str, str]
 BALANCES = "SELECT * FROM balance ORDER BY tenant, unit"
@@ -104,6 +108,45 @@ async def test_a_restored_ledger_still_rejects_changes_and_the_service_goes_on(
         posted = await ledger.as_("acme").ledger.Record(make_record("d"))
     assert repeated.entry.sequence < 6
     assert posted.entry.sequence == 6
+
+
+async def test_a_backup_is_its_owners_alone_and_has_its_keys_apart(
+    urls: Urls, tmp_path: Path
+) -> None:
+    folder, apart = tmp_path / "backup", tmp_path / "elsewhere" / "keys"
+    source = StateFolder(tmp_path / "state")
+    source.acquire().release()
+    ensure_keys(source.keys)
+    (source.path / "mcp-servers").mkdir()
+    program = source.path / "mcp-servers" / "run"
+    program.write_text("run")
+    program.chmod(0o755)
+    await make_backup(folder, urls, local_files(source), KeysCopy(source.keys, apart))
+    written = {path for root in (folder, apart) for path in (root, *root.rglob("*"))}
+    assert {path.name: oct(path.stat().st_mode & 0o077) for path in written} == {
+        path.name: "0o0" for path in written
+    }
+    assert (folder / "files" / "mcp-servers" / "run").stat().st_mode & 0o777 == 0o700
+    secret = {path.name: path.read_bytes() for path in source.keys.iterdir()}
+    assert {path.name: path.read_bytes() for path in apart.iterdir()} == secret
+    found = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert not [name for name, text in secret.items() if any(text in each for each in found)]
+    again = tmp_path / "again"
+    for inside in (again, again / "keys", tmp_path):
+        with pytest.raises(UsageError, match="inside the other"):
+            await make_backup(again, urls, {}, KeysCopy(source.keys, inside))
+
+
+async def test_a_restore_without_keys_is_rejected_before_anything_is_touched(
+    urls: Urls, tmp_path: Path
+) -> None:
+    folder = tmp_path / "backup"
+    await make_backup(folder, urls, {})
+    state = StateFolder(tmp_path / "state")
+    for keys, problem in ((None, "has no keys"), (folder, "holds no keys")):
+        with pytest.raises(UserError, match=problem):
+            async with restored_installation(state, folder, replace=False, keys=keys):
+                pytest.fail("it was begun")
 
 
 async def test_all_databases_are_of_one_moment_and_no_writer_fails(database: Database) -> None:
