@@ -11,11 +11,23 @@ from podium_kit.rpc.errors import (
     InvalidArgument,
     NotFound,
     PermissionDenied,
+    ResourceExhausted,
 )
 
 
 class InvalidOperation(InvalidArgument):
     """The operation cannot be understood or priced exactly."""
+
+
+class AuditBusy(ResourceExhausted):
+    """Other verifications, comparisons and simulations took all the time that a request waits."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(
+            "other audits of this tenant, or of others, are under way; send the same request again "
+            "when they have ended",
+            retry_after_s=retry_after_s,
+        )
 
 
 class InvalidPrice(InvalidArgument):

@@ -1,6 +1,7 @@
 """podium.ledger.v1.AuditService: convert, call, convert."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -25,6 +26,7 @@ from cost_ledger.charges.convert import (
     table_from_proto,
 )
 from cost_ledger.charges.service import Charges
+from cost_ledger.errors import AuditBusy
 from cost_ledger.invoices.convert import (
     invoice_from_proto,
     lines_from_proto,
@@ -35,8 +37,14 @@ from cost_ledger.invoices.convert import (
 from cost_ledger.prices.convert import spec_from_proto
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1 import audit_service_pb2_grpc as rpc
+from podium_kit.places import Places
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
+from podium_kit.time_limit import time_limit
+
+# Each computes for up to seconds, beside the calls that post.
+AT_ONCE, AT_ONCE_PER_TENANT = 2, 1
+WAIT_S, RETRY_AFTER_S = 20.0, 5.0
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -45,12 +53,19 @@ class AuditServicer(rpc.AuditServiceServicer):
     """The caller's own ledger; another tenant's is for the platform's admin."""
 
     def __init__(
-        self, audit: Audit, verification: Verification, anchors: Anchors, charges: Charges
+        self,
+        audit: Audit,
+        verification: Verification,
+        anchors: Anchors,
+        charges: Charges,
+        wait_s: float = WAIT_S,
     ) -> None:
         self._audit = audit
         self._verification = verification
         self._anchors = anchors
         self._charges = charges
+        self._places = Places(AT_ONCE, AT_ONCE_PER_TENANT)
+        self._wait_s = wait_s
 
     async def ExplainEntry(
         self, request: pb.ExplainEntryRequest, context: Context
@@ -62,7 +77,9 @@ class AuditServicer(rpc.AuditServiceServicer):
         self, request: pb.VerifyLedgerRequest, context: Context
     ) -> pb.VerifyLedgerResponse:
         tenant = tenant_named(request.tenant)
-        return step_to_proto(await self._verification.step(tenant, *range_from_proto(request)))
+        async with self._place():
+            step = await self._verification.step(tenant, *range_from_proto(request))
+        return step_to_proto(step)
 
     async def ListAnchors(
         self, request: pb.ListAnchorsRequest, context: Context
@@ -110,9 +127,9 @@ class AuditServicer(rpc.AuditServiceServicer):
     async def ReconcileInvoice(
         self, request: pb.ReconcileInvoiceRequest, context: Context
     ) -> pb.ReconcileInvoiceResponse:
-        return reconciled_to_proto(
-            *await self._audit.reconcile(current_identity().tenant, request.invoice_id)
-        )
+        async with self._place():
+            found = await self._audit.reconcile(current_identity().tenant, request.invoice_id)
+        return reconciled_to_proto(*found)
 
     async def ListInvoiceMatches(
         self, request: pb.ListInvoiceMatchesRequest, context: Context
@@ -132,6 +149,21 @@ class AuditServicer(rpc.AuditServiceServicer):
     ) -> pb.SimulatePricesResponse:
         tenant = tenant_named(request.tenant)
         specs = [spec_from_proto(spec, tenant) for spec in request.specs]
-        return simulated_to_proto(
-            *await self._audit.simulate(tenant, specs, window_from_proto(request))
-        )
+        window = window_from_proto(request)
+        async with self._place():
+            simulated = await self._audit.simulate(tenant, specs, window)
+        return simulated_to_proto(*simulated)
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """A place among those that compute, for the caller's tenant. Raises AuditBusy."""
+        tenant = current_identity().tenant
+        try:
+            async with time_limit(self._wait_s):
+                await self._places.enter(tenant)
+        except TimeoutError as error:
+            raise AuditBusy(RETRY_AFTER_S) from error
+        try:
+            yield
+        finally:
+            self._places.leave(tenant)

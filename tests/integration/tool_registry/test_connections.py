@@ -35,7 +35,7 @@ CONNECTIONS = {
 OWNERS: list[Callable[[RunningRegistry], Caller]] = [
     lambda registry: registry.platform(),
     *(
-        lambda registry, scope=scope: registry.as_("acme", scope)  # type: ignore[misc]
+        lambda registry, scope=scope: registry.as_("acme", scope)
         for scope in sorted(SERVICE_SCOPES)
     ),
 ]
