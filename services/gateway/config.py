@@ -44,7 +44,7 @@ class Settings(DatabaseSettings):
     body_bytes_max: int = Field(32 * MIB, gt=0, description="a larger request body is rejected")
     body_timeout_s: float = Field(30.0, gt=0, description="a slower request body is rejected")
     oidc_issuers: tuple[OidcIssuer, ...] = Field((), description="JSON list, see docs/tenancy.md")
-    public_url: str = Field("", description="how clients reach it; the request's own if unset")
+    public_url: str = Field("", description="how clients reach it; as they are connected if unset")
     requests_per_s: float = Field(500.0, gt=0, description="of a tenant without limits of its own")
     request_burst: int = Field(2_000, gt=0, description="requests it may send at once")
     request_concurrency: int = Field(512, gt=0, description="requests it may have open")

@@ -32,7 +32,7 @@ def a2a_routes(handler: TaskHandler, protected: ProtectedResource) -> list[Route
 
     async def card(request: Request) -> JSONResponse:
         base_url = protected.base_url(request.scope)
-        # Without a public URL it is made of the request's host, which no cache may pass on.
+        # Without a public URL it names the address of one connection, which is no one else's.
         uncached = {"cache-control": "no-store", "vary": "host"}
         shown = agent_card_to_dict(agent_card(base_url, protected.issuers))
         return JSONResponse(shown, headers=uncached)

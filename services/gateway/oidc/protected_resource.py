@@ -11,6 +11,7 @@ from starlette.types import Scope
 from gateway.oidc.issuers import OidcIssuer
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
+LOCALHOST = "localhost"
 REALM = 'Bearer realm="podium"'
 
 
@@ -18,7 +19,7 @@ REALM = 'Bearer realm="podium"'
 class ProtectedResource:
     """A path of the platform that tokens are issued for, and the platform as a whole.
 
-    `public_url` is how clients reach it; "" means as the request says.
+    `public_url` is how clients reach it; "" means by the address that a request arrived at.
     """
 
     issuers: tuple[OidcIssuer, ...]
@@ -61,6 +62,24 @@ class ProtectedResource:
         """How clients reach the platform, without a slash at the end."""
         if self.public_url:
             return self.public_url.rstrip("/")
-        url = URL(scope=scope)
-        # What a request calls its host may hold a quote, which would end the header's text.
-        return f"{url.scheme}://{url.netloc}".replace('"', "")
+        return _address(scope)
+
+
+def _address(scope: Scope) -> str:
+    """Where the connection arrived, by the name that the request gives this machine itself.
+
+    Any other name in a Host header may be an attacker's, to whom clients would send their keys.
+    """
+    server = scope.get("server")
+    if server is None or server[1] is None:
+        return ""
+    address, port = str(server[0]), server[1]
+    named = URL(scope=scope)
+    try:
+        if named.hostname in {LOCALHOST, address}:
+            address, port = str(named.hostname), named.port
+    except ValueError:
+        # Its port is none.
+        pass
+    host = f"[{address}]" if ":" in address else address
+    return f"{scope['scheme']}://{host}" + (f":{port}" if port else "")

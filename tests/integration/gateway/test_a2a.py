@@ -276,7 +276,34 @@ async def test_what_is_no_request_is_answered_with_an_error_of_the_protocol(
         assert (await http.get("/v1/a2a")).status_code == 405
 
 
-async def test_no_cache_passes_on_a_card_of_another_host(gateway: GatewayUnderTest) -> None:
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost@evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:80",
+        "evil.example:localhost",
+        'localhost:1"evil.example',
+        "LOCALHOST:1@evil.example",
+    ],
+)
+async def test_a_card_names_no_host_that_only_the_request_names(
+    gateway: GatewayUnderTest, host: str
+) -> None:
     async with gateway.http("") as http:
-        card = await http.get("/.well-known/agent-card.json", headers={"host": "evil.example"})
-    assert (card.headers["cache-control"], card.headers["vary"]) == ("no-store", "host")
+        headers = {"host": host, "x-forwarded-host": "evil.example"}
+        card = await http.get("/.well-known/agent-card.json", headers=headers)
+    assert "evil" not in card.text
+    if card.is_success:
+        assert (card.headers["cache-control"], card.headers["vary"]) == ("no-store", "host")
+        for interface in card.json()["supportedInterfaces"]:
+            assert interface["url"] == f"{gateway.base_url}/v1/a2a"
+
+
+async def test_a_card_names_the_port_that_is_forwarded(gateway: GatewayUnderTest) -> None:
+    async with gateway.http("") as http:
+        for host in ("localhost:9000", "127.0.0.1:9000"):
+            card = await http.get("/.well-known/agent-card.json", headers={"host": host})
+            urls = {each["url"] for each in card.json()["supportedInterfaces"]}
+            assert {url.partition("://")[2] for url in urls} == {f"{host}/v1/a2a"}
