@@ -95,5 +95,15 @@ class FairThread:
 
     async def run(self, tenant: str, work: Callable[[], R]) -> R:
         """Returns the result of the work, or raises its error."""
-        async with self._places.place(tenant):
-            return await asyncio.to_thread(work)
+        await self._places.enter(tenant)
+        running = asyncio.ensure_future(asyncio.to_thread(work))
+
+        def end(ended: "asyncio.Future[R]") -> None:
+            self._places.leave(tenant)
+            if not ended.cancelled():
+                # Marks it retrieved, also where its caller gave up.
+                ended.exception()
+
+        # A thread cannot be stopped: the next one begins when it ends, not when its caller leaves.
+        running.add_done_callback(end)
+        return await asyncio.shield(running)

@@ -42,8 +42,14 @@ class SecretStore(Protocol):
 
 
 def holder(owner: str, name: str) -> str:
-    """Whose the secret is: what is made of a user's secret is kept for that user alone."""
-    return f"{owner}/{current_identity().subject}" if is_users(name) else owner
+    """Whose the secret is: what is made of a user's secret is kept for that user alone.
+
+    Also in a shared tool that user is one of a tenant, of whom another may have the same name.
+    """
+    if not is_users(name):
+        return owner
+    identity = current_identity()
+    return f"{identity.tenant}/{identity.subject}"
 
 
 def is_users(name: str) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from podium_kit.characters import whole_characters
+
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.
 REDACTED_LENGTH_MIN = 6
@@ -48,7 +50,10 @@ class UsedSecrets:
     def _literal(self, literal: str) -> str:
         plain = json.loads(literal, strict=False) if literal.startswith('"') else literal
         redacted = self._replaced(plain)
-        return literal if redacted == plain else json.dumps(redacted, ensure_ascii=False)
+        if redacted == plain:
+            return literal
+        # Half of a surrogate pair was escaped before.
+        return whole_characters(json.dumps(redacted, ensure_ascii=False))
 
     def _replaced(self, text: str) -> str:
         # One may be a part of another, whose rest would stay.

@@ -1,5 +1,6 @@
 """References within one JSON Schema of any draft: pointers, anchors and ids."""
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -24,14 +25,19 @@ class SchemaDocument:
                 if isinstance(node.get(keyword), str):
                     self._ids.setdefault(f"{self._base}#{node[keyword]}", node)
             if name := _id_of(node):
-                self._ids.setdefault(urljoin(self._base, name).removesuffix(ROOT), node)
+                # What is no URL cannot be referred to.
+                with suppress(ValueError):
+                    self._ids.setdefault(urljoin(self._base, name).removesuffix(ROOT), node)
 
     def target(self, reference: str) -> Any:
         """The schema that a reference names. Raises UnknownTarget."""
-        absolute = urljoin(self._base, reference) if reference != ROOT else self._base
+        try:
+            absolute = urljoin(self._base, reference) if reference != ROOT else self._base
+            document, fragment = urldefrag(absolute)
+        except ValueError as error:
+            raise UnknownTarget(f"{reference[:100]!r} is no reference: {error}") from error
         if absolute.removesuffix(ROOT) in self._ids:
             return self._ids[absolute.removesuffix(ROOT)]
-        document, fragment = urldefrag(absolute)
         root = self._ids.get(document) if document else self._root
         if root is None and document == urldefrag(self._base)[0]:
             root = self._root

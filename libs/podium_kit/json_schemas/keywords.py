@@ -4,6 +4,7 @@ A schema in the wild has values that are none: `type: any`, `required: true`, a 
 engine. A keyword with such a value is left out, so that the schema becomes wider.
 """
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +30,18 @@ class NotKept(ValueError):
     """The value means nothing here; says why."""
 
 
+def json_value(value: Any) -> Any:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        # Parsers read 1e999 as infinite.
+        raise NotKept("no value of JSON") from error
+    return value
+
+
 def number(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
+        return json_value(value)
     raise NotKept("no number")
 
 
@@ -102,12 +112,8 @@ def lists_of_names(value: Any) -> dict[str, list[str]]:
 
 def values(value: Any) -> list[Any]:
     if isinstance(value, list) and value:
-        return value
+        return json_value(value)
     raise NotKept("no list of values")
-
-
-def anything(value: Any) -> Any:
-    return value
 
 
 Keep = Callable[[Any], Any]
@@ -119,8 +125,8 @@ PLAIN: dict[str, Keep] = {
     "format": format_name,
     "enum": values,
     "examples": values,
-    "const": anything,
-    "default": anything,
+    "const": json_value,
+    "default": json_value,
     "multipleOf": positive,
     "dependentRequired": lists_of_names,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), number),

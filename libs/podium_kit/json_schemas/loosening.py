@@ -29,6 +29,7 @@ from podium_kit.json_schemas.widening import widened
 NOTICES_MAX = 20
 NOTICE_CHARACTERS_MAX = 300
 COMPONENTS = "#/components/schemas/"
+EXTENSIONS_AND_REFERENCES = ("x-", "$ref", "$dynamicRef", "$recursiveRef")
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,8 @@ class LooseSchemas:
             return [self.converted(part, spot.below(f"[{at}]")) for at, part in enumerate(value)]
         if keyword in MAPS:
             return self._map(keyword, value, spot)
-        if keyword.startswith(("x-", "$ref", "$dynamicRef", "$recursiveRef")) or keyword in SILENT:
+        # In YAML a name may be a number.
+        if keyword in SILENT or str(keyword).startswith(EXTENSIONS_AND_REFERENCES):
             return None
         raise NotKept("no keyword of JSON Schema")
 

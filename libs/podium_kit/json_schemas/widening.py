@@ -5,9 +5,10 @@ a `oneOf` with a wider member several may fit.
 """
 
 from collections.abc import Mapping
+from graphlib import TopologicalSorter
 from typing import Any
 
-from podium_kit.json_schemas.cycles import DEFINITIONS
+from podium_kit.json_schemas.cycles import DEFINITIONS, references
 from podium_kit.json_schemas.walk import DATA_KEYWORDS, LOOSE, MAP_KEYWORDS, Node
 
 # These hold for what other keywords of the object or list do not.
@@ -17,6 +18,10 @@ UNSEEN = ("unevaluatedProperties", "unevaluatedItems")
 def widened(schema: Any, definitions: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The schema and its definitions without marks. The definitions are in no circle."""
     widening = _Widening(definitions)
+    # Each after those that it refers to: a chain of references may be deeper than recursion.
+    graph = {name: set(references(part)) for name, part in definitions.items()}
+    for name in TopologicalSorter(graph).static_order():
+        widening.definition(name)
     root, _ = widening.of(schema)
     return root, {name: widening.definition(name)[0] for name in definitions}
 

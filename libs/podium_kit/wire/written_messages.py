@@ -243,7 +243,8 @@ def _money(value: Any, path: str) -> Any:
     if isinstance(value, str):
         amount, _, currency = value.strip().removeprefix("$").partition(" ")
         return {"amount": amount, "currency_code": currency.strip().upper() or "USD"}
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    # As a float a number of 400 digits is none.
+    if type(value) is int or (isinstance(value, float) and math.isfinite(value)):
         return {"amount": f"{Decimal(str(value)):f}", "currency_code": "USD"}
     if isinstance(value, Mapping):
         for name, part in value.items():

@@ -34,7 +34,8 @@ class HttpAuthenticator:
         self, request: HttpRequest, auth: HttpAuth, owner: str, tool: ToolDefinition
     ) -> HttpRequest:
         """The request with its credential. Raises CallFailed."""
-        request = replace(request, credential=(holder(owner, auth.secret), auth.secret))
+        credential = (*request.credential, holder(owner, auth.secret), auth.secret)
+        request = replace(request, credential=credential)
         match auth:
             case HeaderAuth():
                 value = await self._secrets.value(owner, auth.secret, _host(request.url))

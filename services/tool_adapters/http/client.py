@@ -52,8 +52,8 @@ FAILURE_OF_STATUS = {
 }
 
 
-# The holder of a secret and its name; ("", "") for a request without any.
-Credential = tuple[str, str]
+# The holder and the name of each secret, one after the other.
+Credential = tuple[str, ...]
 # Connections are kept for requests of one tenant with one credential: what one request leaves in
 # a connection is never read as the answer to, or the beginning of, another's.
 _keeper: ContextVar[tuple[str, Credential]] = ContextVar("keeper")
@@ -80,7 +80,7 @@ class HttpRequest:
     multipart: Sequence[FormField] | None = None
     # As it is: what is signed must not be written anew.
     body: bytes | None = None
-    credential: Credential = ("", "")
+    credential: Credential = ()
 
 
 @dataclass(frozen=True)

@@ -69,16 +69,20 @@ class Vault:
             return (await stub.PutSecret(pb.PutSecretRequest(name=name, value=value))).secret
 
     async def put_users(
-        self, subject: str, value: str, *hosts: str, name: str = "mine"
+        self, subject: str, value: str, *hosts: str, name: str = "mine", tenant: str = "acme"
     ) -> pb.Secret:
         request = pb.PutUserSecretRequest(name=name, value=value, hosts=hosts)
-        async with self.secrets(subject=subject, scopes=USER) as stub:
+        async with self.secrets(tenant, subject, USER) as stub:
             return (await stub.PutUserSecret(request)).secret
 
     async def call(
-        self, tool: str, subject: str = "ada", groups: tuple[str, ...] = ()
+        self,
+        tool: str,
+        subject: str = "ada",
+        groups: tuple[str, ...] = (),
+        tenant: str = "acme",
     ) -> adapters_pb.InvokeResponse:
-        identity = make_identity(subject=subject, groups=groups)
+        identity = make_identity(tenant, subject, groups=groups)
         async with client_channel(self.adapters.port, identity, self.adapters.keys) as channel:
             return await ToolAdapterServiceStub(channel).Invoke(
                 adapters_pb.InvokeRequest(
@@ -239,13 +243,20 @@ async def test_tokens_that_a_users_client_secret_gets_are_that_users(vault: Vaul
             client_secret=tool_pb2.SecretRef(name="secret://user/mine"),
         )
         auth = {"auth": tool_pb2.HttpAuth(oauth2_client_credentials=oauth2)}
-        tool = vault.adapters.register(http_spec(f"{server.url}/api", http=auth), shared=False)
+        spec = http_spec(f"{server.url}/api", http=auth)
         await vault.put_users("ada", CLIENT_SECRET, LOCAL)
         await vault.put_users("bob", "not-the-secret", LOCAL)
-        assert not (await vault.call(tool, "ada")).HasField("failure")
-        assert "invalid_client" in (await vault.call(tool, "bob")).failure.message
-        assert not (await vault.call(tool, "ada")).HasField("failure")
-    assert server.given == 1
+        # Another person of the same name.
+        await vault.put_users("ada", "not-the-secret", LOCAL, tenant="evil")
+        for shared in (True, False):
+            server.given = 0
+            tool = vault.adapters.register(spec, shared=shared)
+            assert not (await vault.call(tool, "ada")).HasField("failure")
+            others = [await vault.call(tool, "bob")]
+            others += [await vault.call(tool, "ada", tenant="evil")] if shared else []
+            assert all("invalid_client" in each.failure.message for each in others)
+            assert not (await vault.call(tool, "ada")).HasField("failure")
+            assert server.given <= 1
 
 
 async def test_a_new_master_key_takes_over_and_the_old_one_can_go(

@@ -1,6 +1,7 @@
 """Places of a tool: one tenant may have them all, none keeps them from the others."""
 
 import asyncio
+import threading
 from collections import Counter
 
 from hypothesis import given
@@ -109,3 +110,28 @@ async def test_a_tenant_that_computes_without_end_is_followed_by_the_next() -> N
     await thread.run("bank", lambda: order.append("bank"))
     await asyncio.gather(*started)
     assert "bank" in order[:3]
+
+
+async def test_a_computation_whose_caller_left_keeps_its_place_until_it_ends() -> None:
+    thread, begun, end, running = FairThread(), asyncio.Event(), threading.Event(), Counter[str]()
+    loop = asyncio.get_running_loop()
+
+    def work() -> int:
+        running["now"] += 1
+        loop.call_soon_threadsafe(begun.set)
+        end.wait()
+        most = running["now"]
+        running["now"] -= 1
+        return most
+
+    left = asyncio.create_task(thread.run("evil", work))
+    await begun.wait()
+    left.cancel()
+    await asyncio.wait({left})
+    following = asyncio.create_task(thread.run("bank", work))
+    try:
+        await asyncio.sleep(0)
+        now = running["now"]
+    finally:
+        end.set()
+    assert (now, await following) == (1, 1)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,11 @@ from callers import make_identity
 from podium_kit.failures import FailureKind
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import CallFailed
+from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
+from tool_adapters.models import HeaderAuth
 from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.secret_store import MountedSecrets
 
 SMUGGLED = b"0\r\n\r\nPOST /inbox HTTP/1.1\r\nHost: api\r\nContent-Length: 200\r\n\r\n"
 ENDINGS = (
@@ -116,3 +120,15 @@ async def test_connections_are_kept_for_a_tenant_and_a_credential() -> None:
                 request = HttpRequest("GET", server.url, credential=credential)
                 await send(client, tenant, request)
     assert server.requests == [2] * len(keepers)
+
+
+async def test_a_connection_is_kept_for_all_the_secrets_of_its_request() -> None:
+    names = {"one": "s3cr3t-of-one", "two": "s3cr3t-of-two"}
+    mounted = {f"TOOL_ADAPTERS_SECRET_BANK__{name.upper()}": text for name, text in names.items()}
+    unreached: Any = None
+    authenticator = HttpAuthenticator(MountedSecrets(None, mounted), unreached)
+    request = HttpRequest("GET", "https://api.example.com")
+    for name in names:
+        key = HeaderAuth(f"X-{name}", "", name)
+        request = await authenticator.signed(request, key, "bank", unreached)
+    assert request.credential == ("bank", "one", "bank", "two")

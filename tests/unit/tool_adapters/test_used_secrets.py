@@ -81,3 +81,8 @@ async def test_calls_at_once_see_their_own_secrets_alone() -> None:
 
     shown = await asyncio.gather(call("s3cr3t-of-a"), call("s3cr3t-of-b"))
     assert list(shown) == ["[secret] s3cr3t-of-b", "s3cr3t-of-a [secret]"]
+
+
+def test_half_a_character_beside_a_secret_is_replaced() -> None:
+    shown = using("s3cr3t-value").redact(r'{"k": "s3cr3t-value \ud83d"}')
+    assert shown.encode() == '{"k": "[secret] \ufffd"}'.encode()

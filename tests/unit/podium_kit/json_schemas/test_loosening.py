@@ -192,3 +192,30 @@ def test_the_loosened_schema_accepts_what_a_validator_of_the_original_does() -> 
         loose = validator_of(loosened(schema).schema)
         for value in ({}, {"path": "/x"}, {"a": 1, "b": 2}, {"message": "x"}):
             assert original.is_valid(value) == loose.is_valid(value)
+
+
+def chain(length: int, **step: Any) -> dict[str, Any]:
+    """Definitions of which each refers to the next one."""
+    steps = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}], **step} for at in range(length)}
+    return {**of(x={"$ref": "#/$defs/d0"}), "$defs": {**steps, f"d{length}": {}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(of(x={"minLength": float("inf")}), id="an infinite count"),
+        pytest.param(of(x={"minimum": float("-inf")}), id="an infinite limit"),
+        pytest.param(of(x={"enum": [1, float("nan")]}), id="a value that JSON does not have"),
+        pytest.param(of(x={"default": float("inf")}), id="an infinite default"),
+        pytest.param({**of(x={}), "$id": "http://[broken"}, id="an id that is no URL"),
+        pytest.param(of(x={"$id": "http://[broken"}), id="an inner id that is no URL"),
+        pytest.param(of(x={"$ref": "//[broken/#/x"}), id="a reference that is no URL"),
+        pytest.param({**of(x={}), 5: {}}, id="a keyword that is a number"),
+        pytest.param(chain(3_000), id="a long chain"),
+        pytest.param(chain(200, allOf=[{"$ref": "#/$defs/d200"}]), id="a chain with branches"),
+    ],
+)
+def test_what_is_broken_in_a_part_is_left_out(schema: Any) -> None:
+    loose = loosened(schema)
+    assert "x" in loose.schema["properties"]
+    assert accepts(loose, {"x": 1}) and not accepts(loose, [])

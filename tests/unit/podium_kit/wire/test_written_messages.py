@@ -97,3 +97,10 @@ def test_any_json_is_read_or_rejected_by_field(values: dict[str, Any], kind: typ
     again = kind()
     merge_written(json.loads(json.dumps(json_values(message))), again)
     assert again == message
+
+
+@pytest.mark.parametrize("digits", [400, 4_000])
+def test_an_amount_of_hundreds_of_digits_is_read_as_it_is(digits: int) -> None:
+    policy = POLICY()
+    merge_written({"price_ceiling": 10**digits}, policy)
+    assert policy.price_ceiling.amount == f"1{'0' * digits}"
