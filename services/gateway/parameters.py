@@ -39,7 +39,8 @@ class Parameters:
 
 def ignored_header(names: Iterable[str]) -> dict[str, str]:
     """A header of a response that names what was not read of its request; {} for nothing."""
-    shown = [quote(name[:NAME_CHARACTERS_MAX], safe=PLAIN) for name in dict.fromkeys(names)]
+    quoted = (quote(name, safe=PLAIN, errors="replace") for name in dict.fromkeys(names))
+    shown = [name[:NAME_CHARACTERS_MAX] for name in quoted]
     more = [f"and {len(shown) - NAMES_MAX} more"] if len(shown) > NAMES_MAX else []
     return {IGNORED_HEADER: ", ".join(shown[:NAMES_MAX] + more)} if shown else {}
 

@@ -110,7 +110,7 @@ def lists_of_names(value: Any) -> dict[str, list[str]]:
     return {name: names(listed) for name, listed in value.items() if isinstance(listed, list)}
 
 
-def values(value: Any) -> list[Any]:
+def values(value: Any) -> Any:
     if isinstance(value, list) and value:
         return json_value(value)
     raise NotKept("no list of values")

@@ -68,7 +68,8 @@ class Completion:
 
     def serve(self, tier: object) -> None:
         """The class of service that the provider names, if it is not the standard one."""
-        if isinstance(tier, str) and tier not in STANDARD_TIERS:
+        # Other characters would fail the report of what was used, which is then never charged.
+        if isinstance(tier, str) and tier.isprintable() and tier not in STANDARD_TIERS:
             self.service_class = tier[:TIER_CHARACTERS_MAX]
 
 

@@ -97,6 +97,9 @@ def test_the_header_holds_names_of_any_kind_and_number() -> None:
         "x-podium-ignored": f"a, b%0D%0AX:%201, %C3%A4, tools[0]:web_search, {'x' * 60}"
     }
     assert ignored_header(f"n{at}" for at in range(99))["x-podium-ignored"].endswith("and 69 more")
+    assert ignored_header(["\ud83d"]) == {"x-podium-ignored": "%3F"}
+    # Clients read headers of a few kilobytes alone.
+    assert len(str(ignored_header(f"{at}{'ä' * 99}" for at in range(99)))) < 2_000
 
 
 def test_null_is_a_flag_that_is_not_given() -> None:

@@ -64,3 +64,11 @@ async def test_an_error_in_a_stream_is_what_its_status_would_have_been(
 async def test_what_was_bought_is_not_bought_again() -> None:
     failure = await failure_of(AnthropicMessages(), STARTED, anthropic_error("overloaded_error"))
     assert (failure.kind, failure.retryable) == (FailureKind.UNAVAILABLE, False)
+
+
+def test_a_class_of_service_that_is_no_name_is_not_reported() -> None:
+    completion = Completion()
+    completion.serve("flex")
+    for tier in ("\0", "\ud83d", "a\nb", None, 5, ["flex"]):
+        completion.serve(tier)
+    assert completion.service_class == "flex"
