@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import sys
@@ -34,9 +35,12 @@ from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.server import EmbeddedServer
 from podium_kit.embedded.temporal import EmbeddedTemporal
 
+log = logging.getLogger(__name__)
+
 DATABASES = ("cost_ledger", "tool_registry", "tool_adapters", "episodes", "gateway")
 TOPIC_PARTITIONS = {"trajectories.v1": 3, "ledger.alerts.v1": 1}
 SERVICE_START_TIMEOUT_S = 60.0
+LOG_CHECK_S = 5.0
 
 # Called with the name of a step when it starts, and again with True when it is done.
 Report = Callable[[str, bool], None]
@@ -99,8 +103,19 @@ class LocalPlatform:
         await self._stack.aclose()
 
     async def supervise(self) -> None:
-        """Starts processes again that died, until cancelled."""
-        await Supervisor(self._dead, self.revive).run()
+        """Starts processes again that died, and bounds their logs, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Supervisor(self._dead, self.revive).run())
+            group.create_task(self._rotate_logs())
+
+    async def _rotate_logs(self) -> None:
+        while True:
+            await asyncio.sleep(LOG_CHECK_S)
+            for process in list(self.processes.values()):
+                try:
+                    await asyncio.to_thread(process.rotate_log)
+                except OSError as error:
+                    log.warning("%s cannot be rotated: %s", process.log_path, error.strerror)
 
     def _dead(self) -> list[str]:
         return [name for name in self._supervised if not self.processes[name].running]

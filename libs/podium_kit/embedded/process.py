@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from podium_kit.embedded.errors import StartupFailed
 
 POLL_INTERVAL_S = 0.05
 LOG_TAIL_LINES = 15
+LOG_BYTES_MAX = 16 * 1024 * 1024
 PR_SET_PDEATHSIG = 1
 
 ReadyCheck = Callable[[], Awaitable[bool]]
@@ -128,6 +130,17 @@ class ManagedProcess:
             log.seek(self._log_start_bytes)
             written = log.read().decode(errors="replace").rstrip().splitlines()
         return "\n".join(written[-lines:])
+
+    def rotate_log(self, bytes_max: int = LOG_BYTES_MAX) -> None:
+        """Copies a log of more bytes to NAME.1, over the one before, and empties it.
+
+        The process appends to the same file, so it need not open another. Raises OSError.
+        """
+        if not self.log_path.exists() or self.log_path.stat().st_size <= bytes_max:
+            return
+        shutil.copyfile(self.log_path, self.log_path.with_name(f"{self.log_path.name}.1"))
+        os.truncate(self.log_path, 0)
+        self._log_start_bytes = 0
 
     async def wait(self) -> int:
         """Wait for the process to end by itself; returns its exit status."""

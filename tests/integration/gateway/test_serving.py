@@ -153,6 +153,17 @@ async def test_prompts_and_keys_stay_out_of_the_log(
     assert gateway.key not in logged
 
 
+async def test_a_path_of_any_length_is_one_short_line_of_the_log(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "gateway")
+    async with gateway.http("") as http:
+        await http.get("/v1/" + "A" * 60_000)
+    lines = [each.getMessage() for each in caplog.records if "/v1/AAA" in each.getMessage()]
+    assert lines
+    assert max(map(len, lines)) < 1_000
+
+
 async def test_the_command_makes_the_first_key(gateway: GatewayUnderTest) -> None:
     given = {"GATEWAY_DATABASE_URL": gateway.database_url}
     made = await run_command(given, "keys", "create", "--tenant", "acme", "--subject", "root")

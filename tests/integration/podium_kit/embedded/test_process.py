@@ -26,6 +26,14 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
 time.sleep(600)
 """
+WRITES_ON_AND_ON = """
+import time
+number = 0
+while True:
+    number += 1
+    print(f"line {number}", flush=True)
+    time.sleep(0.001)
+"""
 PARENT_OF_A_SERVER = """
 import sys, time
 from pathlib import Path
@@ -134,3 +142,21 @@ async def test_a_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
     parent.kill()
     await parent.wait()
     assert ended(server)
+
+
+async def test_a_log_that_grew_too_long_is_kept_once_and_begun_again(tmp_path: Path) -> None:
+    process = python("talker", WRITES_ON_AND_ON, tmp_path)
+    kept = tmp_path / "talker.log.1"
+    process.start()
+    try:
+        await wait_for_log(process, "line 20")
+        process.rotate_log()
+        assert not kept.exists()
+        for _ in range(2):
+            process.rotate_log(bytes_max=16)
+            assert kept.read_text().startswith("line ")
+            # It writes on where the file begins now, and its last lines are still found.
+            await wait_for_log(process, "line ")
+    finally:
+        await process.kill()
+    assert "\0" not in process.log_path.read_text()
