@@ -5,13 +5,16 @@ can be understood is put right, and what cannot is left out and named.
 """
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import mcp_types
 from pydantic import ValidationError
 
+from podium_kit.characters import whole_characters
 from podium_kit.json_structure import require_bounded_json
 from tool_adapters.mcp.results import readable_content
 
@@ -19,6 +22,7 @@ SKIPPED, INPUT_TYPE, OUTPUT_SCHEMA = "podium/skipped", "podium/type", "podium/ou
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 NAME_CHARACTERS_SHOWN = 100
 OBJECT = {"type": "object"}
+_HALF_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,13 @@ class SkippedTool:
 
 def read_message(text: str | bytes, *, by_name: bool = False) -> mcp_types.JSONRPCMessage:
     """The message. Raises CostlyJson for one of too many values, and ValidationError."""
-    require_bounded_json(text.encode() if isinstance(text, str) else text)
-    message = mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=by_name)
+    body = text.encode() if isinstance(text, str) else text
+    require_bounded_json(body)
+    if _HALF_ESCAPED.search(body):
+        # JavaScript cuts texts within a character; the parser reads no such message.
+        with suppress(ValueError):
+            body = whole_characters(json.dumps(json.loads(body), ensure_ascii=False)).encode()
+    message = mcp_types.jsonrpc_message_adapter.validate_json(body, by_name=by_name)
     if isinstance(message, mcp_types.JSONRPCResponse):
         if isinstance(message.result.get("tools"), list):
             message.result = _readable_list(message.result)

@@ -162,3 +162,10 @@ def test_a_result_is_read_as_far_as_it_can_be(result: dict[str, Any], content: s
     outcome = outcome_of(read, BYTES_MAX)
     assert isinstance(outcome, Output)
     assert outcome.content.startswith(content)
+
+
+def test_a_text_that_was_cut_within_a_character_is_read() -> None:
+    content = r'[{"type": "text", "text": "a \ud83d b \ud83d\ude00"}]'
+    message = read_message(f'{{"jsonrpc": "2.0", "id": 1, "result": {{"content": {content}}}}}')
+    assert isinstance(message, mcp_types.JSONRPCResponse)
+    assert message.result["content"][0]["text"] == "a \ufffd b \U0001f600"
