@@ -260,7 +260,10 @@ def _duration(value: Any, path: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise _wrong(path, value, "a length of time", "90s, 5m or 1h")
     try:
-        seconds = parse_length(value) if isinstance(value, str) else Decimal(str(value))
+        # The JSON form may have a sign, which the field's bounds reject or allow.
+        text = str(value).removeprefix("-")
+        seconds = parse_length(text) if isinstance(value, str) else Decimal(text)
+        seconds = -seconds if text != str(value) else seconds
         if not abs(seconds) <= DURATION_S_MAX:
             raise ValueError
         return f"{round(seconds, 9):f}s"

@@ -294,18 +294,6 @@ async def test_only_the_user_shows_files(gateway: GatewayUnderTest) -> None:
             said = [{"role": role, "content": [image]}, {"role": "user", "content": "?"}]
             body = {"model": "podium", "messages": said}
             replies.append(await http.post("/v1/chat/completions", json=body))
-        output = {
-            "type": "function_call_output",
-            "call_id": "call_1",
-            "output": [RESPONSES[1]],
-        }
-        replies.append(
-            await http.post("/v1/responses", json={"model": "podium", "input": [output]})
-        )
-        result = {"type": "tool_result", "tool_use_id": "call_1", "content": [MESSAGES[1]]}
-        answered = [{"role": "user", "content": [result]}]
-        asked: Any = {"model": "podium", "max_tokens": 9, "messages": answered}
-        replies.append(await http.post("/v1/messages", json=asked))
     for reply in replies:
         error = reply.json()["error"]
         assert (reply.status_code, error["code"]) == (400, "unsupported_content"), error

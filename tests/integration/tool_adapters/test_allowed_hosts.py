@@ -48,6 +48,7 @@ async def test_the_same_tool_of_two_tenants_reaches_it_for_one(
         tool_name=adapters.register(spec, shared=False),
         tool_version=1,
         arguments_json=json.dumps({}),
+        model_alias=next((each.alias for each in spec.connection.llm.models), ""),
         task="Hello?",
     )
     # What acme's call leaves open is nothing that the other's call may use.
@@ -59,4 +60,4 @@ async def test_the_same_tool_of_two_tenants_reaches_it_for_one(
         else:
             assert failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
             assert CLOSED in failure.message
-            assert "tenant/host to TOOL_ADAPTERS_ALLOWED_HOSTS" in failure.message
+            assert "tenant/host in TOOL_ADAPTERS_ALLOWED_HOSTS" in failure.message

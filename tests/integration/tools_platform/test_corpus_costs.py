@@ -110,7 +110,7 @@ async def test_an_unknown_price_is_unknown_and_not_nothing(platform: ToolsPlatfo
     assert [quantity.amount for quantity in entry.usage.quantities] == ["9"]
 
 
-async def test_what_an_endpoint_that_breaks_off_used_is_unknown(
+async def test_what_an_endpoint_that_breaks_off_used_counts_as_its_worst_case(
     platform: ToolsPlatform, server: EmbeddingsServer
 ) -> None:
     await _set_price(platform)
@@ -119,7 +119,9 @@ async def test_what_an_endpoint_that_breaks_off_used_is_unknown(
         await _put(platform)
     # The channel tries again by itself, and so the endpoint is asked again.
     for entry in await _entries(platform, 1):
-        assert not entry.HasField("amount") and not entry.usage.quantities
+        # Counted against budgets as an estimate until the cost is known.
+        assert entry.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
+        assert "provisional" in {posting.account for posting in entry.postings}
 
 
 async def test_an_endpoint_that_rejects_costs_nothing(
