@@ -18,6 +18,7 @@ from podium_kit.characters import whole_characters
 from podium_kit.json_structure import require_bounded_json
 from tool_adapters.mcp.results import readable_content
 
+OWN_META = "podium/"
 SKIPPED, INPUT_TYPE, OUTPUT_SCHEMA = "podium/skipped", "podium/type", "podium/outputSchema"
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 NAME_CHARACTERS_SHOWN = 100
@@ -128,7 +129,13 @@ def _readable_tool(written: Any) -> Any:
     if isinstance(hints, dict):
         flags = {name: hints[name] for name in HINTS if isinstance(hints.get(name), bool)}
         tool["annotations"] = flags
-    meta = {}
+    given = written.get("_meta")
+    # Names of ours are not the server's to set.
+    meta = {
+        name: value
+        for name, value in (given if isinstance(given, dict) else {}).items()
+        if not str(name).startswith(OWN_META)
+    }
     schema = written.get("inputSchema")
     if isinstance(schema, dict) or schema is None:
         # A tool without arguments, or a schema that leaves out what is known.

@@ -152,3 +152,12 @@ async def test_the_published_servers_list_63_tools_and_all_are_read() -> None:
         assert not any(spec.notices for spec in found.specs)
         count += len(found.specs)
     assert count == 63
+
+
+def test_a_tool_keeps_what_its_server_adds_and_nothing_under_names_of_ours() -> None:
+    added = {"vendor": {"price": 1}, "podium/type": "array"}
+    tool = {"name": "a", "inputSchema": {"type": "object"}, "_meta": added}
+    message = read_message(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tool]}}))
+    assert isinstance(message, mcp_types.JSONRPCResponse)
+    [read] = message.result["tools"]
+    assert read["_meta"] == {"vendor": {"price": 1}}
