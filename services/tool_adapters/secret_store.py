@@ -42,7 +42,7 @@ class SecretStore(Protocol):
 
 
 def holder(owner: str, name: str) -> str:
-    """Whose the secret is: what is made of a user's secret is kept for that user alone.
+    """The holder of the secret: tokens made of a user's secret are kept for that user alone.
 
     Also in a shared tool that user is one of a tenant, of whom another may have the same name.
     """

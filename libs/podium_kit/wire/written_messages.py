@@ -78,14 +78,18 @@ def _fields(values: Mapping[str, Any], kind: Any, at: str) -> dict[str, Any]:
     # Copies: protobuf's own maps fail on keys that are no text.
     fields = {**kind.fields_by_camelcase_name, **kind.fields_by_name}
     for key, value in values.items():
-        path = f"{at}.{key}" if at else str(key)
-        name = SCHEMA_FIELDS.get(key, key) if isinstance(key, str) else key
-        if name != key and name in kind.fields_by_name:
+        shown = str(key)[:SHOWN_CHARACTERS_MAX]
+        path = f"{at}.{shown}" if at else shown
+        schema = SCHEMA_FIELDS.get(key, key) if isinstance(key, str) else key
+        name = schema if schema in kind.fields_by_name else key
+        field = fields.get(name)
+        if field is None:
+            raise _unknown_field(path, shown, [each.name for each in kind.fields])
+        if field.name in strict:
+            raise InvalidField(path, "is given twice, under two names", "leave one of them out")
+        if name != key:
             strict[name] = json.dumps(value)
             continue
-        field = fields.get(key)
-        if field is None:
-            raise _unknown_field(path, str(key), [each.name for each in kind.fields])
         if value is None:
             continue
         if others := [each for each in strict if _exclude(fields[each], field)]:
@@ -167,7 +171,7 @@ def enum_name(value: str, enum: EnumDescriptor, path: str) -> str:
     name = name if name.startswith(prefix) else prefix + name
     if name in {**enum.values_by_name}:
         return name
-    near = get_close_matches(value.lower(), words, n=1)
+    near = get_close_matches(value[:SHOWN_CHARACTERS_MAX].lower(), words, n=1)
     fix = f"did you mean {near[0]}? " if near else ""
     known = f"write one of {', '.join(words)}"
     raise InvalidField(path, f"there is no {_shown(value)}", fix + known)

@@ -66,7 +66,7 @@ class ProtectedResource:
 
 
 def _address(scope: Scope) -> str:
-    """Where the connection arrived, by the name that the request gives this machine itself.
+    """The address at which the connection arrived, as the request names this machine itself.
 
     Any other name in a Host header may be an attacker's, to whom clients would send their keys.
     """

@@ -86,7 +86,7 @@ class Terminal:
         raise AssertionError(f"the shell ended at {command!r}: {''.join(lines)}")
 
     def problems(self, page: Page, url: str, api_key: str) -> Iterator[str]:
-        """What a reader of the page would stumble over."""
+        """The commands of the page that fail, or print something else than stated."""
         for language, block in page.blocks:
             if named := FILE.match(block):
                 (self.folder / named[1]).write_text(block)

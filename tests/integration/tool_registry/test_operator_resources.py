@@ -1,4 +1,4 @@
-"""What a tenant calls its tool changes nothing of what the operator lays down for what it calls."""
+"""The name of a tenant's tool changes no term of the operator's resource that it calls."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is held for a model call covers any text, so that a budget holds whatever is written."""
+"""The hold of a model call covers any text, so that no text exceeds a budget."""
 
 import pytest
 from hypothesis import given

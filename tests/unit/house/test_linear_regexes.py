@@ -135,7 +135,7 @@ def _members(members: Any) -> list[str]:
 
 
 def pumps(tree: Any) -> set[str]:
-    """What a text is repeated of: each part, and the parts of a sequence up to each."""
+    """The parts that a slow text may repeat: each part, and the sequences up to each."""
     found: set[str] = set()
     for end in range(1, len(tree) + 1):
         found |= set(samples(tree[:end])) | set(samples(tree[end - 1 : end]))

@@ -40,6 +40,8 @@ def problem_of(kind: type[Message], values: dict[str, Any]) -> str:
         (POLICY, {"training_consent": "yes"}, ("training_consent", "true or false")),
         (POLICY, {"name": 12}, ("name", "12 is not text", 'name: "12"')),
         (POLICY, {"nmae": "x"}, ("nmae", "there is no such field", "did you mean name?")),
+        (TOOL, {"parameters_json_schema": "{}", "parameters": {}}, ("given twice", "leave one")),
+        (TOOL, {"sideEffect": "pure", "side_effect": "pure"}, ("side_effect", "given twice")),
         (TOOL, {"parameter": {}}, ("parameter", "did you mean parameters?")),
         (TOOL, {"limits": {"max_concurrency": "many"}}, ("limits.", "whole number", ": 3")),
         (TOOL, {"limits": {"max_concurrency": 2**40}}, ("limits.", "is not between")),
