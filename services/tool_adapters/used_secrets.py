@@ -9,12 +9,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from podium_kit.characters import whole_characters
+from tool_adapters.secret_spellings import pattern_of
 
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.
 REDACTED_LENGTH_MIN = 6
+# More than a call has; a session that gets token after token keeps the latest.
+VALUES_MAX = 100
 # Strings and numbers of a JSON document; possessive, so that a text is read once.
 _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?+\d++(?:\.\d++)?+(?:[eE][+-]?+\d++)?+', re.DOTALL)
 _used: ContextVar["UsedSecrets"] = ContextVar("used_secrets")
@@ -24,14 +28,22 @@ class UsedSecrets:
     """Values that were used within a block of code, and by the tasks that it started."""
 
     def __init__(self) -> None:
-        self._values: set[str] = set()
+        self._values: dict[str, None] = {}
+        self._pattern: Any = None
 
     def add(self, value: str) -> None:
-        if len(value) >= REDACTED_LENGTH_MIN:
-            self._values.add(value)
+        if len(value) < REDACTED_LENGTH_MIN:
+            return
+        if value not in self._values:
+            self._pattern = None
+        self._values.pop(value, None)
+        self._values[value] = None
+        if len(self._values) > VALUES_MAX:
+            del self._values[next(iter(self._values))]
 
     def update(self, others: "UsedSecrets") -> None:
-        self._values |= others._values
+        for value in others._values:
+            self.add(value)
 
     def redact(self, text: str) -> str:
         """The text without any of the values; what is JSON stays JSON."""
@@ -41,25 +53,33 @@ class UsedSecrets:
 
     def redact_json(self, text: str) -> str:
         """A JSON document whose strings, names and numbers hold none of the values."""
-        return _LITERAL.sub(lambda found: self._literal(found[0]), text) if self._values else text
+        # Without escapes, what a string says is what the document says.
+        if not self._values or ("\\" not in text and not self._found(text)):
+            return text
+        return _LITERAL.sub(lambda found: self._literal(found[0]), text)
 
     def redact_bytes(self, data: bytes) -> bytes:
-        # A character for each byte, whatever they are; secrets travel in headers, so in ASCII.
-        return self._replaced(data.decode("latin-1")).encode("latin-1") if self._values else data
+        return self._compiled().sub(REDACTED.encode(), data) if self._values else data
 
     def _literal(self, literal: str) -> str:
-        plain = json.loads(literal, strict=False) if literal.startswith('"') else literal
-        redacted = self._replaced(plain)
-        if redacted == plain:
+        escaped = "\\" in literal
+        plain = json.loads(literal, strict=False) if escaped else literal.strip('"')
+        if not self._found(plain):
             return literal
         # Half of a surrogate pair was escaped before.
-        return whole_characters(json.dumps(redacted, ensure_ascii=False))
+        return whole_characters(json.dumps(self._replaced(plain), ensure_ascii=False))
+
+    def _found(self, text: str) -> bool:
+        return bool(self._compiled().search(text.encode(errors="surrogatepass")))
 
     def _replaced(self, text: str) -> str:
-        # One may be a part of another, whose rest would stay.
-        for value in sorted(self._values, key=len, reverse=True):
-            text = text.replace(value, REDACTED)
-        return text
+        data = self.redact_bytes(text.encode(errors="surrogatepass"))
+        return data.decode(errors="surrogatepass")
+
+    def _compiled(self) -> Any:
+        if self._pattern is None:
+            self._pattern = pattern_of(self._values)
+        return self._pattern
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
+from podium_kit.places import FairThread
 from podium_kit.rpc.errors import ShortOfResources, Unavailable
 from podium_kit.shortage import is_shortage
 from tool_adapters.adapter import (
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
 # Of what is said about a failure, also where an output may be smaller still.
 FAILURE_BYTES_MIN = 4_096
+# A millisecond or two.
+SEARCHED_AT_ONCE_BYTES_MAX = 16_384
 SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
 
 
@@ -76,6 +79,7 @@ class Attempts:
 
     def __init__(self, adapters: Mapping[ToolKind, Adapter]) -> None:
         self._adapters = adapters
+        self._searching = FairThread()
 
     async def make(self, progress: Progress) -> Answer:
         """The answer of the last attempt. Retries wait at least as long as the tool asks."""
@@ -111,7 +115,17 @@ class Attempts:
             result = await self._invoke(progress.call, progress.tool)
         progress.running = False
         progress.results.append(result)
-        return _checked(progress.tool, _presentable(result.outcome, used))
+        outcome = await self._presentable(progress.call.tenant, result.outcome, used)
+        return _checked(progress.tool, outcome)
+
+    async def _presentable(
+        self, tenant: str, outcome: Output | ToolFailure, used: UsedSecrets
+    ) -> Output | ToolFailure:
+        """Large answers of a tenant are searched for secrets while the event loop serves others."""
+        size = len(outcome.message) if isinstance(outcome, ToolFailure) else outcome.size_bytes
+        if size <= SEARCHED_AT_ONCE_BYTES_MAX:
+            return _presentable(outcome, used)
+        return await self._searching.run(tenant, lambda: _presentable(outcome, used))
 
     async def _invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         try:

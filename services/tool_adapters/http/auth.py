@@ -3,7 +3,7 @@
 import base64
 from dataclasses import replace
 from typing import assert_never
-from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
@@ -49,7 +49,6 @@ class HttpAuthenticator:
                 return _with_header(request, "Authorization", f"Basic {encoded}")
             case QueryAuth():
                 value = await self._secrets.value(owner, auth.secret, _host(request.url))
-                used_secrets().add(quote_plus(value))
                 return _with_parameter(request, auth.parameter, value)
             case OAuth2Auth():
                 if is_users(auth.secret):

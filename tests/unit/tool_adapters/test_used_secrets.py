@@ -1,14 +1,17 @@
 """An answer is shown without the secrets of its own call, and what is JSON stays JSON."""
 
 import asyncio
+import base64
+import html
 import json
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_adapters.used_secrets import UsedSecrets, noting_secrets, used_secrets
+from tool_adapters.used_secrets import VALUES_MAX, UsedSecrets, noting_secrets, used_secrets
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -86,3 +89,70 @@ async def test_calls_at_once_see_their_own_secrets_alone() -> None:
 def test_half_a_character_beside_a_secret_is_replaced() -> None:
     shown = using("s3cr3t-value").redact(r'{"k": "s3cr3t-value \ud83d"}')
     assert shown.encode() == '{"k": "[secret] \ufffd"}'.encode()
+
+
+HARD = 'p/q+r&s="t\\u\n v\u00fc\U0001f600w~'
+SPELLINGS = {
+    "plain": HARD,
+    "json": json.dumps(HARD)[1:-1],
+    "json, ASCII and slashes": json.dumps(HARD)[1:-1].replace("/", "\\/"),
+    "json, every character": "".join(f"\\u{ord(each):04X}" for each in HARD if ord(each) < 65536),
+    "json in json": json.dumps(json.dumps(HARD)[1:-1])[1:-1],
+    "javascript": "".join(f"\\u{{{ord(each):x}}}" for each in HARD),
+    "percent": quote(HARD, safe=""),
+    "percent, lower case": "".join(f"%{byte:02x}" for byte in HARD.encode()),
+    "percent twice": quote(quote(HARD)),
+    "form": quote_plus(HARD),
+    "html": html.escape(HARD),
+    "html by number": "".join(f"&#{ord(each)};" for each in HARD),
+    "html by hexadecimal number": "".join(f"&#x{ord(each):04X};" for each in HARD),
+    "html by name": HARD.replace("&", "&amp;").replace("+", "&plus;").replace("/", "&sol;"),
+    "html twice": html.escape(html.escape(HARD)),
+}
+FRAMES = [
+    "%s",
+    '{"k": 1}\n{"k": "%s"}\n',
+    'event: x\ndata: {"k": "%s"}\n\n',
+    "<a b='%s'>",
+    "k=%s&l=1",
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_secret_is_found_in_every_spelling(spelling: str, frame: str) -> None:
+    secret = HARD.replace("\U0001f600", "") if "every" in spelling else HARD
+    text = frame % SPELLINGS[spelling]
+    shown = using(secret).redact(text)
+    assert shown == frame % "[secret]"
+    assert using(secret).redact_bytes(text.encode()) == shown.encode()
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("before", [b"", b"u", b"us", b"user:"])
+def test_a_secret_is_found_in_base64(before: bytes, encode: Any) -> None:
+    secret = "s3cr3t>>value??of>a~call"
+    encoded = encode(before + secret.encode() + b"!").decode()
+    for text in (encoded, encoded.replace("/", "\\/"), quote(encoded, safe="")):
+        shown = using(secret).redact(f"Basic {text}")
+        assert "[secret]" in shown
+        assert len(shown) <= len("Basic [secret]") + len(before) + 8
+
+
+def test_a_long_secret_is_found_whole() -> None:
+    secret = "".join(f"{each:03d}-" for each in range(2_000)) + "/+"
+    shown = using(secret).redact(f"a {secret} b {quote(secret, safe='')}")
+    assert shown == "a [secret] b [secret]"
+
+
+def test_other_escaped_text_keeps_every_character() -> None:
+    text = r'data: {"k": "a\/b \u00e9 %2B &amp; &#43; c2VjcmV0"}' + "\n"
+    assert using(HARD, "s3cr3t-value").redact(text) == text
+
+
+def test_a_session_keeps_its_latest_secrets() -> None:
+    used = using(*(f"token-{each:06d}" for each in range(VALUES_MAX + 50)))
+    call = using("s3cr3t-value")
+    call.update(used)
+    assert call.redact(f"token-{VALUES_MAX + 49:06d}") == "[secret]"
+    assert call.redact("token-000000") == "token-000000"
