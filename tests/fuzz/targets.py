@@ -170,7 +170,9 @@ def _mcp_tools(data: bytes) -> None:
     assert isinstance(message, mcp_types.JSONRPCResponse)
     # The client of the protocol's authors reads the rest, and says what it does not understand.
     page = mcp_types.ListToolsResult.model_validate(message.result, by_name=False)
-    found = [tool for tool in listed_tools(page.tools) if isinstance(tool, ListedTool)]
+    found = [
+        tool for tool in asyncio.run(listed_tools(page.tools, "t")) if isinstance(tool, ListedTool)
+    ]
     discovery = Discovery("", tuple(found))
     stdio = tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server="s"))
     request = adapters_pb.DiscoverMcpToolsRequest(connection=stdio)

@@ -23,9 +23,12 @@ from podium_kit.json_schemas.walk import (
     MAP_KEYWORDS,
     Node,
     depth_of,
+    has_more_values,
 )
 from podium_kit.json_schemas.widening import widened
 
+# Of JSON, in one schema; reading more takes seconds, and nothing of it fits a prompt.
+VALUES_MAX = 20_000
 NOTICES_MAX = 20
 NOTICE_CHARACTERS_MAX = 300
 COMPONENTS = "#/components/schemas/"
@@ -94,9 +97,13 @@ def loosened_object(schema: Any) -> LooseSchema:
 def _read(schema: Any) -> tuple["LooseSchemas", Node, list[str]]:
     if not isinstance(schema, dict):
         raise UnusableSchema("$", "a schema must be a JSON object")
+    spot = Spot()
+    if has_more_values(schema, VALUES_MAX):
+        spot.leave(f"more than {VALUES_MAX:,} values")
+        schema = {}
     if depth_of(schema) > DEPTH_MAX:
         raise UnusableSchema("$", f"nested deeper than {DEPTH_MAX} levels")
-    schemas, spot = LooseSchemas(SchemaDocument(schema).target), Spot()
+    schemas = LooseSchemas(SchemaDocument(schema).target)
     return schemas, schemas.converted(schema, spot), spot.notices
 
 

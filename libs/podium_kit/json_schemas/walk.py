@@ -25,6 +25,16 @@ def depth_of(value: Any) -> int:
     return depth
 
 
+def has_more_values(value: Any, most: int) -> bool:
+    """True when the document has more values than that, of which no more are read."""
+    left, seen = [value], 0
+    while left and seen <= most:
+        children = _children(left.pop())
+        seen += len(children)
+        left += children
+    return seen > most
+
+
 def subschemas(schema: Any, path: str = "$") -> Iterator[tuple[str, Node]]:
     """Every object schema in a schema, itself first, with its JSON path."""
     if isinstance(schema, list):

@@ -44,7 +44,7 @@ class ListWatch:
             try:
                 while not announced.over:
                     announced.changed.clear()
-                    await each(await _list(client))
+                    await each(await _list(client, owner.tenant))
                     await asyncio.sleep(PAUSE_S)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._relist_s):
@@ -54,10 +54,10 @@ class ListWatch:
                 await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _list(client: Client) -> Discovery:
+async def _list(client: Client, tenant: str) -> Discovery:
     try:
         async with asyncio.timeout(LIST_TIMEOUT_S):
-            return await discovery_of(client)
+            return await discovery_of(client, tenant)
     except TimeoutError as error:
         message = f"the MCP server did not list its tools in {LIST_TIMEOUT_S:g} s"
         raise CallFailed(FailureKind.TIMEOUT, message, retryable=True) from error

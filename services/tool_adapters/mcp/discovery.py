@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import mcp_types
 from mcp import Client
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.loosening import loosened, loosened_object
+from podium_kit.places import FairThread
 from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import DiscoveryFailed
@@ -28,6 +30,7 @@ TIMEOUT_S = 30.0
 DESCRIPTION_CHARACTERS_MAX = 4_000
 # Of a list of tools: whatever is larger no orchestrator can choose from, and memory ends.
 PAGES_MAX, TOOLS_MAX, BYTES_MAX = 100, 2_000, 8 * 1024 * 1024
+SCHEMAS = FairThread()
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class McpDiscovery:
                     asyncio.timeout(TIMEOUT_S),
                     self._servers.opened(server, owner) as client,
                 ):
-                    return await discovery_of(client)
+                    return await discovery_of(client, owner.tenant)
             except CallFailed as error:
                 raise DiscoveryFailed(used.redact(error.failure.message)) from error
             except MCPError as error:
@@ -83,7 +86,7 @@ class McpDiscovery:
                 ) from error
 
 
-async def discovery_of(client: Client) -> Discovery:
+async def discovery_of(client: Client, tenant: str) -> Discovery:
     """The server's tools, from every page of its list.
 
     Raises DiscoveryFailed for a list that is too long, or none of the protocol's.
@@ -115,8 +118,7 @@ async def discovery_of(client: Client) -> Discovery:
         raise DiscoveryFailed(f"the MCP server's list of tools has more than {PAGES_MAX} pages")
     info = client.server_info
     name = f"{info.name} {info.version}".strip() if info else ""
-    # Schemas take milliseconds each: others are served meanwhile.
-    listed = await asyncio.to_thread(listed_tools, tools) if tools else []
+    listed = await listed_tools(tools, tenant)
     skipped += [each for each in listed if isinstance(each, SkippedTool)]
     found = tuple(each for each in listed if isinstance(each, ListedTool))
     # A page that came twice leaves out the same ones.
@@ -135,7 +137,9 @@ async def _page(client: Client, cursor: str | None) -> mcp_types.ListToolsResult
         ) from error
 
 
-def listed_tools(tools: Sequence[mcp_types.Tool]) -> list[ListedTool | SkippedTool]:
+async def listed_tools(
+    tools: Sequence[mcp_types.Tool], tenant: str
+) -> list[ListedTool | SkippedTool]:
     """Each as it can be registered, or the reason why it cannot."""
     known: dict[str, mcp_types.Tool] = {}
     listed: list[ListedTool | SkippedTool] = []
@@ -146,11 +150,16 @@ def listed_tools(tools: Sequence[mcp_types.Tool]) -> list[ListedTool | SkippedTo
                 listed.append(SkippedTool(tool.name, "another tool of the list has this name"))
             continue
         known[tool.name] = tool
-        try:
-            listed.append(_readable(tool))
-        except UnusableSchema as error:
-            listed.append(SkippedTool(tool.name, f"its inputSchema cannot be used: {error}"))
+        # A schema takes up to a second, and a list has thousands: tenants take turns.
+        listed.append(await SCHEMAS.run(tenant, partial(_listed, tool)))
     return listed
+
+
+def _listed(tool: mcp_types.Tool) -> ListedTool | SkippedTool:
+    try:
+        return _readable(tool)
+    except UnusableSchema as error:
+        return SkippedTool(tool.name, f"its inputSchema cannot be used: {error}")
 
 
 def _readable(tool: mcp_types.Tool) -> ListedTool:

@@ -1,5 +1,7 @@
 """The MCP SDK's HTTP client, held to the same addresses as every other tool."""
 
+import codecs
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -53,21 +55,31 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         return await connect(last, port, timeout, local_address, socket_options)
 
 
-class _Limited(httpx2.AsyncByteStream):
-    """A reply that is read up to a size; one that is larger breaks off with these words."""
+class _Reply(httpx2.AsyncByteStream):
+    """A reply without a byte-order mark; one that is larger than its limit breaks off with these
+    words."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: int, words: str) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: float, words: str) -> None:
         self._stream = stream
         self._bytes_max = bytes_max
         self._words = words
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size_bytes = 0
+        begun, beginning = False, b""
         async for chunk in self._stream:
             size_bytes += len(chunk)
             if size_bytes > self._bytes_max:
                 raise httpx2.StreamError(self._words)
-            yield chunk
+            if begun:
+                yield chunk
+                continue
+            beginning += chunk
+            if len(beginning) >= len(codecs.BOM_UTF8) or not codecs.BOM_UTF8.startswith(beginning):
+                begun = True
+                yield beginning.removeprefix(codecs.BOM_UTF8)
+        if not begun:
+            yield beginning
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -87,12 +99,14 @@ class _Transport(httpx2.AsyncHTTPTransport):
         if request.method == "POST":
             note_reply(response)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
+        stream, bytes_max, words = response.stream, float(MESSAGE_BYTES_MAX), TOO_LARGE
         if response.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
             # What it unpacks to may be a thousand times as large.
-            response.stream = _Limited(response.stream, 0, PACKED)
-        # The SDK limits each event of a stream by itself.
-        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _Limited(response.stream, MESSAGE_BYTES_MAX, TOO_LARGE)
+            bytes_max, words = 0, PACKED
+        elif response.headers.get("content-type", "").startswith("text/event-stream"):
+            # The SDK limits each event of a stream by itself.
+            bytes_max = math.inf
+        response.stream = _Reply(stream, bytes_max, words)
         return response
 
 

@@ -4,6 +4,7 @@ The SDK reads a list of tools whole or not at all. Here every tool of it is read
 can be understood is put right, and what cannot is left out and named.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -37,6 +38,8 @@ class SkippedTool:
 def read_message(text: str | bytes, *, by_name: bool = False) -> mcp_types.JSONRPCMessage:
     """The message. Raises CostlyJson for one of too many values, and ValidationError."""
     body = text.encode() if isinstance(text, str) else text
+    # A byte-order mark says nothing in UTF-8, and there are servers that begin with it.
+    body = body.removeprefix(codecs.BOM_UTF8)
     require_bounded_json(body)
     if _HALF_ESCAPED.search(body):
         # JavaScript cuts texts within a character; the parser reads no such message.

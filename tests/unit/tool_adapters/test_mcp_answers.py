@@ -169,3 +169,10 @@ def test_a_text_that_was_cut_within_a_character_is_read() -> None:
     message = read_message(f'{{"jsonrpc": "2.0", "id": 1, "result": {{"content": {content}}}}}')
     assert isinstance(message, mcp_types.JSONRPCResponse)
     assert message.result["content"][0]["text"] == "a \ufffd b \U0001f600"
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", "\ufeff"])
+def test_a_message_may_begin_with_a_byte_order_mark(mark: Any) -> None:
+    text: Any = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
+    message = read_message(mark + (text.encode() if isinstance(mark, bytes) else text))
+    assert isinstance(message, mcp_types.JSONRPCResponse)

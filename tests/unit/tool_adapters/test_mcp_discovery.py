@@ -34,7 +34,7 @@ class Pages:
 
 async def discovered(pages: Pages) -> int:
     client: Any = pages
-    return len((await discovery_of(client)).tools)
+    return len((await discovery_of(client, "acme")).tools)
 
 
 async def test_every_page_is_read() -> None:

@@ -1,5 +1,6 @@
 """A list of an MCP server as it is: what is wrong with one tool is wrong with no other."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class Lists:
 
 async def discovered(*pages: dict[str, Any]) -> Discovery:
     client: Any = Lists(*pages)
-    return await discovery_of(client)
+    return await discovery_of(client, "acme")
 
 
 async def specs_of(*tools: Any, prefix: str = "") -> pb.DiscoverMcpToolsResponse:
@@ -161,3 +162,18 @@ def test_a_tool_keeps_what_its_server_adds_and_nothing_under_names_of_ours() -> 
     assert isinstance(message, mcp_types.JSONRPCResponse)
     [read] = message.result["tools"]
     assert read["_meta"] == {"vendor": {"price": 1}}
+
+
+async def test_a_tenants_list_of_many_tools_keeps_no_other_list_waiting() -> None:
+    """Schemas take long: tenants take turns, tool by tool."""
+    properties = {f"p{at}": {"type": "string"} for at in range(500)}
+    schema = {"type": "object", "properties": properties}
+    tools = [{"name": f"t{at}", "inputSchema": schema} for at in range(20)]
+    floods = [asyncio.create_task(discovered({"tools": tools})) for _ in range(5)]
+    await asyncio.sleep(0)
+    other: Any = Lists({"tools": [GOOD]})
+    assert len((await discovery_of(other, "bank")).tools) == 1
+    assert not any(flood.done() for flood in floods)
+    for flood in floods:
+        flood.cancel()
+    await asyncio.gather(*floods, return_exceptions=True)

@@ -226,3 +226,30 @@ async def test_secrets_are_sent_as_the_headers_they_are_named_for(
     for request in server.seen:
         sent = [request.headers[name] for name in ("x-api-key", "x-app", "x-region")]
         assert sent == ["k-1234567", "App a-1234567", "eu"]
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/event-stream"])
+async def test_an_answer_that_begins_with_a_byte_order_mark_is_read(
+    adapter: McpAdapter, server: Server, media_type: str
+) -> None:
+    class Marked(Server):
+        async def answer(self, request: httpx2.Request) -> httpx2.Response:
+            answer = await super().answer(request)
+            if not answer.content:
+                return answer
+            body = answer.content
+            if media_type == "text/event-stream":
+                body = b"event: message\ndata: " + body + b"\n\n"
+            pieces = [b"\xef", b"\xbb", b"\xbf" + body[:1], body[1:]]
+
+            async def stream() -> AsyncIterator[bytes]:
+                for piece in pieces:
+                    yield piece
+
+            headers = {**answer.headers, "content-type": media_type}
+            del headers["content-length"]
+            return httpx2.Response(200, headers=headers, content=stream())
+
+    server.answer = Marked().answer  # type: ignore[method-assign]
+    outcome = (await invoke(adapter, "double")).outcome
+    assert outcome == Output("done")

@@ -9,7 +9,7 @@ from jsonschema.validators import validator_for
 
 from podium_kit.json_schemas.checks import checked_schema
 from podium_kit.json_schemas.errors import UnusableSchema
-from podium_kit.json_schemas.loosening import LooseSchema, loosened, loosened_object
+from podium_kit.json_schemas.loosening import VALUES_MAX, LooseSchema, loosened, loosened_object
 from podium_kit.json_schemas.validators import validator_of
 
 LISTS = Path(__file__).parents[3] / "data" / "mcp_tool_lists.json"
@@ -219,3 +219,18 @@ def test_what_is_broken_in_a_part_is_left_out(schema: Any) -> None:
     loose = loosened(schema)
     assert "x" in loose.schema["properties"]
     assert accepts(loose, {"x": 1}) and not accepts(loose, [])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of(**{f"p{at}": {"type": "string"} for at in range(VALUES_MAX)}),
+        of(x={"enum": list(range(VALUES_MAX))}),
+        {**of(x={"$ref": "#/$defs/a"}), "$defs": {"a": {"anyOf": [{}] * VALUES_MAX}}},
+    ],
+)
+def test_a_schema_of_too_many_values_is_left_to_the_server(schema: Any) -> None:
+    loose = loosened_object(schema)
+    assert loose.schema == {"type": "object"}
+    assert loose.notices == (f"$ is left to the tool's server: more than {VALUES_MAX:,} values",)
+    assert loosened(schema).schema == {}
