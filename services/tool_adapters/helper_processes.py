@@ -1,6 +1,6 @@
 """Processes for work that holds the interpreter, or takes memory that nothing else bounds.
 
-They run behind everything else, and end with the call that they work for.
+They run behind everything else, except for functions, and end with the call that they work for.
 """
 
 import asyncio
@@ -65,4 +65,9 @@ async def end(process: Process) -> None:
 def restrict(memory_bytes: int) -> None:
     """For a helper itself: it yields to others, and has so many bytes of addresses."""
     os.nice(NICENESS)
+    restrict_memory(memory_bytes)
+
+
+def restrict_memory(memory_bytes: int) -> None:
+    """For a helper itself: it has so many bytes of addresses."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))

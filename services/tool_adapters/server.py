@@ -152,7 +152,7 @@ async def assembled(
         }
         for adapter in adapters.values():
             stack.push_async_callback(adapter.close)
-        await functions.warm_up()
+        functions.warm_up()
         effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
         forwarding = await _forwarding_registry(settings, stack)
         signed = await _signed_channel(settings, settings.tool_registry_target, stack)

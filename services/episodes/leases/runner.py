@@ -6,9 +6,12 @@ that dies leaves its rows to whoever looks next; each goes on from what is store
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
+
+from cachetools import TTLCache
 
 from episodes.leases.store_queue import QueueTable, Taken, WorkQueue
 from episodes.temporal.activity_errors import FAULTS_MAX, TRANSIENT, faults_of
@@ -23,6 +26,9 @@ LEASE_S = 4.0
 KEEP_INTERVAL_S = 1.5
 LOOK_INTERVAL_S = 1.0
 TAKEN_AT_ONCE = 100
+# Rows of one tenant at once, while there are others that had any in the last NEIGHBOUR_S. All
+# that a worker runs share its processor, so one more waits for each of the flood in every turn.
+PER_TENANT_MAX, NEIGHBOUR_S, NEIGHBOURS_KNOWN = 32, 60.0, 1000
 RETRY_FIRST_S, RETRY_FACTOR, RETRY_MAX_S = 0.2, 1.5, 3.0
 # The process is short of memory, files or sockets, and may not be for long.
 SHORTAGES = (MemoryError, OSError)
@@ -53,6 +59,8 @@ class LeaseRunner(Generic[T]):
         self._work = work
         self._most = most
         self._running: dict[str, tuple[Taken[T], asyncio.Task[None]]] = {}
+        self._of_tenant: Counter[str] = Counter()
+        self._tenants: TTLCache[str, None] = TTLCache(NEIGHBOURS_KNOWN, NEIGHBOUR_S)
         self._news = asyncio.Event()
         self._taking = asyncio.Lock()
         self._changed = False
@@ -87,11 +95,15 @@ class LeaseRunner(Generic[T]):
             room = min(self._most - len(self._running), TAKEN_AT_ONCE)
             if room <= 0 or self._drained_at is not None:
                 return
-            rows = await self._queue.take(room, LEASE_S)
+            rows = await self._queue.take(room, LEASE_S, self._per_tenant)
             for taken in rows:
                 self._start(taken)
         if len(rows) == room:
             self._news.set()
+
+    @property
+    def _per_tenant(self) -> int:
+        return min(self._most, PER_TENANT_MAX) if len(self._tenants) > 1 else self._most
 
     async def keep(self) -> None:
         """Renews what is worked on; what another worker has by now is left to it."""
@@ -132,13 +144,20 @@ class LeaseRunner(Generic[T]):
             before[1].cancel()
         task = asyncio.create_task(self._do(taken))
         self._running[taken.id] = taken, task
-        task.add_done_callback(lambda done: self._stopped(taken.id, done))
+        self._tenants[taken.tenant] = None
+        self._of_tenant[taken.tenant] += 1
+        task.add_done_callback(lambda done: self._stopped(taken, done))
 
-    def _stopped(self, id: str, task: asyncio.Task[None]) -> None:
-        if id in self._running and self._running[id][1] is task:
-            del self._running[id]
-            if len(self._running) == self._most - 1:
-                self._news.set()
+    def _stopped(self, taken: Taken[T], task: asyncio.Task[None]) -> None:
+        was_full = self._of_tenant[taken.tenant] >= self._per_tenant
+        self._of_tenant[taken.tenant] -= 1
+        # Counts of 0 would be kept for every tenant that ever had a row.
+        self._of_tenant = +self._of_tenant
+        if taken.id in self._running and self._running[taken.id][1] is task:
+            was_full |= len(self._running) == self._most
+            del self._running[taken.id]
+        if was_full:
+            self._news.set()
 
     async def _do(self, taken: Taken[T]) -> None:
         try:

@@ -27,10 +27,10 @@ _NEXT = """
         FROM tenants t WHERE t.tenant IS NOT NULL
     ),
     waiting AS (
-        SELECT w.id, w.due_time, held.count + w.before AS place
+        SELECT w.id, w.due_time, held.count + w.before AS place, held.mine + w.before AS of_mine
         FROM tenants t
         CROSS JOIN LATERAL (
-            SELECT count(*) FROM {name} q
+            SELECT count(*), count(*) FILTER (WHERE q.holder = :holder) AS mine FROM {name} q
             WHERE q.tenant = t.tenant AND q.holder <> '' AND q.due_time > clock_timestamp()
         ) held
         CROSS JOIN LATERAL (
@@ -42,7 +42,9 @@ _NEXT = """
         ) w
     )
     SELECT free.id
-    FROM (SELECT id FROM waiting ORDER BY place, due_time) first
+    FROM (
+        SELECT id FROM waiting WHERE of_mine <= :per_tenant ORDER BY place, due_time
+    ) first
     CROSS JOIN LATERAL (
         SELECT q.{id} AS id FROM {name} q
         WHERE q.{id} = first.id AND q.due_time <= clock_timestamp()
@@ -60,7 +62,7 @@ TAKE = """
         FROM due WHERE q.{id} = due.id
         RETURNING q.*
     )
-    SELECT {read}, taken.attempts, {cancelled} AS cancelled,
+    SELECT {read}, taken.tenant, taken.attempts, {cancelled} AS cancelled,
            extract(epoch FROM clock_timestamp() - {since}) AS age_s,
            set_config('synchronous_commit', 'off', true)
     FROM taken {join}
@@ -112,12 +114,13 @@ class QueueTable(Generic[T]):
 
 @dataclass(frozen=True)
 class Taken(Generic[T]):
-    """What is this worker's: how often it was taken, and since when it exists by the loop's clock.
+    """A row leased by this worker: how often it was, and since when it exists by the loop's clock.
 
     `cancelled` is set as soon as this worker knows.
     """
 
     id: str
+    tenant: str
     item: T
     attempts: int
     since: float
@@ -139,12 +142,18 @@ class WorkQueue(Generic[T]):
             table.statement, (TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING, _SIZE)
         )
 
-    async def take(self, most: int, lease_s: float) -> list[Taken[T]]:
-        """What no worker has: of tenants in turn, a tenant's oldest first.
+    async def take(self, most: int, lease_s: float, per_tenant: int = 2**31) -> list[Taken[T]]:
+        """Leases rows that no worker holds: tenants in turn, and a tenant's oldest row first.
 
-        Others may take it when the lease ends.
+        A tenant has `per_tenant` rows of this holder at most. Others may take a row when its
+        lease ends.
         """
-        values = {"most": most, "lease_s": lease_s, "holder": self._holder}
+        values = {
+            "most": most,
+            "lease_s": lease_s,
+            "holder": self._holder,
+            "per_tenant": per_tenant,
+        }
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(self._take, values)).all()
         return [self._taken(row) for row in rows]
@@ -182,4 +191,4 @@ class WorkQueue(Generic[T]):
         if row.cancelled:
             cancelled.set()
         since = asyncio.get_running_loop().time() - float(row.age_s)
-        return Taken(str(row.id), self.table.parse(row), row.attempts, since, cancelled)
+        return Taken(str(row.id), row.tenant, self.table.parse(row), row.attempts, since, cancelled)

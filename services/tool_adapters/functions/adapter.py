@@ -34,8 +34,8 @@ class FunctionAdapter:
         content = json.dumps(answer, ensure_ascii=False)
         return AdapterResult(Output(content, content))
 
-    async def warm_up(self) -> None:
-        await self._processes.warm_up()
+    def warm_up(self) -> None:
+        self._processes.warm_up()
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Functions hold nothing."""

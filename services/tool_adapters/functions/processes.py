@@ -13,6 +13,8 @@ from tool_adapters.helper_processes import end, start
 
 PROCESSES_MAX = 3
 PROCESSES_PER_TENANT_MAX = 2
+# What a process may lack for a while.
+SHORTAGES = (MemoryError, OSError)
 # Every function takes a fraction of it on an idle processor.
 CALL_TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
@@ -21,11 +23,18 @@ TOO_LARGE = "the function needs too much memory, or its answer is too large; ask
 
 
 class FunctionProcesses:
-    """Runs PROCESSES_MAX at once; a free place goes to the tenant that has the fewest."""
+    """Runs PROCESSES_MAX at once; a free place goes to the tenant that has the fewest.
+
+    A process takes seconds to start on a busy machine. Nothing waits for the start of one while
+    another is ready sooner.
+    """
 
     def __init__(self) -> None:
         self._places = Places(PROCESSES_MAX, PROCESSES_PER_TENANT_MAX)
-        self._idle: list[Process] = []
+        # An error for each that could not be started.
+        self._ready: asyncio.Queue[Process | MemoryError | OSError] = asyncio.Queue()
+        self._started = 0
+        self._starting: set[asyncio.Task[None]] = set()
 
     async def call(self, tenant: str, function: str, arguments: dict[str, Any]) -> Any:
         """The function's answer. Raises FunctionFailed."""
@@ -35,28 +44,62 @@ class FunctionProcesses:
             try:
                 line = await self._exchange(process, request)
             except BaseException:
+                self._started -= 1
                 await end(process)
                 raise
-            self._idle.append(process)
+            self._ready.put_nowait(process)
         reply = json.loads(line)
         if failed := reply.get("failure"):
             raise FunctionFailed(ToolFailure(FailureKind(failed[0]), failed[1]))
         return reply["answer"]
 
-    async def warm_up(self) -> None:
-        """Starts one ahead, which takes seconds."""
-        self._idle.append(await self._process())
+    def warm_up(self) -> None:
+        """Starts one ahead."""
+        self._start_one()
 
     async def close(self) -> None:
-        while self._idle:
-            await end(self._idle.pop())
+        for starting in self._starting:
+            starting.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        while not self._ready.empty():
+            ready = self._ready.get_nowait()
+            if isinstance(ready, Process):
+                await end(ready)
 
     async def _process(self) -> Process:
-        while self._idle:
-            process = self._idle.pop()
-            if process.returncode is None:
-                return process
-        return await start(worker.__name__, ANSWER_BYTES_MAX)
+        """The next that is ready. Raises what a process lacked that could not be started."""
+        while True:
+            if self._ready.empty() and self._started < PROCESSES_MAX:
+                self._start_one()
+            ready = await self._ready.get()
+            if isinstance(ready, SHORTAGES):
+                raise ready
+            if ready.returncode is None:
+                return ready
+            self._started -= 1
+
+    def _start_one(self) -> None:
+        self._started += 1
+        starting = asyncio.create_task(self._start())
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+
+    async def _start(self) -> None:
+        process = None
+        try:
+            process = await start(worker.__name__, ANSWER_BYTES_MAX)
+            assert process.stdout is not None
+            if await process.stdout.readline() != worker.READY:
+                raise OSError("a process for functions ended while it started")
+        except SHORTAGES as error:
+            self._started -= 1
+            self._ready.put_nowait(error)
+        except asyncio.CancelledError:
+            if process is not None:
+                await end(process)
+            raise
+        else:
+            self._ready.put_nowait(process)
 
     async def _exchange(self, process: Process, request: bytes) -> bytes:
         """Raises FunctionFailed, after which the process is of no use."""

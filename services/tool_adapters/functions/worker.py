@@ -1,4 +1,4 @@
-"""A process that calls functions: a line of JSON for each call, and one for each answer.
+"""A process that calls functions: READY, then a line of JSON for each call and each answer.
 
 Functions are plain Python and may hold the interpreter for as long as they take: here it is this
 process's, which is ended when one takes too long. Answers {"answer": ...} or {"failure": [kind,
@@ -11,13 +11,18 @@ from typing import Any
 
 from tool_adapters.functions.errors import FunctionFailed
 from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.helper_processes import restrict
+from tool_adapters.helper_processes import restrict_memory
 
 MEMORY_BYTES_MAX = 1024**3
+# The first line, once the functions are imported.
+READY = b"ready\n"
 
 
 def main() -> None:
-    restrict(MEMORY_BYTES_MAX)
+    # Not behind others, as helpers are: a neighbour's load would delay the shortest call.
+    restrict_memory(MEMORY_BYTES_MAX)
+    sys.stdout.write(READY.decode())
+    sys.stdout.flush()
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_answer(**json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -57,7 +57,7 @@ async def test_taking_reads_a_few_rows_of_each_tenant_however_many_wait(
     engine: AsyncEngine,
 ) -> None:
     await fill(engine, waiting=20_000)
-    values = {"most": 10, "lease_s": LONG_S, "holder": "a"}
+    values = {"most": 10, "lease_s": LONG_S, "holder": "a", "per_tenant": 10}
     async with engine.connect() as connection:
         explained = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {CALL_QUEUE.statement(TAKE)}")
         [plan] = (await connection.execute(explained, values)).scalar_one()

@@ -1,11 +1,11 @@
-"""A worker that ends leaves no row behind that waits for its lease."""
+"""What a worker leases, and that one that ends leaves no row behind that waits for its lease."""
 
 import asyncio
 from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.leases.runner import LeaseRunner
+from episodes.leases.runner import PER_TENANT_MAX, LeaseRunner
 from episodes.leases.store_queue import Taken, WorkQueue
 from episodes.queued.store_queue import EPISODE_QUEUE, QueuedEpisode
 from integration.episodes.queue_rows import queued_episode
@@ -41,8 +41,8 @@ class SlowQueue(WorkQueue[QueuedEpisode]):
         super().__init__(engine, EPISODE_QUEUE, "slow")
         self.taken, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def take(self, most: int, lease_s: float) -> Rows:
-        rows = await super().take(most, lease_s)
+    async def take(self, most: int, lease_s: float, per_tenant: int = 2**31) -> Rows:
+        rows = await super().take(most, lease_s, per_tenant)
         self.taken.set()
         await self.gate.wait()
         return rows
@@ -65,3 +65,30 @@ async def test_what_is_being_taken_while_a_worker_ends_is_left_to_others(
     assert work.left == [id]
     [again] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
     assert again.id == id
+
+
+async def test_a_tenant_with_neighbours_has_a_share_of_a_worker_and_alone_all_of_it(
+    engine: AsyncEngine,
+) -> None:
+    queue, work = WorkQueue(engine, EPISODE_QUEUE, "a"), Endless()
+    runner = LeaseRunner(queue, work, PER_TENANT_MAX + 20)
+    for _ in range(PER_TENANT_MAX + 5):
+        await queued_episode(engine, "flood")
+
+    async def lease() -> None:
+        runner.look()
+        await runner.take()
+
+    await lease()
+    assert len(runner._running) == PER_TENANT_MAX + 5
+    # A neighbour counts from its first lease on.
+    await queued_episode(engine, "quiet")
+    await lease()
+    waiting = await queued_episode(engine, "flood")
+    second = await queued_episode(engine, "quiet")
+    await lease()
+    assert second in runner._running
+    assert len(runner._running) == PER_TENANT_MAX + 7
+    [other] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
+    assert other.id == waiting
+    await runner.close()

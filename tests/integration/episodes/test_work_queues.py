@@ -82,6 +82,17 @@ async def test_a_tenants_many_rows_leave_places_to_another_tenants_few(queues: Q
     assert await taken(queue, most=37) == many[3:]
 
 
+async def test_a_tenant_has_so_many_rows_of_a_worker_at_most(queues: Queues) -> None:
+    many, few = await queues.add(5, "many"), await queues.add(1, "few")
+    queue, other = queues.of("a"), queues.of("b")
+    leased = [one.id for one in await queue.take(10, LONG_S, per_tenant=2)]
+    assert set(leased) == {*many[:2], *few}
+    assert await queue.take(10, LONG_S, per_tenant=2) == []
+    await queue.drop(many[0])
+    assert [one.id for one in await queue.take(10, LONG_S, per_tenant=2)] == [many[2]]
+    assert await taken(other) == many[3:]
+
+
 async def test_it_is_taken_again_when_its_lease_ends(queues: Queues) -> None:
     [id] = await queues.add(1)
     dead, alive = queues.of("dead"), queues.of("alive")

@@ -51,6 +51,6 @@ async def test_who_goes_on_with_an_episode(versioned: bool, handed_over: bool) -
     )
     stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
     item = QueuedEpisode(stored, handed_over)
-    await queued.do(Taken("e", item, 1, since, asyncio.Event()))
+    await queued.do(Taken("e", "acme", item, 1, since, asyncio.Event()))
     here = not versioned and not handed_over
     assert (work.taken, work.handed) == ((["e"], []) if here else ([], ["e"]))

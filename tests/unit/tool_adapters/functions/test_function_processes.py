@@ -1,6 +1,7 @@
 """A function that holds the interpreter holds up nobody, and ends when its time is over."""
 
 import asyncio
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -60,19 +61,19 @@ async def test_one_tenants_flood_leaves_a_process_to_another(
     # Whatever the flood took by then, it has not ended.
     assert sum(call.done() for call in calls) < len(calls)
     await asyncio.gather(*calls)
-    assert len(functions._idle) <= PROCESSES_PER_TENANT_MAX + 1
+    assert functions._started <= PROCESSES_PER_TENANT_MAX + 1
 
 
 async def test_a_call_that_is_cut_off_takes_its_process_along(
     functions: FunctionProcesses,
 ) -> None:
+    await functions.call("evil", *SUM)
     call = asyncio.create_task(functions.call("evil", "city_distance", BORDERS))
-    while not functions._places._taken:
+    while not functions._ready.empty():
         await asyncio.sleep(0)
-    await asyncio.sleep(0.2)
     call.cancel()
     await asyncio.wait({call})
-    assert not functions._idle
+    assert functions._started == 0
     assert await functions.call("bank", *SUM) == 42
 
 
@@ -89,6 +90,43 @@ async def test_a_function_has_its_time(
 
 async def test_a_process_that_died_is_replaced(functions: FunctionProcesses) -> None:
     await functions.call("bank", *SUM)
-    functions._idle[0].kill()
-    await functions._idle[0].wait()
+    process = functions._ready.get_nowait()
+    assert isinstance(process, Process)
+    process.kill()
+    await process.wait()
+    functions._ready.put_nowait(process)
+    assert await functions.call("bank", *SUM) == 42
+
+
+async def test_no_call_waits_for_the_start_of_a_process_while_another_is_ready(
+    functions: FunctionProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await functions.call("evil", *SUM)
+    never = asyncio.Event()
+
+    async def hangs(*_: object) -> Process:
+        await never.wait()
+        raise AssertionError
+
+    monkeypatch.setattr(processes, "start", hangs)
+    calls = [functions.call(tenant, *SUM) for tenant in ("evil", "bank", "evil", "bank")]
+    assert await asyncio.gather(*calls) == [42] * 4
+
+
+async def test_a_call_gets_the_error_of_a_process_that_cannot_be_started(
+    functions: FunctionProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> Process:
+        raise MemoryError
+
+    async def lacks(*_: object) -> Process:
+        raise OSError("too many files")
+
+    monkeypatch.setattr(processes, "start", lacks)
+    with pytest.raises(OSError, match="too many files"):
+        await functions.call("bank", *SUM)
+    monkeypatch.setattr(processes, "start", fails)
+    with pytest.raises(MemoryError):
+        await functions.call("bank", *SUM)
+    monkeypatch.undo()
     assert await functions.call("bank", *SUM) == 42
