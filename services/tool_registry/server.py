@@ -111,7 +111,7 @@ async def assembled(
         services = [
             Service(
                 add_ToolRegistryServiceServicer_to_server,
-                ToolRegistryServicer(registry, batches, resolution, search, following),
+                ToolRegistryServicer(registry, batches, resolution, following),
                 "podium.registry.v1.ToolRegistryService",
             ),
             Service(

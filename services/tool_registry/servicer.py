@@ -21,7 +21,6 @@ from tool_registry.following.convert import (
 )
 from tool_registry.following.service import Following
 from tool_registry.models import PLATFORM, MeasuredTool, ToolVersion
-from tool_registry.ranking.search import ToolSearch
 from tool_registry.tools.batch import Read, ToolBatches
 from tool_registry.tools.convert import (
     kind_from_proto,
@@ -52,13 +51,11 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         registry: Registry,
         batches: ToolBatches,
         resolution: Resolution,
-        search: ToolSearch,
         following: Following,
     ) -> None:
         self._registry = registry
         self._batches = batches
         self._following = following
-        self._search = search
         self._resolution = resolution
         self._toolsets = ToolsetWriter()
 
@@ -125,13 +122,12 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def SearchTools(
         self, request: pb.SearchToolsRequest, context: Context
     ) -> pb.SearchToolsResponse:
-        tools = (await self._registry.catalogue()).tools
         keep = ToolFilter(
             frozenset(kind_from_proto(number) for number in request.kinds),
             frozenset(request.tags),
             words=(),
         )
-        found, embeddings_used = await self._search.search(tools, request.query)
+        found, embeddings_used = await self._resolution.found(request.query)
         size = page_size(request.page_size, FOUND_DEFAULT, FOUND_MAX)
         kept = [each for each in found if keep.keeps(each.tool)][:size]
         return pb.SearchToolsResponse(

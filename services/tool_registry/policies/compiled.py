@@ -38,6 +38,15 @@ def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circ
     )
 
 
+def selects(policy: PolicySpec, spec: ToolSpec) -> bool:
+    """Whether policy and floors leave in any choice of the tool, whatever it costs."""
+    policies = (policy, *(floor.policy.spec for floor in policy.floors))
+    return any(
+        not any(_selection_rejection(each, spec, choice) for each in policies)
+        for choice in spec.choices
+    )
+
+
 def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> bool:
     """Whether a person decides on each call."""
     policies = (policy, *(floor.policy.spec for floor in policy.floors))

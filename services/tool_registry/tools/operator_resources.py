@@ -47,6 +47,11 @@ class OperatorResources:
                 f"{spec.resource[-1]} of the server {spec.resource[1]} is not offered to tenants; "
                 f"the platform's tools of it are {names}"
             )
+        if spec.kind is ToolKind.MCP:
+            raise InvalidTool(
+                f"{spec.resource[1]} is a program of the operator, who has shared no tool of it; "
+                "have the platform's admin register one (`podium tools import-mcp --shared`)"
+            )
         if spec.kind in PRICED_BY_OPERATOR and is_own(spec.sku):
             raise InvalidTool(
                 f"sku {spec.sku} is one that a tenant prices, and {' '.join(spec.resource)} is the "

@@ -20,10 +20,11 @@ from tool_registry.models import (
     Source,
     Toolset,
 )
+from tool_registry.policies.compiled import selects
 from tool_registry.policies.floors import bound, disabling
 from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.experience import Experience
-from tool_registry.ranking.search import ToolSearch
+from tool_registry.ranking.search import Found, ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import SCHEMAS
 from tool_registry.tools.store import ToolStore
@@ -99,6 +100,15 @@ class Resolution:
             return toolset
         tenant = current_identity().tenant
         return await SCHEMAS.run(tenant, partial(with_client_tools, toolset, client_tools))
+
+    async def found(self, query: str) -> tuple[list[Found], bool]:
+        """Tools that fit the words, best first, and whether embeddings counted. Those that no
+        episode of the caller may use without naming another policy are left out."""
+        versions = await self.tools.versions()
+        catalogue = await self.catalogues.of(current_identity().tenant, versions.catalogue)
+        found, embeddings_used = await self.search.search(catalogue.tools, query)
+        policy = self._policy(catalogue, "", None).spec
+        return [each for each in found if selects(policy, each.tool.spec)], embeddings_used
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""

@@ -81,7 +81,9 @@ def test_every_tool_of_the_published_servers_is_registered_and_one_of_each_is_ca
         }
         file = podium.state_dir / "mcp-servers" / f"npm-{server}.yaml"
         file.write_text(yaml.safe_dump(definition))
-        imported = podium("tools", "import-mcp", "--prefix", f"{server}_", f"npm-{server}")
+        imported = podium(
+            "tools", "import-mcp", "--shared", "--prefix", f"{server}_", f"npm-{server}"
+        )
         assert imported.returncode == 0, imported.stderr
         names = [line.split()[0] for line in imported.stdout.splitlines() if "registered" in line]
         registered += len(names)

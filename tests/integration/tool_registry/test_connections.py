@@ -94,10 +94,19 @@ async def test_connections_of_shared_tools_are_hidden_from_tenants(
 async def test_connections_of_a_tenants_tools_are_hidden_from_those_who_only_use_them(
     registry: RunningRegistry,
 ) -> None:
+    # A program is named where the operator shares the same tool of it.
+    operators = make_spec(
+        "shared_program",
+        NO_ARGUMENTS,
+        kind=tool_pb2.TOOL_KIND_MCP,
+        connection=CONNECTIONS["program"],
+    )
+    await registry.platform().register(operators, shared=True)
     await register(registry.as_("acme", Scope.TOOLS_WRITE), shared=False)
     assert HIDDEN not in str(await seen(registry.as_("acme", Scope.EPISODES_RUN)))
-    assert all(map(is_whole, await seen(registry.as_("acme", Scope.TOOLS_WRITE))))
-    assert all(map(is_whole, await seen(registry.as_("acme", Scope.TENANT_ADMIN))))
+    for scope in (Scope.TOOLS_WRITE, Scope.TENANT_ADMIN):
+        found = await seen(registry.as_("acme", scope))
+        assert all(is_whole(tool) for tool in found if not tool.shared)
 
 
 @pytest.mark.parametrize("owner", OWNERS, ids=["platform", *sorted(SERVICE_SCOPES)])

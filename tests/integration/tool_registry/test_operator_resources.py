@@ -135,20 +135,26 @@ async def test_what_the_operator_does_not_offer_of_a_server_is_not_called(
     registry: RunningRegistry,
 ) -> None:
     evil = registry.as_("evil")
-    await evil.register(board("early", "drop", **FREE))
-    await registry.platform().register(PAIRS["mcp"][0], shared=True)
+    platform = registry.platform()
+    await platform.register(PAIRS["mcp"][0], shared=True)
     error = await rejected(evil.register(board("late", "drop", **FREE)))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "drop of the server board is not offered" in str(error.details())
     batch = await evil.tools.RegisterTools(pb.RegisterToolsRequest(specs=[board("b", "drop")]))
     assert "is not offered" in batch.tools[0].problem
-    # One that was there before is as restricted as all that the operator offers.
-    early = (await evil.get("early")).spec
-    assert early.sku == "tool/board_create"
-    assert early.side_effect == tool_pb2.SIDE_EFFECT_EFFECTFUL
-    await evil.create_policy()
-    await registry.platform().create_policy("platform-floor", deny=named("board_create"))
-    assert not (await evil.decided("mine", "early")).allowed
+
+
+async def test_a_program_that_the_operator_shares_no_tool_of_is_not_named(
+    registry: RunningRegistry,
+) -> None:
+    evil, spec = registry.as_("evil"), board("mine", "drop", **FREE)
+    error = await rejected(evil.register(spec))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "board is a program of the operator, who has shared no tool of it" in str(
+        error.details()
+    )
+    batch = await evil.tools.RegisterTools(pb.RegisterToolsRequest(specs=[spec]))
+    assert batch.tools[0].problem == error.details()
 
 
 async def test_what_was_registered_first_follows_the_operator(registry: RunningRegistry) -> None:

@@ -18,7 +18,8 @@ from integration.tool_registry.running_registry import (
     rejected,
     running_registry,
 )
-from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.identity import Scope
 
@@ -59,6 +60,10 @@ def embeddings() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}/v1"
     server.shutdown()
     server.server_close()
+
+
+def selector(**fields: Any) -> policy_pb2.ToolSelector:
+    return policy_pb2.ToolSelector(**fields)
 
 
 async def search(caller: Caller, query: str, **fields: object) -> pb.SearchToolsResponse:
@@ -103,6 +108,22 @@ async def test_a_change_is_found_by_the_next_search(registry: RunningRegistry) -
     assert await names(ada, "sum") == ["total"]
     runner = registry.as_("acme", Scope.EPISODES_RUN)
     assert await names(runner, "sum") == ["total"]
+
+
+async def test_what_a_policy_denies_is_not_found(registry: RunningRegistry) -> None:
+    """Attack 29."""
+    ada, platform = await register_some(registry), registry.platform()
+    runner = registry.as_("acme", Scope.EPISODES_RUN)
+    await platform.create_policy("platform-floor", deny=selector(names=["get_weather"]))
+    assert await names(ada, "rain") == await names(runner, "rain") == []
+    await platform.create_policy("platform-floor", allow=selector(names=["get_weather"]))
+    assert await names(runner, "rain") == ["get_weather"]
+    assert await names(runner, "sum") == []
+    await platform.create_policy("platform-floor")
+    await ada.create_policy("mine", deny=selector(tags=["maths"]))
+    assert await names(runner, "sum") == ["add-up"]
+    await ada.policies.ActivatePolicy(policies_pb.ActivatePolicyRequest(name="mine", version=1))
+    assert await names(runner, "sum") == []
 
 
 async def test_an_empty_query_is_rejected(registry: RunningRegistry) -> None:

@@ -455,7 +455,9 @@ Global___DeleteToolResponse: _TypeAlias = DeleteToolResponse  # noqa: Y015
 
 @_typing.final
 class SearchToolsRequest(_message.Message):
-    """Asks for the tools that fit best."""
+    """Asks for the tools that fit best. Those that the caller's default policy, a floor or a bound policy
+    denies are left out.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
