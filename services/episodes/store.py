@@ -237,22 +237,6 @@ class EpisodeStore:
             rows = await connection.execute(statement, {"after": after_id or None, "limit": limit})
             return [episode_of(row) for row in rows]
 
-    async def unstarted(
-        self, after_id: str, older_than_s: float, limit: int
-    ) -> list[StoredEpisode]:
-        """Episodes that were accepted but whose workflow may never have been started, in the order
-        of their ids."""
-        statement = text(
-            f"{PROGRESS} WHERE e.stop_reason IS NULL AND s.waits IS NULL AND {NOT_QUEUED}"
-            " AND e.create_time < now() - make_interval(secs => :age)"
-            " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
-            " ORDER BY e.id LIMIT :limit"
-        )
-        values = {"after": after_id or None, "age": older_than_s, "limit": limit}
-        async with autocommit(self._engine) as connection:
-            rows = await connection.execute(statement, values)
-            return [episode_of(row) for row in rows]
-
 
 def _insert_values(new: NewEpisode) -> dict[str, object]:
     place = new.membership

@@ -20,11 +20,9 @@ from episodes.children.answers import ChildAnswers
 from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
 from episodes.config import WorkerConfig
-from episodes.direct_calls.activities import DirectCallActivities
 from episodes.direct_calls.making import DirectCallMaker
 from episodes.direct_calls.queued import CALL_QUEUE, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
-from episodes.direct_calls.workflow import DirectCallWorkflow
 from episodes.leases.runner import KEEP_INTERVAL_S, LeaseRunner
 from episodes.leases.store_queue import WorkQueue
 from episodes.model_catalogue import ModelCatalogue
@@ -68,8 +66,6 @@ from episodes.webhooks.store_promotions import PromotionStore
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.reconciler import WorkflowReconciler
 from episodes.workflows.starter import WorkflowStarter
-from episodes.workflows.sweep import INTERVAL_S as SWEEP_INTERVAL_S
-from episodes.workflows.sweep import StarterSweep
 from episodes.workflows.versioning import deployment_config
 from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
@@ -131,7 +127,7 @@ async def work(config: WorkerConfig) -> None:
         async with (
             _tasks(config, engine, temporal, settlements, starter) as tasks,
             _leases(engine, runners) as taking,
-            _worker(config, engine, temporal, turns, maker) as worker,
+            _worker(config, engine, temporal, turns) as worker,
             _probes(config, engine, temporal, [*tasks, *taking]),
         ):
             temporal.follow(partial(setattr, worker, "client"))
@@ -222,7 +218,6 @@ def _worker(
     engine: AsyncEngine,
     temporal: TemporalConnection,
     turns: TurnActivity,
-    maker: DirectCallMaker,
 ) -> Worker:
     registry = Registry(_channels(config)(config.tool_registry_target))
     admission = AdmitChildActivity(
@@ -232,18 +227,15 @@ def _worker(
         ToolOffers(registry, config.tools_offered_max),
         turns.decider.models,
     )
-    direct_calls = DirectCallActivities(maker)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,
-        workflows=[EpisodeWorkflow, DirectCallWorkflow],
+        workflows=[EpisodeWorkflow],
         activities=[
             turns.take_turn,
             turns.judge.judge_answer,
             turns.finisher.finish_episode,
             admission.admit_child,
-            direct_calls.make,
-            direct_calls.fail,
         ],
         deployment_config=deployment_config(config.deployment_name, config.build_id),
         # The workflow imports no I/O; replay tests run under both runners.
@@ -299,11 +291,9 @@ async def _tasks(
     adapters = channel_to(config.tool_adapters_target)
     to_ledger = channel_to(config.cost_ledger_target)
     sender = WebhookSender(webhooks, Adapters(adapters))
-    sweep = StarterSweep(EpisodeStore(engine), starter)
     ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
-    swept = partial(sweeping.lead, sweep.sweep)
     forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
     retention = RetentionStore(engine, config.keep_episodes_days)
     forgotten = partial(sweeping.lead, retention.forget)
@@ -317,7 +307,6 @@ async def _tasks(
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
-        BackgroundTask("starter-sweep", swept, SWEEP_INTERVAL_S),
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
         BackgroundTask("webhooks", delivering, WEBHOOK_INTERVAL_S),
         BackgroundTask("budget-alerts", alerted, ALERTS_INTERVAL_S),

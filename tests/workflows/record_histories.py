@@ -38,12 +38,11 @@ async def record(client: Client, name: str, activities: ScriptedActivities) -> N
             turn_limit=3,
             time_limit_s=1 if name == "deadline" else 60,
             checked=name in ("judged", "unjudged"),
-            runs=name.startswith("run_"),
         )
         await asyncio.sleep(0.5)
         if name == "cancelled":
             await handle.cancel()
-        if name.endswith("approved"):
+        if name == "approved":
             for index in (0, 1):
                 await handle.execute_update(EpisodeWorkflow.decide, Approval(1, index, True, "ada"))
         await handle.result()
@@ -85,15 +84,15 @@ async def main() -> None:
         await record(client, "deadline", ScriptedActivities(answers_in(99), delay_s=30))
         await record(client, "approved", ScriptedActivities(waits_for_approval))
         await record(client, "failed", ScriptedActivities(fails))
-        await record(client, "judged", ScriptedActivities(answers_in(1)))
-        await record(client, "unjudged", ScriptedActivities(answers_in(1), judge=cannot_judge))
+        await record(client, "judged", ScriptedActivities(answers_in(1), finishes=False))
+        await record(
+            client,
+            "unjudged",
+            ScriptedActivities(answers_in(1), judge=cannot_judge, finishes=False),
+        )
         await record(client, "children", ScriptedActivities(asks_children))
         await record(client, "child", ScriptedActivities(asks_children))
-        await record(client, "run_answered", ScriptedActivities(answers_in(3)))
-        await record(client, "run_drained", ScriptedActivities(answers_in(3), drains_at=2))
-        await record(client, "run_approved", ScriptedActivities(waits_for_approval))
-        await record(client, "run_children", ScriptedActivities(asks_children))
-        await record(client, "run_unfinished", ScriptedActivities(answers_in(3), finishes=False))
+        await record(client, "drained", ScriptedActivities(answers_in(3), drains_at=2))
         await temporal.stop()
 
 

@@ -23,16 +23,12 @@ class WorkflowsUnderTest:
     task_queue: str
 
     async def start(
-        self,
-        turn_limit: int = 5,
-        time_limit_s: float = 60.0,
-        checked: bool = False,
-        runs: bool = False,
+        self, turn_limit: int = 5, time_limit_s: float = 60.0, checked: bool = False
     ) -> WorkflowHandle[EpisodeWorkflow, EpisodeResult]:
         """Starts an episode's workflow."""
         return await self.client.start_workflow(
             EpisodeWorkflow.run,
-            EpisodeInput(str(uuid.uuid4()), turn_limit, time_limit_s, checked=checked, runs=runs),
+            EpisodeInput(str(uuid.uuid4()), turn_limit, time_limit_s, checked=checked),
             id=f"episode/{uuid.uuid4()}",
             task_queue=self.task_queue,
         )

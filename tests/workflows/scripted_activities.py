@@ -68,11 +68,20 @@ class ScriptedActivities:
                 activity.heartbeat()
             result = replace(self.script(turn), turn=turn.turn)
             waits = result.pending or result.children or result.asks_caller
-            if result.stop or waits or turn.turn >= turn.run_to or turn.turn == self.drains_at:
-                finished = bool(result.stop and turn.finishes and self.finishes)
-                return replace(result, finished=finished)
+            if turn.turn == turn.run_to and not (result.stop or waits):
+                result = replace(result, stop="turn_limit")
+            if result.stop and turn.finishes and self.finishes:
+                self.finished.append(FinishInput(turn.episode_id, result.stop, result.message))
+                return replace(result, finished=True)
+            if result.stop or waits or not turn.run_to or turn.turn == self.drains_at:
+                return result
+            following = turn.turn + 1
             turn = TurnInput(
-                turn.episode_id, turn.turn + 1, run_to=turn.run_to, finishes=turn.finishes
+                turn.episode_id,
+                following,
+                last=following == turn.run_to,
+                run_to=turn.run_to,
+                finishes=turn.finishes,
             )
 
     @activity.defn(name=JUDGE_ANSWER)

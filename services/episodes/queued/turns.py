@@ -78,7 +78,7 @@ class QueuedEpisodes:
         if taken.cancelled.is_set() or left_s <= 0:
             return CANCELLED if taken.cancelled.is_set() else OUT_OF_TIME
         new = episode.stored.new
-        first = turn_input(EpisodeInput(new.episode_id, new.turn_limit, 0, runs=True), 1)
+        first = turn_input(EpisodeInput(new.episode_id, new.turn_limit, 0), 1)
         turns = asyncio.create_task(
             self.turns.take(first, again=taken.attempts > 1, drains=self.drains)
         )

@@ -13,9 +13,7 @@ def episode_input(new: NewEpisode) -> EpisodeInput:
     """The workflow's input for an admitted episode."""
     waits_s = approval_timeout_s(new.toolset)
     checked = episode_pb2.EpisodeSpec.FromString(new.spec).HasField("check")
-    return EpisodeInput(
-        new.episode_id, new.turn_limit, new.time_limit_s, waits_s, checked, runs=True
-    )
+    return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s, checked)
 
 
 def approval_timeout_s(toolset: bytes) -> float:

@@ -61,7 +61,7 @@ class EpisodeWorkflow:
     @workflow.init
     def __init__(self, episode: EpisodeInput) -> None:
         # What the queue hands over may be decided before anything has run here.
-        self._deciding = range(1, episode.turn_limit + 1) if episode.runs else range(0)
+        self._deciding = range(1, episode.turn_limit + 1)
         self._decided: dict[int, dict[str, Approval]] = {}
         self._answered: set[int] = set()
         self._ending = False
@@ -69,9 +69,7 @@ class EpisodeWorkflow:
 
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
-        if episode.gone:
-            ending = TurnResult(stop="failed", message=episode.gone)
-        elif episode.ending is not None:
+        if episode.ending is not None:
             ending = episode.ending
         elif episode.call is None:
             ending = await self._until_end(episode)
@@ -181,8 +179,8 @@ class EpisodeWorkflow:
         )
 
     async def _take_turns(self, episode: EpisodeInput) -> TurnResult:
-        asked: TurnInput | None = turn_input(episode, 1)
-        while asked is not None:
+        asked = turn_input(episode, 1)
+        while True:
             # In a run any turn may be the one that asks; what the first one asked is decided.
             decided = asked.approvals or asked.ended or asked.answered
             self._deciding = range(asked.turn + bool(decided), max(asked.turn, asked.run_to) + 1)
@@ -190,12 +188,11 @@ class EpisodeWorkflow:
             if result.stop or self._ending:
                 return result
             asked = await self._following(episode, asked, result)
-        return TurnResult(stop="turn_limit")
 
     async def _following(
         self, episode: EpisodeInput, asked: TurnInput, result: TurnResult
-    ) -> TurnInput | None:
-        """What is asked for next, once what the turn waits for is there; None after the last."""
+    ) -> TurnInput:
+        """What is asked for next, once what the turn waits for is there."""
         if result.turn > asked.turn:
             asked = turn_input(episode, result.turn)
         self._deciding = range(asked.turn, asked.turn + bool(result.pending))
@@ -207,8 +204,7 @@ class EpisodeWorkflow:
             turn = asked.turn
             await workflow.wait_condition(lambda: turn in self._answered)
             return replace(asked, answered=True)
-        more = asked.turn < episode.turn_limit
-        return turn_input(episode, asked.turn + 1) if more else None
+        return turn_input(episode, asked.turn + 1)
 
     async def _decided_turn(
         self, episode: EpisodeInput, asked: TurnInput, pending: list[int]
@@ -287,13 +283,13 @@ class EpisodeWorkflow:
 
 
 def turn_input(episode: EpisodeInput, turn: int) -> TurnInput:
-    """Asks for a turn as its first attempt does, and for those after it where it `runs`."""
+    """Asks for a turn as its first attempt does, and for those after it."""
     return TurnInput(
         episode.episode_id,
         turn,
         last=turn == episode.turn_limit,
-        run_to=episode.turn_limit if episode.runs else 0,
-        finishes=episode.runs,
+        run_to=episode.turn_limit,
+        finishes=True,
         resumed=episode.resumed,
     )
 

@@ -101,14 +101,10 @@ class EpisodeInput:
     turn_limit: int
     time_limit_s: float
     approval_timeout_s: float = 3600.0
-    # Unset in every history from before answers were judged, so those replay as they ran.
+    # Whether its answer is judged.
     checked: bool = False
     # The call a child answers; it is not admitted yet.
     call: ChildCall | None = None
-    # Why there is nothing left to do but to end: the workflow before this one is gone.
-    gone: str = ""
-    # Whether an activity takes turns until the workflow is needed; unset in histories of before.
-    runs: bool = False
     # How it has to end, where whoever took its turns before could not end it.
     ending: TurnResult | None = None
     # Whether a worker took its turns before there was a workflow.

@@ -1,15 +1,15 @@
 """Ends episodes whose workflow Temporal no longer runs.
 
 A workflow that was terminated, or that Temporal lost, ends nothing: its episode would count as
-running for ever. What is in the queue has a worker, or is handed over; one that never had a
-workflow is the starter sweep's.
+running for ever. What is in the queue has a worker, or is handed over to a workflow before it
+leaves the queue.
 """
 
 import logging
 
 from temporalio.client import WorkflowExecutionStatus
 
-from episodes.models import EpisodeState, StoredEpisode
+from episodes.models import StoredEpisode
 from episodes.store import EpisodeStore
 from episodes.workflows.starter import WorkflowStarter
 
@@ -36,8 +36,7 @@ class WorkflowReconciler:
     async def _reconcile(self, stored: StoredEpisode) -> None:
         episode_id = stored.new.episode_id
         fate = await self._starter.fate(episode_id)
-        unstarted = fate is None and stored.state is EpisodeState.PENDING
-        if fate is WorkflowExecutionStatus.RUNNING or unstarted:
+        if fate is WorkflowExecutionStatus.RUNNING:
             return
         # A workflow closes after its episode has ended, which may have been a moment ago.
         if await self._episodes.has_ended(episode_id):

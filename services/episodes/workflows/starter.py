@@ -15,7 +15,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from episodes.keys import workflow_id
-from episodes.models import NewEpisode
+from episodes.models import NewEpisode, StopReason
 from episodes.temporal.connection import TemporalConnection
 from episodes.workflows.convert import episode_input
 from episodes.workflows.episode import EpisodeWorkflow
@@ -41,12 +41,6 @@ class WorkflowStarter:
         self._task_queue = task_queue
         self._timeout_s = timeout_s
 
-    async def start(self, new: NewEpisode) -> None:
-        """Starts the workflow unless it runs or has run. Raises TemporalUnavailable."""
-        # When it has run to its end already, that is exactly what a retried start should find.
-        with suppress(WorkflowAlreadyStartedError):
-            await self._start(episode_input(new), WorkflowIDReusePolicy.REJECT_DUPLICATE)
-
     async def resume(self, new: NewEpisode, left_s: float, ending: TurnResult | None) -> None:
         """Starts the workflow of an episode that ran without one, unless it runs or has run.
 
@@ -63,7 +57,7 @@ class WorkflowStarter:
 
         Raises TemporalUnavailable.
         """
-        only_end = replace(episode_input(new), gone=reason)
+        only_end = replace(episode_input(new), ending=TurnResult(StopReason.FAILED, reason))
         await self._start(only_end, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
     async def fate(self, episode_id: str) -> WorkflowExecutionStatus | None:

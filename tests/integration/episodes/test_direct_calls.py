@@ -11,12 +11,8 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
-from episodes.direct_calls.payloads import CallInput
 from episodes.direct_calls.queued import CALL_QUEUE
-from episodes.direct_calls.workflow import DirectCallWorkflow
 from episodes.leases.store_queue import WorkQueue
-from episodes.temporal.connection import TemporalConnection
-from episodes.temporal.settings import TemporalSettings
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, new_id
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -210,33 +206,6 @@ async def test_a_tenant_has_no_more_calls_in_flight_than_it_may(
         platform.neighbours.adapters.delay_s = 0.0
         await ended(stub, (await start(stub, running_limit=3)).id)
         await ended(stub, (await start(stub, running_limit=3)).id)
-
-
-async def test_a_workflow_that_an_older_server_started_makes_its_call(
-    platform: EpisodesPlatform,
-) -> None:
-    call_id, settings = new_id(), platform.settings["episodes"]
-    spec = pb.DirectCallSpec(tool_name="expert", model_alias="small", messages=ASK)
-    database = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
-    await database.execute(
-        "INSERT INTO direct_calls (id, tenant, subject, spec, toolset) VALUES ($1, $2, $3, $4, $5)",
-        *(call_id, platform.tenant, "ada"),
-        *(spec.SerializeToString(), expert().SerializeToString()),
-    )
-    await database.close()
-    connection = await TemporalConnection.open(
-        settings["temporal_target"], "default", TemporalSettings()
-    )
-    await connection.client.execute_workflow(
-        DirectCallWorkflow.run,
-        CallInput(call_id, 30.0),
-        id=call_id,
-        task_queue=settings["task_queue"],
-    )
-    async with calls_of(platform) as stub:
-        call = (await stub.GetDirectCall(pb.GetDirectCallRequest(call_id=call_id))).call
-    assert call.ended
-    assert call.content == 'expert says {"model": "small"}'
 
 
 @pytest.mark.parametrize(

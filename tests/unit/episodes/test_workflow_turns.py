@@ -12,7 +12,7 @@ from episodes.workflows.payloads import (
     TurnResult,
 )
 
-EPISODE = EpisodeInput("e1", turn_limit=3, time_limit_s=60.0, runs=True)
+EPISODE = EpisodeInput("e1", turn_limit=3, time_limit_s=60.0)
 
 
 class ScriptedWorkflow(EpisodeWorkflow):
