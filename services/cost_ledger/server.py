@@ -57,7 +57,6 @@ from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
-from podium_kit.stream import Producer
 
 log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -97,6 +96,8 @@ async def assembled(
             BackgroundTask("standing", standings.look, STANDING_INTERVAL_S),
         ]
         if settings.kafka:
+            from podium_kit.stream.clients import Producer
+
             producer = Producer(settings.kafka)
             stack.push_async_callback(producer.close)
             relay = AlertRelay(alerts, producer, settings.alert_topic).relay

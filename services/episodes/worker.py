@@ -77,7 +77,7 @@ from podium_kit.rpc.health import Check, HealthMonitor
 from podium_kit.rpc.probes import answered_probes
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
-from podium_kit.stream import BrokerCheck, Producer
+from podium_kit.stream.clients import BrokerCheck, Producer
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 # Any constants will do, as long as the holders of one key do the same work.

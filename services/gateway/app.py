@@ -8,9 +8,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from gateway.a2a_server.endpoint import a2a_routes
-from gateway.a2a_server.handler import TaskHandler
+from gateway.a2a_server.models import CARD_PATH
+from gateway.a2a_server.models import PATH as A2A_PATH
 from gateway.access import AccessMiddleware, Doorkeeper
 from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.routes import audit_router
@@ -29,7 +31,7 @@ from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
 from gateway.malformed_bodies import malformed_request
-from gateway.mcp_server.endpoint import McpEndpoint
+from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.messages.routes import messages_router
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.request_body import RequestBodyMiddleware, require_texts
@@ -73,8 +75,8 @@ class Apis:
     """Other people's APIs, spoken over episodes."""
 
     responses: ResponsesApi
-    mcp: McpEndpoint
-    a2a: TaskHandler
+    mcp: ASGIApp
+    a2a: ASGIApp
 
 
 def build_app(
@@ -106,8 +108,11 @@ def build_app(
         tenancy.protected.router(),
     ):
         app.include_router(router)
-    app.router.routes.append(apis.mcp.route())
-    app.router.routes.extend(a2a_routes(apis.a2a, tenancy.protected))
+    app.router.routes += [
+        Route(MCP_PATH, apis.mcp, methods=["POST"]),
+        Route(A2A_PATH, apis.a2a, methods=["POST"]),
+        Route(CARD_PATH, apis.a2a, methods=["GET"]),
+    ]
     app.router.routes.extend(transcoder.http_route(route) for route in ROUTES)
     _serve_openapi(app)
     _handle_errors(app)

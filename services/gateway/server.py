@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import uvicorn
@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.types import ASGIApp
 
 from gateway.a2a_server.clients import TasksClient
-from gateway.a2a_server.handler import TaskHandler
 from gateway.access import Doorkeeper
 from gateway.app import Apis, Tenancy, build_app
 from gateway.audit.attempts import ATTEMPTS_INTERVAL_S, RejectedAttempts
@@ -38,16 +38,14 @@ from gateway.health_routes import Check, health_router
 from gateway.keys.service import ApiKeys
 from gateway.keys.store import PostgresApiKeyStore
 from gateway.keys.uses import WRITE_INTERVAL_S, KeyUses
+from gateway.late_application import LateApplication
 from gateway.limits.open_requests import RENEW_INTERVAL_S, OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.service import LimitBook
 from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
 from gateway.mcp_server.clients import PolicyToolsClient
 from gateway.mcp_server.clients_resources import ResourcesClient
-from gateway.mcp_server.endpoint import PATH as MCP_PATH
-from gateway.mcp_server.endpoint import McpEndpoint
-from gateway.mcp_server.policy_tools import ToolCalls
-from gateway.mcp_server.resources import TenantResources
+from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
 from gateway.responses.clients import McpToolsClient
@@ -62,6 +60,9 @@ from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.tokens import TokenSigner
+
+if TYPE_CHECKING:
+    from gateway.mcp_server.endpoint import McpEndpoint
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,6 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
     async with AsyncExitStack() as stack:
         parts = await _parts(settings, settings.signing_key().signer(), draining, stack)
         await stack.enter_async_context(background(parts.tasks))
-        await stack.enter_async_context(parts.mcp.running())
         yield parts.app
 
 
@@ -110,7 +110,6 @@ class _Parts:
 
     app: FastAPI
     tasks: list[BackgroundTask]
-    mcp: McpEndpoint
 
 
 async def _parts(
@@ -128,12 +127,6 @@ async def _parts(
     calls = AuditedCalls(upstreams, tenancy.log)
     checks: dict[str, Check] = {"postgres": partial(check, engine), "episodes": upstreams.check}
     starter = _starter(settings, upstreams, episodes, episode_ids)
-    tools = PolicyToolsClient(upstreams["podium.registry.v1"], upstreams[EPISODES])
-    mcp = McpEndpoint(
-        starter,
-        ToolCalls(tools, episode_ids, settings.chat_wait_s),
-        TenantResources(ResourcesClient(upstreams["podium.adapters.v1"], upstreams[EPISODES])),
-    )
     app = build_app(
         settings,
         tenancy,
@@ -141,13 +134,46 @@ async def _parts(
             ResponsesApi(
                 starter, episodes, McpServers(McpToolsClient(upstreams["podium.registry.v1"]))
             ),
-            mcp,
-            TaskHandler(starter, TasksClient(upstreams[EPISODES])),
+            LateApplication(partial(_mcp, starter, upstreams, settings, stack)),
+            LateApplication(partial(_a2a, starter, upstreams, tenancy.protected)),
         ),
         Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
         health_router(checks, tasks, draining),
     )
-    return _Parts(app, tasks, mcp)
+    return _Parts(app, tasks)
+
+
+async def _mcp(
+    starter: EpisodeStarter, upstreams: Upstreams, settings: Settings, stack: AsyncExitStack
+) -> ASGIApp:
+    def build() -> "McpEndpoint":
+        from gateway.mcp_server.endpoint import McpEndpoint
+        from gateway.mcp_server.policy_tools import ToolCalls
+        from gateway.mcp_server.resources import TenantResources
+
+        tools = PolicyToolsClient(upstreams["podium.registry.v1"], upstreams[EPISODES])
+        resources = ResourcesClient(upstreams["podium.adapters.v1"], upstreams[EPISODES])
+        return McpEndpoint(
+            starter,
+            ToolCalls(tools, starter.episode_ids, settings.chat_wait_s),
+            TenantResources(resources),
+        )
+
+    endpoint = await asyncio.to_thread(build)
+    await stack.enter_async_context(endpoint.running())
+    return endpoint
+
+
+async def _a2a(
+    starter: EpisodeStarter, upstreams: Upstreams, protected: ProtectedResource
+) -> ASGIApp:
+    def build() -> ASGIApp:
+        from gateway.a2a_server.endpoint import a2a_endpoint
+        from gateway.a2a_server.handler import TaskHandler
+
+        return a2a_endpoint(TaskHandler(starter, TasksClient(upstreams[EPISODES])), protected)
+
+    return await asyncio.to_thread(build)
 
 
 async def _tenancy(
@@ -226,7 +252,7 @@ class DrainingServer(uvicorn.Server):
         self._wait_s = wait_s
         self._loop = asyncio.get_running_loop()
 
-    def handle_exit(self, _signal: int, frame: FrameType | None) -> None:
+    def handle_exit(self, _signal: int, _frame: FrameType | None) -> None:
         """Called by uvicorn on SIGTERM and SIGINT; a second signal does not wait.
 
         The signal is not passed on to uvicorn, which would raise it again after serving

@@ -13,6 +13,8 @@ from contextlib import suppress
 
 from podium_kit.places import Places
 
+# The first line of a process that takes one piece of work after the other.
+READY = b"ready\n"
 # Of the processor: the service answers others before.
 NICENESS = 10
 

@@ -1,8 +1,7 @@
 """Wiring: the only place where the parts are put together."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,6 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
     add_ToolAdapterServiceServicer_to_server,
 )
 from podium_kit import telemetry
-from podium_kit.embeddings import OpenAiEmbeddings
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
@@ -49,19 +47,17 @@ from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.following.store import PostgresFollowingStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.functions.adapter import FunctionAdapter
-from tool_adapters.functions.sample_database import sample_database
 from tool_adapters.grpc.adapter import GrpcAdapter
 from tool_adapters.grpc.methods import GrpcMethods
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import HttpClient
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
+from tool_adapters.late_adapter import LateAdapter
 from tool_adapters.llm.adapter import LlmAdapter
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
-from tool_adapters.mcp.adapter import McpAdapter
 from tool_adapters.mcp.definitions import McpDefinitions
-from tool_adapters.mcp.discovery import McpDiscovery
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import McpServers
 from tool_adapters.models import ToolKind
@@ -108,9 +104,6 @@ async def assembled(
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
     """The services, the checks of what they need, and the background tasks."""
     await upgrade(settings.database_url, MIGRATIONS)
-    # Built by the first query, it would take longer on a busy machine than that may.
-    with suppress(ModuleNotFoundError):
-        await asyncio.to_thread(sample_database)
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url, pool_size=20)
         stack.push_async_callback(engine.dispose)
@@ -137,7 +130,7 @@ async def assembled(
         adapters: dict[ToolKind, Adapter] = {
             ToolKind.FUNCTION: functions,
             ToolKind.HTTP: HttpAdapter(http, authenticator),
-            ToolKind.MCP: McpAdapter(pool),
+            ToolKind.MCP: LateAdapter(partial(_mcp, pool)),
             ToolKind.CODE: await CodeAdapter.start(
                 Sandbox(workspaces, await _runner(settings, stack)), settings.code_runs_max
             ),
@@ -195,13 +188,17 @@ async def assembled(
             tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
         following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
         services = _services(
-            ToolAdapterServicer(
-                invoker, McpDiscovery(servers), following, Deliveries(http, secrets)
-            ),
+            ToolAdapterServicer(invoker, servers, following, Deliveries(http, secrets)),
             corpora,
             SecretServicer(stored),
         )
         yield services, {"postgres": partial(check, engine)}, tasks
+
+
+def _mcp(pool: McpPool) -> Adapter:
+    from tool_adapters.mcp.adapter import McpAdapter
+
+    return McpAdapter(pool)
 
 
 async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
@@ -220,6 +217,8 @@ async def _embeddings(
         return None
     name = settings.embeddings.secret
     api_key = await secrets.value(PLATFORM, name) if name else ""
+    from podium_kit.openai_embeddings import OpenAiEmbeddings
+
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
     return ChargedEmbeddings(

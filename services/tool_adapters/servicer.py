@@ -1,5 +1,7 @@
 """podium.adapters.v1.ToolAdapterService."""
 
+import asyncio
+from importlib import import_module
 from typing import Any
 
 from grpc.aio import ServicerContext
@@ -11,7 +13,7 @@ from tool_adapters.convert import answer_to_proto, call_from_proto, delivered_to
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.mcp.convert import discovery_to_proto
-from tool_adapters.mcp.discovery import McpDiscovery
+from tool_adapters.mcp.servers import McpServers
 from tool_adapters.service import Invoker
 from tool_adapters.webhooks.delivery import Deliveries, WebhookMessage
 
@@ -24,13 +26,13 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
     def __init__(
         self,
         invoker: Invoker,
-        discovery: McpDiscovery,
+        mcp_servers: McpServers,
         following: FollowingRpcs,
         deliveries: Deliveries,
     ) -> None:
         self._invoker = invoker
         self._deliveries = deliveries
-        self._discovery = discovery
+        self._mcp_servers = mcp_servers
         self._following = following
 
     async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
@@ -58,7 +60,12 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
         self, request: pb.DiscoverMcpToolsRequest, context: Context
     ) -> pb.DiscoverMcpToolsResponse:
         server = mcp_from_proto(request.connection).transport
-        return discovery_to_proto(await self._discovery.discover(server), request)
+        # Imports the SDK, the first time; others are served meanwhile.
+        await asyncio.to_thread(import_module, "tool_adapters.mcp.discovery")
+        from tool_adapters.mcp.discovery import McpDiscovery
+
+        discovery = await McpDiscovery(self._mcp_servers).discover(server)
+        return discovery_to_proto(discovery, request)
 
     async def FollowMcpServer(
         self, request: pb.FollowMcpServerRequest, context: Context

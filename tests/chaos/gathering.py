@@ -19,7 +19,8 @@ from chaos.tools import ORDER_TOOLS
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium_kit.embedded.postgres import EmbeddedPostgres
-from podium_kit.stream import KafkaSettings, end_offsets
+from podium_kit.stream import KafkaSettings
+from podium_kit.stream.clients import end_offsets
 
 # The id of a record, and what it says.
 Message = tuple[str, trajectory_pb2.TrajectoryRecord]

@@ -12,7 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.client.errors import UserError
-from podium_kit.stream import KafkaSettings, end_offsets
+from podium_kit.stream import KafkaSettings
+from podium_kit.stream.clients import end_offsets
 
 POLL_MS = 500
 

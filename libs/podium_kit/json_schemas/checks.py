@@ -8,7 +8,6 @@ import json
 from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator, SchemaError
-from jsonschema_rs import meta
 
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.grammar import grammar_characters
@@ -47,6 +46,8 @@ def check_grammar(text: str) -> None:
 def _check_keywords(schema: dict[str, Any]) -> None:
     # Read as 2020-12, whatever it names: that is how calls are checked.
     schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+    from jsonschema_rs import meta
+
     # A thousand times as fast; what is wrong, and where, the other one says in words.
     try:
         if meta.is_valid(schema):

@@ -7,10 +7,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from asyncpg import PostgresError
 from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -71,24 +67,40 @@ async def _require_answer(engine: AsyncEngine, database_url: str) -> None:
 
 
 def _upgrade(connection: Connection, script_location: Path) -> None:
+    known = _revisions(script_location)
+    revision = _revision(connection)
+    if revision == known[-1]:
+        return
+    if revision > known[-1]:
+        # After a rollback of the release: migrations only add, so the older code still works.
+        log.warning("the database has revision %s, newer than this build's %s", revision, known[-1])
+        return
+    if revision and revision not in known:
+        raise UnknownRevision(revision)
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(script_location))
     config.attributes["connection"] = connection
-    scripts = ScriptDirectory.from_config(config)
-    head = scripts.get_current_head() or ""
-    revision = MigrationContext.configure(connection).get_current_revision() or ""
-    if revision > head:
-        # After a rollback of the release: migrations only add, so the older code goes on.
-        log.warning("the database has revision %s, newer than this build's %s", revision, head)
-        return
-    if revision and revision not in {each.revision for each in scripts.walk_revisions()}:
-        raise UnknownRevision(revision)
     command.upgrade(config, "head")
 
 
 def newest_revision(script_location: Path) -> str:
     """The schema's revision after all migrations."""
-    return ScriptDirectory(str(script_location)).get_current_head() or ""
+    return _revisions(script_location)[-1]
+
+
+def _revisions(script_location: Path) -> list[str]:
+    """The revisions in their order: each is a file of the folder, and its name begins with it."""
+    return sorted(each.name[:4] for each in (script_location / "versions").glob("*.py"))
+
+
+def _revision(connection: Connection) -> str:
+    """The revision of the database; empty before its first migration."""
+    if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
+        return ""
+    return connection.scalar(text("SELECT version_num FROM alembic_version")) or ""
 
 
 def run_schema(revision_file: str, *names: str) -> None:
@@ -97,7 +109,7 @@ def run_schema(revision_file: str, *names: str) -> None:
     A script holds many statements, which a prepared statement cannot; the driver's own
     `execute` sends it as it is.
     """
-    from alembic import op  # noqa: PLC0415  only usable inside a revision
+    from alembic import op  # only usable inside a revision
 
     folder = Path(revision_file).parents[1] / "schema"
     driver: Any = op.get_bind().connection.dbapi_connection
@@ -108,7 +120,7 @@ def run_schema(revision_file: str, *names: str) -> None:
 
 def run_migrations_in_env(target_metadata: MetaData | None = None) -> None:
     """The whole of a service's `migrations/env.py`: runs on the given connection."""
-    from alembic import context  # noqa: PLC0415  only importable inside Alembic's env.py
+    from alembic import context  # only importable inside Alembic's env.py
 
     connection = context.config.attributes["connection"]
     context.configure(connection=connection, target_metadata=target_metadata)

@@ -8,7 +8,6 @@ import asyncio
 import importlib.util
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from kafka import KafkaProducer
@@ -20,6 +19,7 @@ from kafka.errors import (
     RecordListTooLargeError,
 )
 
+from podium_kit.stream.records import Outcome, Place, Rejection, StreamRecord
 from podium_kit.stream.rejections import BrokerUnavailable
 from podium_kit.stream.settings import KafkaSettings
 
@@ -37,34 +37,6 @@ OF_THE_RECORD = (
     MessageSizeTooLargeError,
     RecordListTooLargeError,
 )
-
-
-@dataclass(frozen=True)
-class StreamRecord:
-    """One record as it goes to the topic."""
-
-    key: str
-    value: bytes
-    headers: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an acknowledged record lies."""
-
-    partition: int
-    offset: int
-    """-1 where a repetition was acknowledged: brokers need not say where the first one is."""
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """Why the topic will never take a record."""
-
-    reason: str
-
-
-Outcome = Place | Rejection
 
 
 class Producer:

@@ -3,19 +3,16 @@
 from collections.abc import Callable
 
 from opentelemetry import metrics, trace
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from prometheus_client import start_http_server
 
 from podium_kit.telemetry.content import record_content
 from podium_kit.telemetry.episodes import EpisodeIdGenerator
 from podium_kit.telemetry.logs import log_json
-from podium_kit.telemetry.otlp import metric_exporter, span_exporter
 from podium_kit.telemetry.settings import TelemetryMode, TelemetrySettings
 from podium_kit.telemetry.span_file import SpanFileExporter
 
@@ -64,6 +61,8 @@ def _span_exporter(service: str, settings: TelemetrySettings) -> SpanExporter | 
     if settings.mode is TelemetryMode.FILE and settings.folder is not None:
         return SpanFileExporter(settings.folder / f"{service}.jsonl", settings.file_bytes_max)
     if settings.mode is TelemetryMode.OTLP:
+        from podium_kit.telemetry.otlp import span_exporter
+
         return span_exporter(settings)
     return None
 
@@ -72,10 +71,15 @@ def _start_metrics(settings: TelemetrySettings, resource: Resource) -> list[Call
     readers: list[MetricReader] = []
     stops: list[Callable[[], None]] = []
     if settings.metrics_port is not None:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from prometheus_client import start_http_server
+
         readers.append(PrometheusMetricReader())
         server, _ = start_http_server(settings.metrics_port, settings.metrics_host)
         stops += [server.shutdown, server.server_close]
     if settings.mode is TelemetryMode.OTLP and settings.otlp_metrics:
+        from podium_kit.telemetry.otlp import metric_exporter
+
         readers.append(PeriodicExportingMetricReader(metric_exporter(settings)))
     if not readers:
         return []

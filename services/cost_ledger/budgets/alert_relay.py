@@ -1,10 +1,14 @@
 """Publishes the alerts that are owed to the topic, at least once."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from cost_ledger.budgets.convert_alerts import alert_record
 from cost_ledger.budgets.store_alerts import AlertStore
-from podium_kit.stream import Producer, Rejection
+from podium_kit.stream import Rejection
+
+if TYPE_CHECKING:
+    from podium_kit.stream.clients import Producer
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +19,7 @@ POLL_INTERVAL_S = 0.5
 class AlertRelay:
     """Moves owed alerts to the topic; several replicas share the work."""
 
-    def __init__(self, owed: AlertStore, producer: Producer, topic: str) -> None:
+    def __init__(self, owed: AlertStore, producer: "Producer", topic: str) -> None:
         self._owed = owed
         self._producer = producer
         self._topic = topic

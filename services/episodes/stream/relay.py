@@ -2,11 +2,15 @@
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from episodes.stream.records import InvalidTrajectory, stream_body, validate
 from episodes.stream.store_outbox import OutboxStore, OwedRecord
 from podium_kit import telemetry
-from podium_kit.stream import Place, Producer, Rejection, StreamRecord
+from podium_kit.stream import Place, Rejection, StreamRecord
+
+if TYPE_CHECKING:
+    from podium_kit.stream.clients import Producer
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +27,7 @@ BATCH_BYTES_MAX = 16 * 1024 * 1024
 class Relay:
     """Moves owed records to the topic; one that may not go is dead-lettered."""
 
-    def __init__(self, outbox: OutboxStore, producer: Producer, topic: str) -> None:
+    def __init__(self, outbox: OutboxStore, producer: "Producer", topic: str) -> None:
         self._outbox = outbox
         self._producer = producer
         self._topic = topic

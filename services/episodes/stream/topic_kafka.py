@@ -7,7 +7,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-from podium_kit.stream import KafkaSettings, end_offsets
+from podium_kit.stream import KafkaSettings
+from podium_kit.stream.clients import end_offsets
 
 POLL_TIMEOUT_MS = 2_000
 FETCH_BYTES_MAX = 4 * 1024 * 1024

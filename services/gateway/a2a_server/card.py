@@ -15,11 +15,10 @@ from a2a.types.a2a_pb2 import (
     StringList,
 )
 
+from gateway.a2a_server.models import PATH
 from gateway.oidc.issuers import OidcIssuer
 from podium_kit.attachments import MEDIA_TYPES
 
-PATH = "/v1/a2a"
-WELL_KNOWN = "/.well-known/agent-card.json"
 # Newest first: clients take the first that they speak. Both are served at one path.
 PROTOCOL_VERSIONS = ("1.0", "0.3")
 TEXT = "text/plain"

@@ -8,10 +8,11 @@ from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
-from gateway.a2a_server.card import PATH, WELL_KNOWN, agent_card
+from gateway.a2a_server.card import agent_card
 from gateway.a2a_server.handler import REQUEST, TaskHandler
+from gateway.a2a_server.models import CARD_PATH, PATH
 from gateway.oidc.protected_resource import ProtectedResource
 
 # The library logs what users wrote; requests and failures have logs of their own.
@@ -27,7 +28,7 @@ class Contexts(DefaultServerCallContextBuilder):
         return context
 
 
-def a2a_routes(handler: TaskHandler, protected: ProtectedResource) -> list[Route]:
+def a2a_endpoint(handler: TaskHandler, protected: ProtectedResource) -> Router:
     """The card is open, as the protocol has it."""
 
     async def card(request: Request) -> JSONResponse:
@@ -40,4 +41,4 @@ def a2a_routes(handler: TaskHandler, protected: ProtectedResource) -> list[Route
     tasks = create_jsonrpc_routes(
         handler, PATH, context_builder=Contexts(), enable_v0_3_compat=True
     )
-    return [Route(WELL_KNOWN, card, methods=["GET"]), *tasks]
+    return Router([Route(CARD_PATH, card, methods=["GET"]), *tasks])

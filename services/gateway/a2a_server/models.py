@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from gateway.models import Outcome
 
+PATH = "/v1/a2a"
+CARD_PATH = "/.well-known/agent-card.json"
 # Says to which conversation of agents an episode belongs.
 CONTEXT_LABEL = "a2a_context"
 

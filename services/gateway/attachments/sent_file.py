@@ -6,8 +6,6 @@ import warnings
 from dataclasses import dataclass
 from io import BytesIO
 
-from PIL import Image
-
 from podium_kit.attachments import (
     MEDIA_TYPES,
     PDF_TYPE,
@@ -89,6 +87,8 @@ def _media_type(data: bytes, declared: str) -> str:
 
 def _size(data: bytes) -> str:
     """Width and height in pixels, from the header alone. Raises InvalidFile."""
+    from PIL import Image
+
     try:
         with warnings.catch_warnings():
             # It warns of what is rejected below.

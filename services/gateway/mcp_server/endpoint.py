@@ -1,6 +1,7 @@
 """The protocol: streamable HTTP at /v1/mcp, without sessions, so any replica serves any request."""
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -11,7 +12,6 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.chat.starting import EpisodeStarter
@@ -23,7 +23,6 @@ from gateway.mcp_server.results import failed
 from gateway.mcp_server.run_task import DEFINITION, NAME, Tell, run_task
 from podium_kit.rpc.errors import DomainError
 
-PATH = "/v1/mcp"
 INSTRUCTIONS = (
     "Give whole tasks to run_task; it has tools and models of its own. The other tools are those"
     " that your policy allows, called directly."
@@ -60,9 +59,6 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._manager.handle_request(scope, receive, send)
 
-    def route(self) -> Route:
-        return Route(PATH, self, methods=["POST"])
-
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """In a task of its own: the library's task group is left by the task that entered it."""
@@ -73,13 +69,14 @@ class McpEndpoint:
                 ready.set()
                 await stop.wait()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(run())
-            await ready.wait()
-            try:
-                yield
-            finally:
-                stop.set()
+        # Not of the request that happens to be the first.
+        serving = asyncio.create_task(run(), context=contextvars.Context())
+        await ready.wait()
+        try:
+            yield
+        finally:
+            stop.set()
+            await serving
 
     async def _list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None

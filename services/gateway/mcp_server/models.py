@@ -7,6 +7,7 @@ from gateway.tally import Tally
 from podium_kit.failures import ToolFailure
 from podium_kit.money import Money
 
+PATH = "/v1/mcp"
 SideEffect = Literal["pure", "idempotent", "effectful"]
 
 

@@ -6,11 +6,14 @@ OpenID Connect Discovery 1.0, section 4; JWKS: RFC 7517.
 import asyncio
 import logging
 import time
+from typing import TYPE_CHECKING
 
-import httpx
 import jwt
 
 from gateway.errors import IdentityProviderUnavailable, InvalidToken
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +26,16 @@ REFETCH_INTERVAL_S = 10.0
 class ProviderKeys:
     """The keys of one issuer."""
 
-    def __init__(self, issuer: str, http: httpx.AsyncClient) -> None:
+    def __init__(self, issuer: str) -> None:
         self._issuer = issuer
-        self._http = http
+        self._http: httpx.AsyncClient | None = None
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching = asyncio.Lock()
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
         """The key of that id. Raises InvalidToken, IdentityProviderUnavailable."""
@@ -52,21 +59,24 @@ class ProviderKeys:
             if not self._keys:
                 raise IdentityProviderUnavailable(self._issuer)
             return
+        from httpx import AsyncClient, HTTPError
+
         self._tried_at = time.monotonic()
+        self._http = self._http or AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
         try:
-            self._keys = await self._fetch()
+            self._keys = await self._fetch(self._http)
             self._fetched_at = self._tried_at
-        except (httpx.HTTPError, jwt.PyJWTError, ValueError, KeyError, TypeError) as error:
+        except (HTTPError, jwt.PyJWTError, ValueError, KeyError, TypeError) as error:
             log.warning("keys of %s were not fetched: %s", self._issuer, type(error).__name__)
             # Keys that were good an hour ago are better than none.
             if not self._keys:
                 raise IdentityProviderUnavailable(self._issuer) from error
 
-    async def _fetch(self) -> dict[str | None, jwt.PyJWK]:
+    async def _fetch(self, http: "httpx.AsyncClient") -> dict[str | None, jwt.PyJWK]:
         where = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
-        discovered = (await self._http.get(where)).raise_for_status().json()
+        discovered = (await http.get(where)).raise_for_status().json()
         if discovered["issuer"] != self._issuer:
             raise ValueError(f"{where} speaks for {discovered['issuer']}")
-        document = (await self._http.get(discovered["jwks_uri"])).raise_for_status().json()
+        document = (await http.get(discovered["jwks_uri"])).raise_for_status().json()
         keys = jwt.PyJWKSet.from_dict(document).keys
         return {key.key_id: key for key in keys if key.public_key_use in (None, "sig")}

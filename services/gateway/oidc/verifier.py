@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
 import jwt
 
 from gateway.audit.models import Claimant
 from gateway.errors import InvalidToken, NoRole
 from gateway.oidc.claims import claim, written
 from gateway.oidc.issuers import OidcIssuer
-from gateway.oidc.keys import TIMEOUT_S, ProviderKeys
+from gateway.oidc.keys import ProviderKeys
 from podium_kit.rpc.identity import Identity, groups_of, scopes_of
 
 SUBJECT_CHARACTERS_MAX = 128
@@ -20,9 +19,8 @@ class OidcVerifier:
     """Verifies tokens of the configured issuers; nothing of a token counts before that."""
 
     def __init__(self, issuers: Iterable[OidcIssuer]) -> None:
-        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
         self._issuers = {issuer.issuer: issuer for issuer in issuers}
-        self._keys = {name: ProviderKeys(name, self._http) for name in self._issuers}
+        self._keys = {name: ProviderKeys(name) for name in self._issuers}
 
     async def verify(self, token: str) -> tuple[Identity, str]:
         """The identity a token stands for, and its issuer.
@@ -40,7 +38,8 @@ class OidcVerifier:
         return _identity(claims, issuer), issuer.issuer
 
     async def close(self) -> None:
-        await self._http.aclose()
+        for keys in self._keys.values():
+            await keys.close()
 
     def _read(self, token: str) -> tuple[dict[str, Any], OidcIssuer]:
         """Header and issuer as the token claims them."""

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jsonschema_rs import meta
-
 from orchestrator_inference.action.limits import ActionLimits, Bounds
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
 from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition, TurnRules
@@ -91,6 +89,8 @@ def parsed_schema(text: str) -> Mapping[str, Any]:
         schema = json.loads(text)
     except ValueError as error:
         raise SchemaError(f"not JSON: {error}") from error
+    from jsonschema_rs import meta
+
     if not meta.is_valid(schema):
         raise SchemaError("not a JSON Schema")
     return schema if isinstance(schema, dict) else {}

@@ -11,14 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 from opentelemetry.metrics import CallbackOptions, Observation
 from uuid_utils import uuid7
 
 from podium_kit import telemetry
-from podium_kit.embeddings import TEXTS_PER_REQUEST, OpenAiEmbeddings, Vector
+from podium_kit.embeddings import TEXTS_PER_REQUEST
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.rpc.errors import (
     Aborted,
@@ -30,6 +29,9 @@ from podium_kit.rpc.errors import (
     Unavailable,
 )
 from podium_kit.rpc.identity import current_identity
+
+if TYPE_CHECKING:
+    from podium_kit.openai_embeddings import OpenAiEmbeddings, Vector
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +100,7 @@ class Costs(Protocol):
 class ChargedEmbeddings:
     """An embedding model whose every use is owed to the ledger."""
 
-    embeddings: OpenAiEmbeddings
+    embeddings: "OpenAiEmbeddings"
     owed: OwedCosts
     kept: BoughtVectors
     ledger: Costs
@@ -107,12 +109,12 @@ class ChargedEmbeddings:
     def model(self) -> str:
         return self.embeddings.model
 
-    async def of_query(self, query: str, tenant: str, corpus: str) -> Vector:
+    async def of_query(self, query: str, tenant: str, corpus: str) -> "Vector":
         """A vector of length 1. Raises EmbeddingsUnavailable, BudgetExhausted and its like."""
         bought = await self._bought([query], tenant, corpus, keep=False)
         return _vector(bought[_digest(query)])
 
-    async def of_passages(self, texts: Sequence[str], tenant: str, corpus: str) -> list[Vector]:
+    async def of_passages(self, texts: Sequence[str], tenant: str, corpus: str) -> "list[Vector]":
         """A vector of length 1 for each text, in their order.
 
         Raises EmbeddingsUnavailable, and BudgetExhausted before anything is spent.
@@ -229,7 +231,9 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _vector(stored: bytes) -> Vector:
+def _vector(stored: bytes) -> "Vector":
+    import numpy as np
+
     return np.frombuffer(stored, dtype=np.float32)
 
 

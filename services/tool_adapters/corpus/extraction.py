@@ -8,8 +8,8 @@ from bs4 import BeautifulSoup
 from bs4.element import NavigableString, Tag
 from markdown_it import MarkdownIt
 
+from tool_adapters.corpus.limits import HEADING_CHARACTERS_MAX
 from tool_adapters.corpus.models import Document, MediaType, Piece
-from tool_adapters.corpus.pdf_reader import HEADING_CHARACTERS_MAX
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 HTML_BLOCKS = (

@@ -13,12 +13,11 @@ from tempfile import TemporaryDirectory
 
 import bm25s  # type: ignore[import-untyped]
 
+from tool_adapters.corpus.limits import WORDS_MAX
 from tool_adapters.corpus.words import stemmed
 from tool_adapters.helper_processes import restrict
 
 MEMORY_BYTES_MAX = 1536 * 1024**2
-# Whoever searches reads the list of them, which holds the interpreter.
-WORDS_MAX = 500_000
 
 
 def main() -> None:

@@ -3,9 +3,9 @@
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from podium_kit.places import FairThread
-from tool_adapters.corpus.extraction import blocks_of
 from tool_adapters.corpus.models import SHARED_OWNER, Document, MediaType, Piece
 from tool_adapters.corpus.pdf import pdf_blocks
 
@@ -17,7 +17,13 @@ async def pieces_of(document: Document, tenant: str = SHARED_OWNER) -> list[Piec
     """Pieces of at most 1200 characters, in the order of the text. Raises InvalidDocument."""
     if document.media_type is MediaType.PDF:
         return joined(await pdf_blocks(document, tenant))
-    return await CUTTING.run(tenant, lambda: joined(blocks_of(document)))
+    return await CUTTING.run(tenant, partial(_pieces_of_text, document))
+
+
+def _pieces_of_text(document: Document) -> list[Piece]:
+    from tool_adapters.corpus.extraction import blocks_of
+
+    return joined(blocks_of(document))
 
 
 def joined(blocks: Iterable[Piece]) -> list[Piece]:

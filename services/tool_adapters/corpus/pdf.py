@@ -2,14 +2,15 @@
 
 import json
 
-from tool_adapters.corpus import pdf_reader
 from tool_adapters.corpus.errors import InvalidDocument
+from tool_adapters.corpus.limits import PDF_TOO_LARGE
 from tool_adapters.corpus.models import Document, Piece
 from tool_adapters.helper_processes import Helpers
 
+READER = "tool_adapters.corpus.pdf_reader"
 TIME_MAX_S = 60.0
 # Each may take a gigabyte; a tenant's wait for each other.
-READERS = Helpers(pdf_reader.__name__, count=2, per_tenant=1, time_max_s=TIME_MAX_S)
+READERS = Helpers(READER, count=2, per_tenant=1, time_max_s=TIME_MAX_S)
 
 
 async def pdf_blocks(document: Document, tenant: str) -> list[Piece]:
@@ -18,7 +19,7 @@ async def pdf_blocks(document: Document, tenant: str) -> list[Piece]:
         written = await READERS.run(tenant, document.data)
     except TimeoutError as error:
         raise InvalidDocument(document.id, f"takes longer than {TIME_MAX_S:g} s to read") from error
-    answer = json.loads(written) if written else {"error": pdf_reader.TOO_LARGE}
+    answer = json.loads(written) if written else {"error": PDF_TOO_LARGE}
     if "error" in answer:
         raise InvalidDocument(document.id, answer["error"])
     return [Piece(*page) for page in answer["pages"]]

@@ -14,14 +14,12 @@ from typing import Any
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
+from tool_adapters.corpus.limits import HEADING_CHARACTERS_MAX, PDF_TOO_LARGE
 from tool_adapters.helper_processes import restrict
 
 PAGES_MAX = 2000
 CHARACTERS_MAX = 1_000_000
-# Every passage repeats the headings above it.
-HEADING_CHARACTERS_MAX = 200
 MEMORY_BYTES_MAX = 1024**3
-TOO_LARGE = "takes too much memory to read; split it"
 
 
 class Unreadable(Exception):
@@ -41,7 +39,7 @@ def read(data: bytes) -> dict[str, Any]:
     except Unreadable as error:
         return {"error": str(error)}
     except MemoryError:
-        return {"error": TOO_LARGE}
+        return {"error": PDF_TOO_LARGE}
     except PyPdfError as error:
         return {"error": f"is no PDF that can be read: {error}"}
     except Exception as error:  # noqa: BLE001 (a damaged file may raise anything)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -16,10 +16,9 @@ from cachetools import LRUCache
 from podium_kit.places import FairThread
 from podium_kit.rpc.errors import DomainError, InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
-from tool_adapters.corpus import index_builder
 from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidSearch
-from tool_adapters.corpus.index import PassageIndex
+from tool_adapters.corpus.limits import WORDS_MAX
 from tool_adapters.corpus.models import (
     SHARED_OWNER,
     CorpusKey,
@@ -32,6 +31,9 @@ from tool_adapters.corpus.models import (
 from tool_adapters.corpus.passages import pieces_of
 from tool_adapters.helper_processes import Helpers
 
+if TYPE_CHECKING:
+    from tool_adapters.corpus.index import PassageIndex
+
 log = logging.getLogger(__name__)
 
 DOCUMENTS_PER_REQUEST_MAX = 1000
@@ -41,7 +43,7 @@ TOP_K_MAX = 50
 INDEX_BYTES_KEPT = 512 * 1024**2
 # A process that indexes more takes a second to start; less is indexed in less.
 INDEXED_HERE_CHARACTERS_MAX = 128 * 1024
-INDEXERS = Helpers(index_builder.__name__, count=2, per_tenant=1, time_max_s=90.0)
+INDEXERS = Helpers("tool_adapters.corpus.index_builder", count=2, per_tenant=1, time_max_s=90.0)
 THREAD = FairThread()
 # A search waits so long for the query's vector, in seconds; then words alone have to do.
 QUERY_VECTOR_TIMEOUT_S = 3.0
@@ -134,7 +136,7 @@ class Corpora:
         return await THREAD.run(tenant, search)
 
     async def _query_vector(
-        self, tenant: str, corpus: str, query: str, index: PassageIndex
+        self, tenant: str, corpus: str, query: str, index: "PassageIndex"
     ) -> bytes:
         """Empty where the corpus has to be searched by words alone."""
         if not self._embeddings or not index.dimensions:
@@ -173,7 +175,7 @@ class Corpora:
                 return key
         raise CorpusNotFound(name)
 
-    async def _index(self, tenant: str, key: CorpusKey) -> PassageIndex:
+    async def _index(self, tenant: str, key: CorpusKey) -> "PassageIndex":
         """Built once per version; the least recently used ones are forgotten.
 
         Raises InvalidSearch.
@@ -197,15 +199,21 @@ class Corpora:
             # Marks it retrieved, also where every search gave up.
             ended.exception()
 
-    async def _built(self, tenant: str, key: CorpusKey) -> PassageIndex:
+    async def _built(self, tenant: str, key: CorpusKey) -> "PassageIndex":
         version, passages = await self._store.passages(key)
         words = None
         if sum(len(each.content) for each in passages) > INDEXED_HERE_CHARACTERS_MAX:
             words = await _indexed(tenant, key, passages)
-        index = await THREAD.run(tenant, partial(PassageIndex, passages, words))
+        index = await THREAD.run(tenant, partial(_searchable, passages, words))
         if index.size_bytes <= INDEX_BYTES_KEPT:
             self._indexes[key] = (version, index)
         return index
+
+
+def _searchable(passages: Sequence[Passage], words: bytes | None) -> "PassageIndex":
+    from tool_adapters.corpus.index import PassageIndex
+
+    return PassageIndex(passages, words)
 
 
 async def _indexed(tenant: str, key: CorpusKey, passages: Sequence[Passage]) -> bytes:
@@ -217,7 +225,7 @@ async def _indexed(tenant: str, key: CorpusKey, passages: Sequence[Passage]) -> 
             return words
     raise InvalidSearch(
         f"corpus {key.name!r} takes too long or too much memory to index, as texts of more than "
-        f"{index_builder.WORDS_MAX} different words do; split it into smaller ones"
+        f"{WORDS_MAX} different words do; split it into smaller ones"
     )
 
 

@@ -1,7 +1,7 @@
 """Followed servers as protos, as rows, and as specs of tools."""
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
@@ -11,8 +11,10 @@ from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.following.errors import InvalidFollowing
 from tool_adapters.following.models import FollowedServer, ListedSpec
 from tool_adapters.mcp.convert import discovery_to_proto
-from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.secret_store import PLATFORM
+
+if TYPE_CHECKING:
+    from tool_adapters.mcp.discovery import Discovery
 
 
 def server_from_proto(message: pb.FollowedMcpServer, tenant: str) -> FollowedServer:
@@ -72,7 +74,7 @@ def followed_tools(server: FollowedServer) -> registry_pb.FollowedTools:
 
 
 def listed_specs(
-    server: FollowedServer, discovery: Discovery
+    server: FollowedServer, discovery: "Discovery"
 ) -> tuple[list[ListedSpec], list[str]]:
     """The specs of the server's tools, with the SKU and the tags of all of them, and what is
     wrong with the others and with the list."""

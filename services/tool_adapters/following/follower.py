@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 import tenacity
@@ -25,8 +25,10 @@ from podium_kit.rpc.errors import (
 from tool_adapters.adapter import CallFailed
 from tool_adapters.following.models import FollowedServer, ListedSpec
 from tool_adapters.following.watching import ListWatch
-from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.used_secrets import noting_secrets
+
+if TYPE_CHECKING:
+    from tool_adapters.mcp.discovery import Discovery
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class Specs(Protocol):
     """The specs of a server's tools, and what is wrong with its list; see convert."""
 
     def __call__(
-        self, server: FollowedServer, discovery: Discovery
+        self, server: FollowedServer, discovery: "Discovery"
     ) -> tuple[list[ListedSpec], list[str]]: ...
 
 
@@ -137,7 +139,7 @@ class Follower:
         """Until the server ends it, or it fails, or the registry does: the owner can read why."""
         server = followed.server
 
-        async def each(discovery: Discovery) -> None:
+        async def each(discovery: "Discovery") -> None:
             await self._update(server, discovery)
             followed.tries.attempt_number = 1
             followed.fault = None
@@ -150,7 +152,7 @@ class Follower:
                 problem = used.redact(str(error))[:PROBLEM_CHARACTERS_MAX]
                 await self.store.keep_problem(server, problem)
 
-    async def _update(self, server: FollowedServer, discovery: Discovery) -> None:
+    async def _update(self, server: FollowedServer, discovery: "Discovery") -> None:
         """Registers and deprecates what changed. Raises Unavailable and its like."""
         known = await self.store.listed(server.id)
         found, problems = self.specs(server, discovery)

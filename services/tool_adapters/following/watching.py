@@ -3,24 +3,23 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-
-import mcp_types
-from mcp import Client
-from mcp.client.session import IncomingMessage
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp.shared.exceptions import MCPError
+from typing import TYPE_CHECKING
 
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
-from tool_adapters.mcp.discovery import Discovery, discovery_of
 from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import McpHttp, McpStdio
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from tool_adapters.mcp.discovery import Discovery
 
 LIST_TIMEOUT_S = 30.0
 # After each list, however often another one is announced: all of them are compared and stored.
 PAUSE_S = 1.0
 
-EachListing = Callable[[Discovery], Awaitable[None]]
+EachListing = Callable[["Discovery"], Awaitable[None]]
 
 
 class ListWatch:
@@ -54,7 +53,11 @@ class ListWatch:
                 await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _list(client: Client, tenant: str) -> Discovery:
+async def _list(client: "Client", tenant: str) -> "Discovery":
+    from mcp.shared.exceptions import MCPError
+
+    from tool_adapters.mcp.discovery import discovery_of
+
     try:
         async with asyncio.timeout(LIST_TIMEOUT_S):
             return await discovery_of(client, tenant)
@@ -73,13 +76,18 @@ class _Announcements:
         self.changed = asyncio.Event()
         self.over = False
 
-    async def hear(self, message: IncomingMessage) -> None:
+    async def hear(self, message: object) -> None:
         """notifications/tools/list_changed, of the protocol up to 2025-11-25."""
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
             self.changed.set()
 
-    async def listen(self, client: Client) -> None:
+    async def listen(self, client: "Client") -> None:
         """subscriptions/listen, of the protocol from 2026-07-28 on; others have no such method."""
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+        from mcp.shared.exceptions import MCPError
+
         with suppress(ListenNotSupportedError, MCPError):
             with suppress(SubscriptionLost):
                 async with client.listen(tools_list_changed=True) as subscription:

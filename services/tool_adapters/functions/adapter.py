@@ -7,12 +7,11 @@ from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.functions.errors import FunctionFailed
 from tool_adapters.functions.processes import FunctionProcesses
-from tool_adapters.functions.sql import query_database
 from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.models import FunctionConnection, JsonObject, ToolDefinition
 
 # It waits for a process of its own, for a bounded time.
-WAITING = {query_database.__name__}
+WAITING = {"query_database"}
 
 
 class FunctionAdapter:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError, validate_call
@@ -15,14 +16,21 @@ JsonValue = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Function:
-    """A callable the table lists. Blocking: callers run it off the event loop."""
+    """A callable of a module. Blocking: callers run it off the event loop."""
 
-    call: Callable[..., JsonValue]
+    name: str
+    """Name in the table and in FunctionConnection.function."""
+    module: str
 
-    @property
-    def name(self) -> str:
-        """Name in the table and in FunctionConnection.function."""
-        return self.call.__name__
+    @cached_property
+    def call(self) -> Callable[..., JsonValue]:
+        """The callable; imports the module."""
+        found: Callable[..., JsonValue] = getattr(import_module(self.module), self.name)
+        return found
+
+    def load(self) -> None:
+        """Imports what it needs, which takes longer than most calls."""
+        self._validated  # noqa: B018
 
     @cached_property
     def parameters_schema(self) -> dict[str, Any]:

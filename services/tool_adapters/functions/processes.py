@@ -7,14 +7,16 @@ from typing import Any
 
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.places import Places
-from tool_adapters.functions import worker
 from tool_adapters.functions.errors import FunctionFailed, limit_exceeded
-from tool_adapters.helper_processes import end, start
+from tool_adapters.helper_processes import READY, end, start
 
+WORKER = "tool_adapters.functions.worker"
 PROCESSES_MAX = 3
 PROCESSES_PER_TENANT_MAX = 2
 # What a process may lack for a while.
 SHORTAGES = (MemoryError, OSError)
+# A function's libraries are imported in half a second on an idle processor.
+LOAD_TIMEOUT_S = 60.0
 # Every function takes a fraction of it on an idle processor.
 CALL_TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
@@ -87,9 +89,9 @@ class FunctionProcesses:
     async def _start(self) -> None:
         process = None
         try:
-            process = await start(worker.__name__, ANSWER_BYTES_MAX)
+            process = await start(WORKER, ANSWER_BYTES_MAX)
             assert process.stdout is not None
-            if await process.stdout.readline() != worker.READY:
+            if await process.stdout.readline() != READY:
                 raise OSError("a process for functions ended while it started")
         except SHORTAGES as error:
             self._started -= 1
@@ -105,10 +107,12 @@ class FunctionProcesses:
         """Raises FunctionFailed, after which the process is of no use."""
         assert process.stdin is not None and process.stdout is not None
         try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
+            async with asyncio.timeout(LOAD_TIMEOUT_S):
                 process.stdin.write(request)
                 await process.stdin.drain()
-                line = await process.stdout.readline()
+                loaded = await process.stdout.readline()
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                line = loaded and await process.stdout.readline()
         except TimeoutError as error:
             raise limit_exceeded(TOO_LONG) from error
         except (ConnectionError, ValueError) as error:

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tool_adapters.fences import unfenced
-from tool_adapters.functions import sql_reader
 from tool_adapters.functions.errors import invalid, limit_exceeded
 from tool_adapters.functions.sample_database import sample_database
+from tool_adapters.functions.sql_limits import TOO_LARGE, TOO_LONG
 
+READER = "tool_adapters.functions.sql_reader"
 # The reader ends by itself before, unless what it does cannot be interrupted.
 PROCESS_TIMEOUT_S = 14.0
 
@@ -37,7 +38,7 @@ def _read(sql: str) -> dict[str, Any]:
     database = sample_database()
     try:
         process = subprocess.run(  # noqa: S603  our own program
-            [sys.executable, "-m", sql_reader.__name__, str(database)],
+            [sys.executable, "-m", READER, str(database)],
             input=sql.encode(errors="replace"),
             capture_output=True,
             pass_fds=(database,),
@@ -46,8 +47,8 @@ def _read(sql: str) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"limit": sql_reader.TOO_LONG}
+        return {"limit": TOO_LONG}
     if process.returncode:
-        return {"limit": sql_reader.TOO_LARGE}
+        return {"limit": TOO_LARGE}
     answer: dict[str, Any] = json.loads(process.stdout)
     return answer

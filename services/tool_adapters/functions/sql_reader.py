@@ -18,14 +18,13 @@ from typing import Any
 
 import duckdb
 
+from tool_adapters.functions.sql_limits import QUERY_TIMEOUT_S, TOO_LARGE, TOO_LONG
+
 ROWS_MAX = 100
 CELL_CHARACTERS_MAX = 10_000
 ANSWER_CHARACTERS_MAX = 4_000_000
-QUERY_TIMEOUT_S = 5.0
 # Of addresses, of which DuckDB and its threads reserve two thirds and use a tenth.
 MEMORY_BYTES_MAX = 1280 * 1024**2
-TOO_LONG = f"the query ran longer than {QUERY_TIMEOUT_S:g} s; filter or aggregate more"
-TOO_LARGE = "the query needs too much memory; filter or aggregate more"
 LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "memory_limit": "256MB",

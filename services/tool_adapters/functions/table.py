@@ -1,41 +1,24 @@
 """The one table of bundled functions, by the name FunctionConnection uses."""
 
-from collections.abc import Callable
+from tool_adapters.functions.function import Function
 
-from tool_adapters.functions.airports import airport_distance, airport_facts
-from tool_adapters.functions.arithmetic import calculator
-from tool_adapters.functions.astronomy import next_moon_phase, season_starts
-from tool_adapters.functions.chemistry import element_facts, molar_mass
-from tool_adapters.functions.cities import city_facts
-from tool_adapters.functions.countries import country_facts
-from tool_adapters.functions.currencies import currency_facts
-from tool_adapters.functions.dates import add_to_date, day_of_week, days_between
-from tool_adapters.functions.dictionary import dictionary
-from tool_adapters.functions.distances import city_distance
-from tool_adapters.functions.function import Function, JsonValue
-from tool_adapters.functions.public_holidays import is_public_holiday, public_holidays
-from tool_adapters.functions.sql import query_database
-from tool_adapters.functions.units import convert_units
-
-_CALLS: tuple[Callable[..., JsonValue], ...] = (
-    add_to_date,
-    airport_distance,
-    airport_facts,
-    calculator,
-    city_distance,
-    city_facts,
-    convert_units,
-    country_facts,
-    currency_facts,
-    day_of_week,
-    days_between,
-    dictionary,
-    element_facts,
-    is_public_holiday,
-    molar_mass,
-    next_moon_phase,
-    public_holidays,
-    query_database,
-    season_starts,
-)
-FUNCTIONS = {function.name: function for function in map(Function, _CALLS)}
+# Of each module; one is imported by the first call of a function in it.
+_NAMES = {
+    "airports": ("airport_distance", "airport_facts"),
+    "arithmetic": ("calculator",),
+    "astronomy": ("next_moon_phase", "season_starts"),
+    "chemistry": ("element_facts", "molar_mass"),
+    "cities": ("city_facts",),
+    "countries": ("country_facts",),
+    "currencies": ("currency_facts",),
+    "dates": ("add_to_date", "day_of_week", "days_between"),
+    "dictionary": ("dictionary",),
+    "distances": ("city_distance",),
+    "public_holidays": ("is_public_holiday", "public_holidays"),
+    "sql": ("query_database",),
+    "units": ("convert_units",),
+}
+FUNCTIONS = {
+    name: Function(name, f"{__package__}.{module}")
+    for name, module in sorted((name, module) for module, names in _NAMES.items() for name in names)
+}

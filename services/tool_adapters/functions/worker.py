@@ -1,4 +1,6 @@
-"""A process that calls functions: READY, then a line of JSON for each call and each answer.
+"""A process that calls functions: READY, then a line of JSON for each call and two for each answer.
+
+The first of the two is empty: the function is loaded, and its time begins.
 
 Functions are plain Python and may hold the interpreter for as long as they take: here it is this
 process's, which is ended when one takes too long. Answers {"answer": ...} or {"failure": [kind,
@@ -10,12 +12,11 @@ import sys
 from typing import Any
 
 from tool_adapters.functions.errors import FunctionFailed
+from tool_adapters.functions.function import Function
 from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.helper_processes import restrict_memory
+from tool_adapters.helper_processes import READY, restrict_memory
 
 MEMORY_BYTES_MAX = 1024**3
-# The first line, once the functions are imported.
-READY = b"ready\n"
 
 
 def main() -> None:
@@ -24,13 +25,21 @@ def main() -> None:
     sys.stdout.write(READY.decode())
     sys.stdout.flush()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(_answer(**json.loads(line))) + "\n")
-        sys.stdout.flush()
+        request = json.loads(line)
+        function = FUNCTIONS[request["function"]]
+        function.load()
+        _write("")
+        _write(json.dumps(_answer(function, request["arguments"])))
 
 
-def _answer(function: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _answer(function: Function, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
-        return {"answer": FUNCTIONS[function](arguments)}
+        return {"answer": function(arguments)}
     except FunctionFailed as error:
         return {"failure": [error.failure.kind.value, error.failure.message]}
 

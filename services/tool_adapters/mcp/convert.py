@@ -3,18 +3,21 @@
 import hashlib
 import json
 import re
+from typing import TYPE_CHECKING
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
-from tool_adapters.mcp.discovery import Discovery, ListedTool
 from tool_adapters.models import SideEffect
+
+if TYPE_CHECKING:
+    from tool_adapters.mcp.discovery import Discovery, ListedTool
 
 NAME_CHARACTERS_MAX = 64
 DIGEST_CHARACTERS = 8
 
 
 def discovery_to_proto(
-    discovery: Discovery, request: pb.DiscoverMcpToolsRequest
+    discovery: "Discovery", request: pb.DiscoverMcpToolsRequest
 ) -> pb.DiscoverMcpToolsResponse:
     """One spec per tool; the connection is the request's."""
     specs: dict[str, tool_pb2.ToolSpec] = {}
@@ -34,7 +37,7 @@ def discovery_to_proto(
     )
 
 
-def _spec(tool: ListedTool, request: pb.DiscoverMcpToolsRequest) -> tool_pb2.ToolSpec:
+def _spec(tool: "ListedTool", request: pb.DiscoverMcpToolsRequest) -> tool_pb2.ToolSpec:
     spec = tool_pb2.ToolSpec(
         name=_name(request.name_prefix + tool.name),
         kind=tool_pb2.TOOL_KIND_MCP,

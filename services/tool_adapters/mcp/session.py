@@ -9,10 +9,12 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-
-from mcp import Client
+from typing import TYPE_CHECKING
 
 from tool_adapters.used_secrets import UsedSecrets, noting_secrets, used_secrets
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +25,7 @@ CLOSE_TIMEOUT_S = 10.0
 class McpSession:
     """Opens at once; `borrowed` waits until it is open."""
 
-    def __init__(self, opening: AbstractAsyncContextManager[Client]) -> None:
+    def __init__(self, opening: "AbstractAsyncContextManager[Client]") -> None:
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
         self._borrowers = 0
@@ -42,7 +44,7 @@ class McpSession:
         return 0.0 if self._borrowers else time.monotonic() - self._last_used
 
     @asynccontextmanager
-    async def borrowed(self) -> AsyncIterator[Client]:
+    async def borrowed(self) -> "AsyncIterator[Client]":
         """The client for one call. Raises what opening it raised."""
         self._borrowers += 1
         try:
@@ -62,7 +64,7 @@ class McpSession:
             log.warning("an MCP session did not close within %g s", CLOSE_TIMEOUT_S)
             self._task.cancel()
 
-    async def _hold(self, opening: AbstractAsyncContextManager[Client]) -> None:
+    async def _hold(self, opening: "AbstractAsyncContextManager[Client]") -> None:
         try:
             with noting_secrets(self._used):
                 async with opening as client:

@@ -10,19 +10,22 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from cachetools import LRUCache
 
-from podium_kit.embeddings import Embeddings, EmbeddingsUnavailable, Vector
+from podium_kit.embeddings import Embeddings, EmbeddingsUnavailable
 from podium_kit.places import FairThread
 from podium_kit.rpc.errors import InvalidArgument
 from tool_registry.models import PLATFORM, ToolVersion
 from tool_registry.ranking.experience import Answered
-from tool_registry.ranking.index import ToolIndex
 from tool_registry.ranking.texts import texts_of
 from tool_registry.tools.catalogue import Tools
+
+if TYPE_CHECKING:
+    from podium_kit.openai_embeddings import Vector
+    from tool_registry.ranking.index import ToolIndex
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +72,12 @@ class ToolSearch:
         index = await self._index(tools)
         vector = await self._vector(index, query)
         closest = await self._closest(past, vector)
+        import numpy as np
+
         learnt = np.array([closest.get(tool.spec.name, 0.0) for tool in tools.current])
         return [tools.current[at] for at in index.ranked(query, vector, learnt)]
 
-    async def _closest(self, past: Sequence[Answered], vector: Vector | None) -> dict[str, float]:
+    async def _closest(self, past: Sequence[Answered], vector: "Vector | None") -> dict[str, float]:
         """By tool, how like the query the closest task is that it answered before."""
         used = [each for each in past if each.tools]
         if vector is None or not used:
@@ -83,13 +88,15 @@ class ToolSearch:
         except (EmbeddingsUnavailable, TimeoutError) as error:
             log.warning("tools are ranked without past tasks: %r", error)
             return {}
+        import numpy as np
+
         found: dict[str, float] = {}
         for answered, like in zip(used, np.stack(vectors) @ vector, strict=True):
             for tool in answered.tools:
                 found[tool] = max(float(like), found.get(tool, 0.0))
         return found
 
-    async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
+    async def _vectors_of(self, texts: Sequence[str]) -> "list[Vector]":
         """Raises EmbeddingsUnavailable."""
         known = {text: self._vectors.get(text) for text in texts}
         missing = [text for text, vector in known.items() if vector is None]
@@ -98,7 +105,7 @@ class ToolSearch:
         all_known = {text: vector for text, vector in known.items() if vector is not None} | made
         return [all_known[text] for text in texts]
 
-    async def _vector(self, index: ToolIndex, query: str) -> Vector | None:
+    async def _vector(self, index: "ToolIndex", query: str) -> "Vector | None":
         """The query's, where the index has vectors to compare it with."""
         if not index.has_vectors:
             return None
@@ -110,7 +117,7 @@ class ToolSearch:
             return None
         return vector
 
-    async def _index(self, tools: Tools) -> ToolIndex:
+    async def _index(self, tools: Tools) -> "ToolIndex":
         """The index of all texts, or that of the words alone while vectors are not there."""
         building = self._building.get(tools)
         if building is None or _is_lost(building):
@@ -120,7 +127,7 @@ class ToolSearch:
         built = building.result() if building.done() else None
         return built or await self._of_words(tools)
 
-    async def _with_vectors(self, tools: Tools) -> ToolIndex | None:
+    async def _with_vectors(self, tools: Tools) -> "ToolIndex | None":
         """None when the embeddings are not available."""
         texts = [texts_of(tool.spec) for tool in tools.current]
         try:
@@ -130,16 +137,24 @@ class ToolSearch:
             return None
         rows = [[next(vectors) for _ in own] for own in texts]
         # Ten thousand tools take a second, which others need not wait.
-        return await self._indexing.run(_tenant(tools), partial(ToolIndex, texts, rows))
+        return await self._indexing.run(_tenant(tools), partial(_tool_index, texts, rows))
 
-    async def _of_words(self, tools: Tools) -> ToolIndex:
-        def index() -> ToolIndex:
+    async def _of_words(self, tools: Tools) -> "ToolIndex":
+        def index() -> "ToolIndex":
             if tools not in self._words:
                 texts = [texts_of(tool.spec) for tool in tools.current]
-                self._words[tools] = ToolIndex(texts, None)
+                self._words[tools] = _tool_index(texts, None)
             return self._words[tools]
 
         return await self._indexing.run(_tenant(tools), index)
+
+
+def _tool_index(
+    texts: "Sequence[Sequence[str]]", vectors: "Sequence[Sequence[Vector]] | None"
+) -> "ToolIndex":
+    from tool_registry.ranking.index import ToolIndex
+
+    return ToolIndex(texts, vectors)
 
 
 def _tenant(tools: Tools) -> str:
@@ -153,7 +168,7 @@ def _query(task: str) -> str:
     return task if len(task) <= 2 * half else f"{task[:half]}\n{task[-half:]}"
 
 
-def _is_lost(building: asyncio.Task[ToolIndex | None]) -> bool:
+def _is_lost(building: "asyncio.Task[ToolIndex | None]") -> bool:
     """Whether it ended without an index, and is to be tried again."""
     if not building.done():
         return False

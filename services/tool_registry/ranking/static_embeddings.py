@@ -5,12 +5,13 @@ import logging
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-from podium_kit.embeddings import Vector
+    from podium_kit.openai_embeddings import Vector
 
 
 class StaticEmbeddings:
@@ -19,11 +20,13 @@ class StaticEmbeddings:
     No model runs: a text takes microseconds. https://github.com/dleemiller/WordLlama
     """
 
-    async def of(self, texts: Sequence[str]) -> list[Vector]:
+    async def of(self, texts: Sequence[str]) -> "list[Vector]":
         """A vector of 256 numbers, of length 1, for each text, in their order."""
         return list(await asyncio.to_thread(self._embed, list(texts))) if texts else []
 
-    def _embed(self, texts: list[str]) -> NDArray[np.float32]:
+    def _embed(self, texts: list[str]) -> "NDArray[np.float32]":
+        import numpy as np
+
         vectors: NDArray[np.float32] = self._model.embed(texts).astype(np.float32)
         # A text without a known token has no direction and is like nothing.
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -35,7 +38,7 @@ class StaticEmbeddings:
         root = logging.getLogger()
         handlers, level = list(root.handlers), root.level
         # Importing it gives every logger of the process a handler, at INFO.
-        import wordllama  # type: ignore[import-untyped]  # noqa: PLC0415
+        import wordllama  # type: ignore[import-untyped]
 
         root.handlers[:] = handlers
         root.setLevel(level)

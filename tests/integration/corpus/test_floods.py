@@ -13,6 +13,7 @@ from corpus_documents import make_document, make_pdf
 from podium_kit.rpc.identity import Scope, acting_as
 from tool_adapters.corpus import index_builder, pdf, service
 from tool_adapters.corpus.errors import CorpusFull, InvalidSearch
+from tool_adapters.corpus.limits import WORDS_MAX
 from tool_adapters.corpus.models import Document, MediaType
 from tool_adapters.corpus.service import INDEXED_HERE_CHARACTERS_MAX, Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
@@ -93,7 +94,7 @@ async def test_what_takes_too_much_says_so(
     await put(corpora, [make_document(random_words(2 * INDEXED_HERE_CHARACTERS_MAX), id="words")])
     if bound == "words":
         # In the process itself, where nothing can be replaced: its input is.
-        words = [f"w{number}x" for number in range(index_builder.WORDS_MAX + 1)]
+        words = [f"w{number}x" for number in range(WORDS_MAX + 1)]
         texts = json.dumps({"texts": [" ".join(words)]}).encode()
         assert await service.INDEXERS.run("evil", texts) is None
         return

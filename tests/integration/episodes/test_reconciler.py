@@ -19,7 +19,8 @@ from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.embedded.kafka import EmbeddedKafka
-from podium_kit.stream import KafkaSettings, Producer
+from podium_kit.stream import KafkaSettings
+from podium_kit.stream.clients import Producer
 
 
 class BusyTopic(TopicReader):

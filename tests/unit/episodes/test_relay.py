@@ -7,7 +7,8 @@ import pytest
 from episodes.models import OutboxRecord
 from episodes.stream.relay import BATCH, BATCH_BYTES_MAX, Relay
 from episodes.stream.store_outbox import OutboxStore, OwedRecord
-from podium_kit.stream import Place, Producer, StreamRecord
+from podium_kit.stream import Place, StreamRecord
+from podium_kit.stream.clients import Producer
 
 
 class OneRecord(OutboxStore):

@@ -12,14 +12,8 @@ from certificates import Authority
 from episodes.stream.topic_kafka import TopicReader, create_topic
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
-from podium_kit.stream import (
-    BrokerCheck,
-    BrokerUnavailable,
-    KafkaSettings,
-    Place,
-    Producer,
-    StreamRecord,
-)
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, Place, StreamRecord
+from podium_kit.stream.clients import BrokerCheck, Producer
 from scram_gate import ScramGate
 from tls_terminator import TlsTerminator
 

@@ -12,14 +12,8 @@ from episodes.stream.topic_kafka import TopicReader
 from integration.podium_kit.stream.conftest import TOPIC, SecuredBroker
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
-from podium_kit.stream import (
-    BrokerCheck,
-    BrokerUnavailable,
-    KafkaSettings,
-    Place,
-    Producer,
-    StreamRecord,
-)
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, Place, StreamRecord
+from podium_kit.stream.clients import BrokerCheck, Producer
 
 RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
 

@@ -3,7 +3,8 @@
 import uuid
 
 from podium_kit.embedded.kafka import EmbeddedKafka
-from podium_kit.stream import KafkaSettings, Place, Producer, Rejection, StreamRecord
+from podium_kit.stream import KafkaSettings, Place, Rejection, StreamRecord
+from podium_kit.stream.clients import Producer
 
 TOO_LARGE = 5 * 1024 * 1024
 

@@ -6,7 +6,7 @@ import sys
 # Each thread asks for every version of every response, as connections do; then classes that are
 # not referred to are collected. Without the first line it fails.
 READING = """
-import podium_kit.stream
+import podium_kit.stream.clients
 import gc, sys, threading
 from types import SimpleNamespace
 from kafka.protocol.api_header import ResponseClassRegistry

@@ -8,9 +8,9 @@ from corpus_documents import make_document, make_pdf
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium_kit.rpc.bounds import OutOfBounds, require_bounds
 from tool_adapters.corpus.errors import InvalidDocument
+from tool_adapters.corpus.limits import HEADING_CHARACTERS_MAX
 from tool_adapters.corpus.models import CONTENT_CHARACTERS_MAX, MediaType, Piece
 from tool_adapters.corpus.passages import PASSAGE_CHARACTERS_MAX, pieces_of
-from tool_adapters.corpus.pdf_reader import HEADING_CHARACTERS_MAX
 
 MARKDOWN = """# Handbook
 

@@ -18,7 +18,8 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from podium_kit.stream import BrokerUnavailable, KafkaSettings, end_offsets, require_reachable
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, require_reachable
+from podium_kit.stream.clients import end_offsets
 from podium_training.grpo.faults import Fault
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,31 @@
+"""Records of a topic, and what became of one that was sent."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StreamRecord:
+    """One record as it goes to the topic."""
+
+    key: str
+    value: bytes
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an acknowledged record lies."""
+
+    partition: int
+    offset: int
+    """-1 where a repetition was acknowledged: brokers need not say where the first one is."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why the topic will never take a record."""
+
+    reason: str
+
+
+Outcome = Place | Rejection
