@@ -2,6 +2,7 @@
 
 import uuid
 
+from episodes.content import may_read_episode, withhold_content
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.log import BODY_OF
@@ -26,6 +27,7 @@ STATE_FROM_WIRE = {number: state for state, number in STATE_TO_WIRE.items()}
 
 
 def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
+    """As its caller may see it."""
     new, progress = stored.new, stored.progress
     episode = pb.Episode(
         id=new.episode_id,
@@ -48,6 +50,8 @@ def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
         episode.end_time.CopyFrom(timestamp_to_proto(stored.end_time))
     if stored.ending and stored.ending.failure:
         episode.failure.CopyFrom(failure_pb2.Failure.FromString(stored.ending.failure))
+    if not may_read_episode(stored):
+        withhold_content(episode)
     return episode
 
 

@@ -99,6 +99,8 @@ class StoredEpisode:
     progress: Progress
     ending: Ending | None = None
     end_time: datetime | None = None
+    # A call of it waits for a person's decision.
+    awaits_approval: bool = False
 
     def ended(self, end: End) -> "StoredEpisode":
         """The episode after its end."""

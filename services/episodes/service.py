@@ -16,6 +16,7 @@ from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.charges.spenders import check_labels
 from episodes.checks import tools_of_check
 from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
+from episodes.content import may_read, require_readable
 from episodes.errors import (
     EpisodeConflict,
     EpisodeNotFinished,
@@ -112,7 +113,9 @@ class Episodes:
                     await self.ledger.create_budget(episode_budget(new, spec))
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)
-                return await self.store.insert(new, running_limit, files, queued=True)
+                stored = await self.store.insert(new, running_limit, files, queued=True)
+                require_readable(stored)
+                return stored
             except DomainError:
                 # What was admitted before stays admitted, whatever has changed since.
                 if (stored := await self._started_before(episode_id, spec)) is not None:
@@ -143,7 +146,11 @@ class Episodes:
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
         """What happened after an event, and what happens, until the episode ends."""
-        async for progress in self.watcher.follow(current_identity().tenant, episode_id, after):
+        reader = current_identity()
+        async for progress in self.watcher.follow(reader.tenant, episode_id, after):
+            if not may_read(progress.episode.new.subject, reader):
+                # An approver reads until the call is decided.
+                require_readable(await self.get(episode_id))
             yield progress
 
     async def cancel(self, episode_id: str) -> StoredEpisode:
@@ -187,9 +194,10 @@ class Episodes:
     async def answer(self, request: episode_service_pb2.AnswerToolCallsRequest) -> StoredEpisode:
         """Takes the results of a turn's calls, which the caller ran.
 
-        Raises NothingToAnswer, InvalidResults, ResultsConflict.
+        Raises ScopeMissing, NothingToAnswer, InvalidResults, ResultsConflict.
         """
         stored, turn = await self.get(request.episode_id), request.turn
+        require_readable(stored)
         step = await self.steps.find(stored.new.episode_id, turn, StepKind.CLIENT_CALLS)
         if step is None:
             raise NothingToAnswer(request.episode_id, turn)
@@ -213,11 +221,13 @@ class Episodes:
     async def _started_before(
         self, episode_id: str, spec: episode_pb2.EpisodeSpec
     ) -> StoredEpisode | None:
-        """The episode of the id. Raises EpisodeConflict when it has another spec."""
+        """The episode of the id. Raises ScopeMissing, EpisodeConflict for another spec."""
         try:
             stored = await self.get(episode_id)
         except EpisodeNotFound:
             return None
+        # Whether the specs are the same is content, too.
+        require_readable(stored)
         if stored.new.spec != spec.SerializeToString(deterministic=True):
             raise EpisodeConflict(episode_id)
         return stored

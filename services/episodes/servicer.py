@@ -51,7 +51,7 @@ class EpisodesServicer(EpisodeServiceServicer):
     ) -> pb.GetEpisodeResponse:
         stored = await self._episodes.get(request.episode_id)
         episode = episode_to_proto(stored)
-        if stored.ending is not None:
+        if stored.ending is not None and not episode.content_withheld:
             episode.feedback.extend(map(feedback_to_proto, await self._feedback.of(stored)))
         return pb.GetEpisodeResponse(episode=episode)
 

@@ -51,13 +51,15 @@ FOREIGN_KEY_VIOLATION = "23503"
 
 HAS_ROOM = text("SELECT episode_has_room(:tenant, CAST(:id AS uuid), :running_limit)")
 
+WAITS = "(s.awaits_caller OR s.awaits_approval)"
 # What a running episode has done is summed from its steps; an ended one keeps its sums. It waits
 # while a call of its own or of its caller's is not decided or answered, whatever else was done
 # since, and while no worker goes on from an answer: who gave it may not have been able to say so.
-# `waits` is NULL before its first step. Steps that cost nothing have a zero of the default
+# `awaits_...` are NULL before its first step. Steps that cost nothing have a zero of the default
 # currency, which says nothing of what the others cost.
 _PROGRESS = """
-    SELECT e.*, {toolset} AS toolset, s.waits,
+    SELECT e.*, {toolset} AS toolset, s.awaits_approval,
+           {waits} AS waits,
            COALESCE(NULLIF(e.turn_count, 0), s.turns, 0) AS turn_count,
            COALESCE(NULLIF(e.tool_call_count, 0), s.tool_calls, 0) AS tool_call_count,
            COALESCE(e.cost, s.cost) AS cost,
@@ -79,6 +81,9 @@ _PROGRESS = """
                        SELECT FROM steps later WHERE later.episode_id = asked.episode_id
                        AND later.sequence > asked.sequence
                    )
+                   ELSE false
+               END) AS awaits_caller,
+               bool_or(CASE kind
                    WHEN 'approval' THEN NOT EXISTS (
                        SELECT FROM approval_decisions d WHERE d.episode_id = asked.episode_id
                        AND d.turn = asked.turn AND d.call_index = asked.call_index
@@ -88,12 +93,12 @@ _PROGRESS = """
                        AND made.kind = 'tool'
                    )
                    ELSE false
-               END) AS waits
+               END) AS awaits_approval
         FROM steps asked WHERE episode_id = e.id AND e.stop_reason IS NULL
     ) s ON true
 """
-PROGRESS = _PROGRESS.format(toolset="g.body")
-WITHOUT_TOOLSET = _PROGRESS.format(toolset="CAST('' AS bytea)")
+PROGRESS = _PROGRESS.format(toolset="g.body", waits=WAITS)
+WITHOUT_TOOLSET = _PROGRESS.format(toolset="CAST('' AS bytea)", waits=WAITS)
 # A page ends before it gets larger, but holds one episode at least.
 _PAGE = """
     SELECT * FROM (
@@ -110,9 +115,9 @@ HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:
 
 STATE_FILTERS = {
     EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
-    EpisodeState.PENDING: "e.stop_reason IS NULL AND s.waits IS NULL",
-    EpisodeState.RUNNING: "e.stop_reason IS NULL AND NOT s.waits",
-    EpisodeState.WAITING: "e.stop_reason IS NULL AND s.waits",
+    EpisodeState.PENDING: f"e.stop_reason IS NULL AND {WAITS} IS NULL",
+    EpisodeState.RUNNING: f"e.stop_reason IS NULL AND NOT {WAITS}",
+    EpisodeState.WAITING: f"e.stop_reason IS NULL AND {WAITS}",
 }
 
 

@@ -46,6 +46,7 @@ def episode_of(row: Any) -> StoredEpisode:
         progress=_progress_of(row, money_of(row.cost, row.currency)),
         ending=_ending_of(row),
         end_time=row.end_time,
+        awaits_approval=bool(row.awaits_approval),
     )
 
 

@@ -22,6 +22,7 @@ from gateway.convert import (
     model_from_proto,
     order_to_proto,
     outcome_from_proto,
+    require_content,
     results_to_proto,
     said_from_proto,
 )
@@ -301,7 +302,10 @@ class EpisodesClient:
         return None
 
     async def said(self, episode_id: str, param: str) -> Said:
-        """In an episode; the parameter of the request names it. Raises ResponseStillRuns."""
+        """In an episode; the parameter of the request names it.
+
+        Raises ScopeMissing, ResponseStillRuns.
+        """
         episode = await self._episode(episode_id)
         if episode.state in UNDER_WAY:
             raise ResponseStillRuns(episode_id, param)
@@ -314,7 +318,9 @@ class EpisodesClient:
 
     async def _episode(self, episode_id: str) -> episode_pb2.Episode:
         request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
-        return (await answer(self._stub.GetEpisode(request))).episode
+        episode = (await answer(self._stub.GetEpisode(request))).episode
+        require_content(episode)
+        return episode
 
     async def _watch_once(
         self, episode_id: str, after_sequence: int

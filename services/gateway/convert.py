@@ -27,6 +27,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import AttachedFile
 from podium_kit.metering import InvalidUsage
+from podium_kit.rpc.identity import Scope, ScopeMissing, current_identity
 from podium_kit.wire import (
     duration_to_proto,
     failure_from_proto,
@@ -188,6 +189,12 @@ def results_to_proto(results: ToolResults) -> episode_service_pb2.AnswerToolCall
             for index, content in results.contents
         ],
     )
+
+
+def require_content(episode: episode_pb2.Episode) -> None:
+    """Raises ScopeMissing where the caller may read the metadata alone."""
+    if episode.content_withheld:
+        raise ScopeMissing(current_identity(), [Scope.TRAJECTORIES_READ])
 
 
 def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:

@@ -10,7 +10,7 @@ from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.commands.watch import Episode
 from podium_cli.episodes.trajectory_view import feedback_line
-from podium_cli.episodes.view import EpisodeView, caller_line, duration_between, totals
+from podium_cli.episodes.view import EpisodeView, caller_line, duration_between, task_of, totals
 from podium_cli.formats import format_money, format_seconds, format_time, one_line
 from podium_cli.inputs import parse_enum, parse_labels
 from podium_cli.listing import listing
@@ -66,11 +66,11 @@ async def show(session: Session, episode: Episode) -> None:
         if session.output.as_json:
             session.output.json(found, indent=2)
             return
-        session.output.results.print(Text(found.spec.task, style="bold"))
+        session.output.results.print(Text(task_of(found), style="bold"))
         if found.spec.HasField("parent"):
             session.output.results.print(caller_line(found.spec.parent))
-        # Of one that has not begun nothing has happened, and its stream says nothing.
-        if found.state != episode_pb2.EPISODE_STATE_PENDING:
+        # An episode that has not begun has no events, and events are content.
+        if found.state != episode_pb2.EPISODE_STATE_PENDING and not found.content_withheld:
             await _show_turns(gateway, found, EpisodeView(session.output.results))
     said = map(feedback_line, found.feedback)
     session.output.results.print(Group(totals(found), Text(found.answer), *said))
@@ -166,5 +166,5 @@ def _row(episode: episode_pb2.Episode) -> tuple[str, ...]:
         format_money(optional_money_from_proto(episode.cost)),
         format_seconds(duration_between(episode)),
         # An arrow for each episode above it.
-        "↳ " * episode.spec.parent.depth + one_line(episode.spec.task, TASK_CHARACTERS),
+        "↳ " * episode.spec.parent.depth + one_line(task_of(episode), TASK_CHARACTERS),
     )

@@ -23,6 +23,12 @@ EXPLANATION_CHARACTERS = 300
 INDENT = 10
 
 
+def task_of(episode: episode_pb2.Episode) -> str:
+    """The task, or why it is not shown."""
+    withheld = "content withheld: reading it needs the scope trajectories:read"
+    return withheld if episode.content_withheld else episode.spec.task
+
+
 class EpisodeView:
     """Prints events above a line that says what is going on now."""
 

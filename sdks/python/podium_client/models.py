@@ -4788,6 +4788,10 @@ class Episode(Model):
     """
     Whether it called tools and every call failed, so that its answer rests on no result; unset while it runs.
     """
+    content_withheld: bool = False
+    """
+    Whether the content is left out, because the caller may not read it: of the spec the task, its history and files, schemas, functions and check, and the answer, messages of failures, warnings and feedback. Readers are callers with the scope trajectories:read, the subject that started the episode and, while a call waits for approval, those with the scope calls:approve.
+    """
 
 
 class EpisodeFinished(Model):

@@ -19,6 +19,7 @@ from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
 from episodes.charges.spenders import check_labels
 from episodes.clients import Ledger, Registry
+from episodes.content import may_read
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.ends import CallEnds
 from episodes.direct_calls.errors import (
@@ -37,7 +38,7 @@ from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.errors import FailedPrecondition
-from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.identity import Scope, ScopeMissing, current_identity
 from podium_kit.wire import money_from_proto
 
 # The registry's reason for a tool that the policy does not let in.
@@ -89,13 +90,10 @@ class DirectCalls:
             return stored
 
     async def get(self, call_id: str) -> StoredCall:
-        """The caller's call. Raises DirectCallNotFound."""
+        """A call that the caller may read. Raises DirectCallNotFound, ScopeMissing."""
         if not _is_id(call_id):
             raise DirectCallNotFound(call_id[:100])
-        stored = await self.store.load(call_id)
-        if stored.tenant != current_identity().tenant:
-            raise DirectCallNotFound(call_id)
-        return stored
+        return _readable(await self.store.load(call_id))
 
     async def wait(self, call_id: str) -> StoredCall:
         """The call once it has ended, or as it is after half a minute."""
@@ -135,10 +133,7 @@ class DirectCalls:
         await self.store.require_room(identity.tenant, files)
         if spec.HasField("budget"):
             await self.ledger.create_budget(_budget(call))
-        stored = await self.store.insert(new, files)
-        if stored.tenant != identity.tenant:
-            raise DirectCallNotFound(call_id)
-        return stored
+        return _readable(await self.store.insert(new, files))
 
     async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
         try:
@@ -157,6 +152,15 @@ class DirectCalls:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:
             raise ApprovalRequired(call.tool.name)
+
+
+def _readable(stored: StoredCall) -> StoredCall:
+    caller = current_identity()
+    if stored.tenant != caller.tenant:
+        raise DirectCallNotFound(stored.id)
+    if not may_read(stored.subject, caller):
+        raise ScopeMissing(caller, [Scope.TRAJECTORIES_READ])
+    return stored
 
 
 def _require_model(call: DirectCall) -> None:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from episodes.content import require_readable
 from episodes.keys import canonical_id
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.store_news import NewsStore
@@ -55,7 +56,7 @@ class Watcher:
     ) -> AsyncIterator[EpisodeProgress]:
         """Events after a sequence, in order and without gaps, until the end.
 
-        Raises EpisodeNotFound, and OutOfBounds for a sequence that no event can have.
+        Raises EpisodeNotFound, ScopeMissing, and OutOfBounds for a sequence that no event can have.
         """
         if after > SEQUENCE_MAX:
             raise OutOfBounds(
@@ -69,6 +70,7 @@ class Watcher:
         try:
             # Read after news are listened to: what it lacks wakes us.
             stored = await self._episodes.get(tenant, episode_id)
+            require_readable(stored)
             async for progress in self._events(stored, after, news):
                 yield progress
         finally:

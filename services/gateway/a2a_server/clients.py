@@ -8,7 +8,7 @@ import grpc
 
 from gateway.a2a_server.models import CONTEXT_LABEL, Standing, TaskRecord
 from gateway.clients import answer
-from gateway.convert import outcome_from_proto, said_from_proto
+from gateway.convert import outcome_from_proto, require_content, said_from_proto
 from gateway.models import Said
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
@@ -39,6 +39,7 @@ class TasksClient:
             found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
         except NotFound:
             return None
+        require_content(found.episode)
         return _record(found.episode)
 
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None:
@@ -51,6 +52,7 @@ class TasksClient:
     async def said(self, task_id: str) -> Said:
         """What was said in it and before it, its answer included."""
         found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
+        require_content(found.episode)
         return said_from_proto(found.episode, "message.contextId")
 
     async def _of(self, context_id: str) -> AsyncIterator[TaskRecord]:
@@ -58,7 +60,9 @@ class TasksClient:
         while True:
             page = await answer(self._stub.ListEpisodes(request))
             for episode in page.episodes:
-                yield _record(episode)
+                # Of a context, the caller continues what it may read.
+                if not episode.content_withheld:
+                    yield _record(episode)
             if not page.next_page_token:
                 return
             request.page_token = page.next_page_token

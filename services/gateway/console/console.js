@@ -2,7 +2,7 @@
 
 import { ApiError, forgetKey, get, post, saveKey, savedKey } from "./api.js";
 import { closeEpisode, openEpisode } from "./episode.js";
-import { clock, element, ended, money, state } from "./format.js";
+import { clock, element, ended, money, state, taskOf } from "./format.js";
 
 const REFRESH_MS = 2000;
 const PAGE_SIZE = 25;
@@ -132,7 +132,7 @@ function row(episode) {
           location.hash = episode.id;
         },
       },
-      element("span", { class: "task-line" }, episode.spec.task),
+      element("span", { class: "task-line" }, taskOf(episode)),
       element("span", { class: "meta" }, ...facts.filter(Boolean)),
     ),
   );

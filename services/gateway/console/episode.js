@@ -1,7 +1,7 @@
 // One episode on the page: its turns as they happen, its end, and what can be done to it.
 
 import { get, post, watch } from "./api.js";
-import { argumentText, element, elapsed, ended, money, seconds, state } from "./format.js";
+import { argumentText, element, elapsed, ended, money, seconds, state, taskOf } from "./format.js";
 
 const main = document.getElementById("episode");
 let leaving = new AbortController();
@@ -16,6 +16,8 @@ export async function openEpisode(episodeId, onChange) {
   main.replaceChildren(view.head, view.turns);
   const ticking = setInterval(() => view.tick().catch(() => {}), 1000);
   signal.addEventListener("abort", () => clearInterval(ticking));
+  // Its events are content.
+  if (episode.content_withheld) return;
   try {
     await watch(episodeId, (event) => view.add(event), signal);
   } catch (error) {
@@ -37,7 +39,7 @@ class EpisodeView {
     this.stale = false;
     this.facts = element("div", { class: "meta" });
     this.cancelButton = element("button", { onclick: () => this.cancel() }, "Cancel");
-    this.title = element("div", {}, element("h2", {}, episode.spec.task), this.facts);
+    this.title = element("div", {}, element("h2", {}, taskOf(episode)), this.facts);
     this.head = element("div", { class: "episode-head" }, this.title, this.cancelButton);
     this.turns = element("div");
     this.turnNodes = new Map();

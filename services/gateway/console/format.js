@@ -23,6 +23,10 @@ export function seconds(duration) {
   return value < 10 ? `${value.toFixed(2)} s` : `${Math.round(value)} s`;
 }
 
+export function taskOf(episode) {
+  return episode.content_withheld ? "Content withheld: reading it needs trajectories:read." : episode.spec.task;
+}
+
 export function elapsed(episode) {
   const end = episode.end_time ? new Date(episode.end_time) : new Date();
   return seconds(`${Math.max(0, (end - new Date(episode.create_time)) / 1000)}s`);

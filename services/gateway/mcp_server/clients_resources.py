@@ -20,6 +20,7 @@ PAGE_SIZE = 50
 DOCUMENTS_PER_PAGE = 100
 HITS = 10
 TITLE_CHARACTERS = 80
+WITHHELD = "an episode whose content needs the scope trajectories:read"
 Json = dict[str, Any]
 
 
@@ -87,7 +88,7 @@ async def _json(call: Awaitable[Message]) -> Json:
 
 
 def _listed(episode: episode_pb2.Episode) -> ListedResource:
-    line = " ".join(episode.spec.task.split())
+    line = WITHHELD if episode.content_withheld else " ".join(episode.spec.task.split())
     title = line if len(line) <= TITLE_CHARACTERS else f"{line[:TITLE_CHARACTERS]}..."
     reason = episode_pb2.StopReason.Name(episode.stop_reason).removeprefix("STOP_REASON_")
     ended = episode.state == episode_pb2.EPISODE_STATE_FINISHED

@@ -59,7 +59,12 @@ class EpisodeHistory:
             for episode in page.episodes
             if episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED and episode.tool_call_count
         ]
-        unread = [episode for episode in used if episode.id not in known][:UNREAD_MAX]
+        unread = [
+            episode
+            for episode in used
+            # Others read what this caller may not.
+            if episode.id not in known and not episode.content_withheld
+        ][:UNREAD_MAX]
         tools = await asyncio.gather(*(self._tools(episode.id) for episode in unread))
         read = {
             episode.id: Answered(episode.spec.task, found)

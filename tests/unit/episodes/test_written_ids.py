@@ -11,6 +11,7 @@ from episodes.service import Episodes
 from episodes.steps.store_news import News
 from episodes.steps.watch import Watcher
 from episodes.workflows.payloads import Approval
+from callers import make_identity
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from unit.episodes.stored_episodes import ID, stored_episode
 
@@ -72,7 +73,8 @@ async def test_whoever_watches_under_another_form_is_told_at_once() -> None:
     platform: Any = Platform()
     watcher = Watcher(platform, platform)
     events = watcher.follow("acme", ID.upper(), 0)
-    assert (await anext(events)).sequence == 1
+    with acting_as(make_identity("acme")):
+        assert (await anext(events)).sequence == 1
     more = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
     watcher.notify(ID)

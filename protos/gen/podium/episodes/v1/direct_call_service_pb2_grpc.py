@@ -56,14 +56,16 @@ class DirectCallServiceServicer(object):
     def StartDirectCall(self, request, context):
         """Starts a call. The same id with the same spec returns the call it already
         started; with another spec it is ALREADY_EXISTS. A call that the policy does not
-        allow, or that waits for a person where it does, is PERMISSION_DENIED.
+        allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
+        another subject's call without the scope trajectories:read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetDirectCall(self, request, context):
-        """Returns a call, on request once it has ended or half a minute has passed.
+        """Returns a call, on request once it has ended or half a minute has passed. It is read by the
+        subject that started it, and with the scope trajectories:read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

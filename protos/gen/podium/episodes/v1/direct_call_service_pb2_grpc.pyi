@@ -38,10 +38,13 @@ class DirectCallServiceStub:
     StartDirectCall: _grpc.UnaryUnaryMultiCallable[_direct_call_service_pb2.StartDirectCallRequest, _direct_call_service_pb2.StartDirectCallResponse]
     """Starts a call. The same id with the same spec returns the call it already
     started; with another spec it is ALREADY_EXISTS. A call that the policy does not
-    allow, or that waits for a person where it does, is PERMISSION_DENIED.
+    allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
+    another subject's call without the scope trajectories:read.
     """
     GetDirectCall: _grpc.UnaryUnaryMultiCallable[_direct_call_service_pb2.GetDirectCallRequest, _direct_call_service_pb2.GetDirectCallResponse]
-    """Returns a call, on request once it has ended or half a minute has passed."""
+    """Returns a call, on request once it has ended or half a minute has passed. It is read by the
+    subject that started it, and with the scope trajectories:read.
+    """
 
 @_typing.type_check_only
 class DirectCallServiceAsyncStub(DirectCallServiceStub):
@@ -53,10 +56,13 @@ class DirectCallServiceAsyncStub(DirectCallServiceStub):
     StartDirectCall: _aio.UnaryUnaryMultiCallable[_direct_call_service_pb2.StartDirectCallRequest, _direct_call_service_pb2.StartDirectCallResponse]  # type: ignore[assignment]
     """Starts a call. The same id with the same spec returns the call it already
     started; with another spec it is ALREADY_EXISTS. A call that the policy does not
-    allow, or that waits for a person where it does, is PERMISSION_DENIED.
+    allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
+    another subject's call without the scope trajectories:read.
     """
     GetDirectCall: _aio.UnaryUnaryMultiCallable[_direct_call_service_pb2.GetDirectCallRequest, _direct_call_service_pb2.GetDirectCallResponse]  # type: ignore[assignment]
-    """Returns a call, on request once it has ended or half a minute has passed."""
+    """Returns a call, on request once it has ended or half a minute has passed. It is read by the
+    subject that started it, and with the scope trajectories:read.
+    """
 
 class DirectCallServiceServicer(metaclass=_abc_1.ABCMeta):
     """Calls tools without an episode: allowed by the tenant's policy, held, made and
@@ -71,7 +77,8 @@ class DirectCallServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_direct_call_service_pb2.StartDirectCallResponse, _abc.Awaitable[_direct_call_service_pb2.StartDirectCallResponse]]:
         """Starts a call. The same id with the same spec returns the call it already
         started; with another spec it is ALREADY_EXISTS. A call that the policy does not
-        allow, or that waits for a person where it does, is PERMISSION_DENIED.
+        allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
+        another subject's call without the scope trajectories:read.
         """
 
     @_abc_1.abstractmethod
@@ -80,6 +87,8 @@ class DirectCallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _direct_call_service_pb2.GetDirectCallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_direct_call_service_pb2.GetDirectCallResponse, _abc.Awaitable[_direct_call_service_pb2.GetDirectCallResponse]]:
-        """Returns a call, on request once it has ended or half a minute has passed."""
+        """Returns a call, on request once it has ended or half a minute has passed. It is read by the
+        subject that started it, and with the scope trajectories:read.
+        """
 
 def add_DirectCallServiceServicer_to_server(servicer: DirectCallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -438,6 +438,7 @@ class Episode(_message.Message):
     FEEDBACK_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     ALL_TOOL_CALLS_FAILED_FIELD_NUMBER: _builtins.int
+    CONTENT_WITHHELD_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
@@ -463,6 +464,12 @@ class Episode(_message.Message):
     all_tool_calls_failed: _builtins.bool
     """Whether it called tools and every call failed, so that its answer rests on no result; unset
     while it runs.
+    """
+    content_withheld: _builtins.bool
+    """Whether the content is left out, because the caller may not read it: of the spec the task, its
+    history and files, schemas, functions and check, and the answer, messages of failures, warnings
+    and feedback. Readers are callers with the scope trajectories:read, the subject that started the
+    episode and, while a call waits for approval, those with the scope calls:approve.
     """
     @_builtins.property
     def spec(self) -> Global___EpisodeSpec:
@@ -529,10 +536,11 @@ class Episode(_message.Message):
         feedback: _abc.Iterable[_feedback_pb2.Feedback] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         all_tool_calls_failed: _builtins.bool = ...,
+        content_withheld: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tool_calls_failed", b"all_tool_calls_failed", "answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tool_calls_failed", b"all_tool_calls_failed", "answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "content_withheld", b"content_withheld", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

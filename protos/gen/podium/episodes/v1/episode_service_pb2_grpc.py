@@ -98,7 +98,8 @@ class EpisodeServiceServicer(object):
 
     def StartEpisode(self, request, context):
         """Starts an episode. The same id with the same spec returns the episode it
-        already started; with another spec it is ALREADY_EXISTS.
+        already started; with another spec it is ALREADY_EXISTS. One whose content the caller may not
+        read, see Episode.content_withheld, is PERMISSION_DENIED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -112,21 +113,22 @@ class EpisodeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetEpisode(self, request, context):
-        """Returns an episode.
+        """Returns an episode, without its content to a caller who may not read that.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListEpisodes(self, request, context):
-        """Lists the tenant's episodes, newest first.
+        """Lists the tenant's episodes, newest first; without their content as in GetEpisode.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchEpisode(self, request, context):
-        """Streams what happened and what happens, until the episode ends.
+        """Streams what happened and what happens, until the episode ends. All of it is content:
+        PERMISSION_DENIED for a caller who may not read that.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -157,7 +159,8 @@ class EpisodeServiceServicer(object):
 
     def AnswerToolCalls(self, request, context):
         """Gives the results of the calls that wait for the caller, all of a turn at once.
-        The same results again change nothing.
+        The same results again change nothing. PERMISSION_DENIED for a caller who may not read
+        the content.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,16 +35,19 @@ class EpisodeServiceStub:
     def __new__(cls, channel: _aio.Channel) -> EpisodeServiceAsyncStub: ...
     StartEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.StartEpisodeRequest, _episode_service_pb2.StartEpisodeResponse]
     """Starts an episode. The same id with the same spec returns the episode it
-    already started; with another spec it is ALREADY_EXISTS.
+    already started; with another spec it is ALREADY_EXISTS. One whose content the caller may not
+    read, see Episode.content_withheld, is PERMISSION_DENIED.
     """
     CountPromptTokens: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.CountPromptTokensRequest, _episode_service_pb2.CountPromptTokensResponse]
     """Counts the tokens of the first prompt that an episode would have, and starts none."""
     GetEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GetEpisodeRequest, _episode_service_pb2.GetEpisodeResponse]
-    """Returns an episode."""
+    """Returns an episode, without its content to a caller who may not read that."""
     ListEpisodes: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ListEpisodesRequest, _episode_service_pb2.ListEpisodesResponse]
-    """Lists the tenant's episodes, newest first."""
+    """Lists the tenant's episodes, newest first; without their content as in GetEpisode."""
     WatchEpisode: _grpc.UnaryStreamMultiCallable[_episode_service_pb2.WatchEpisodeRequest, _episode_service_pb2.WatchEpisodeResponse]
-    """Streams what happened and what happens, until the episode ends."""
+    """Streams what happened and what happens, until the episode ends. All of it is content:
+    PERMISSION_DENIED for a caller who may not read that.
+    """
     CancelEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
     ApproveToolCall: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]
@@ -57,7 +60,8 @@ class EpisodeServiceStub:
     """
     AnswerToolCalls: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]
     """Gives the results of the calls that wait for the caller, all of a turn at once.
-    The same results again change nothing.
+    The same results again change nothing. PERMISSION_DENIED for a caller who may not read
+    the content.
     """
     GiveFeedback: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GiveFeedbackRequest, _episode_service_pb2.GiveFeedbackResponse]
     """Says how good an ended episode was; it is a record of the stream of trajectories, too. The same
@@ -73,16 +77,19 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.StartEpisodeRequest, _episode_service_pb2.StartEpisodeResponse]  # type: ignore[assignment]
     """Starts an episode. The same id with the same spec returns the episode it
-    already started; with another spec it is ALREADY_EXISTS.
+    already started; with another spec it is ALREADY_EXISTS. One whose content the caller may not
+    read, see Episode.content_withheld, is PERMISSION_DENIED.
     """
     CountPromptTokens: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.CountPromptTokensRequest, _episode_service_pb2.CountPromptTokensResponse]  # type: ignore[assignment]
     """Counts the tokens of the first prompt that an episode would have, and starts none."""
     GetEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GetEpisodeRequest, _episode_service_pb2.GetEpisodeResponse]  # type: ignore[assignment]
-    """Returns an episode."""
+    """Returns an episode, without its content to a caller who may not read that."""
     ListEpisodes: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ListEpisodesRequest, _episode_service_pb2.ListEpisodesResponse]  # type: ignore[assignment]
-    """Lists the tenant's episodes, newest first."""
+    """Lists the tenant's episodes, newest first; without their content as in GetEpisode."""
     WatchEpisode: _aio.UnaryStreamMultiCallable[_episode_service_pb2.WatchEpisodeRequest, _episode_service_pb2.WatchEpisodeResponse]  # type: ignore[assignment]
-    """Streams what happened and what happens, until the episode ends."""
+    """Streams what happened and what happens, until the episode ends. All of it is content:
+    PERMISSION_DENIED for a caller who may not read that.
+    """
     CancelEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]  # type: ignore[assignment]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
     ApproveToolCall: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]  # type: ignore[assignment]
@@ -95,7 +102,8 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     """
     AnswerToolCalls: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.AnswerToolCallsRequest, _episode_service_pb2.AnswerToolCallsResponse]  # type: ignore[assignment]
     """Gives the results of the calls that wait for the caller, all of a turn at once.
-    The same results again change nothing.
+    The same results again change nothing. PERMISSION_DENIED for a caller who may not read
+    the content.
     """
     GiveFeedback: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GiveFeedbackRequest, _episode_service_pb2.GiveFeedbackResponse]  # type: ignore[assignment]
     """Says how good an ended episode was; it is a record of the stream of trajectories, too. The same
@@ -114,7 +122,8 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.StartEpisodeResponse, _abc.Awaitable[_episode_service_pb2.StartEpisodeResponse]]:
         """Starts an episode. The same id with the same spec returns the episode it
-        already started; with another spec it is ALREADY_EXISTS.
+        already started; with another spec it is ALREADY_EXISTS. One whose content the caller may not
+        read, see Episode.content_withheld, is PERMISSION_DENIED.
         """
 
     @_abc_1.abstractmethod
@@ -131,7 +140,7 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.GetEpisodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.GetEpisodeResponse, _abc.Awaitable[_episode_service_pb2.GetEpisodeResponse]]:
-        """Returns an episode."""
+        """Returns an episode, without its content to a caller who may not read that."""
 
     @_abc_1.abstractmethod
     def ListEpisodes(
@@ -139,7 +148,7 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.ListEpisodesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.ListEpisodesResponse, _abc.Awaitable[_episode_service_pb2.ListEpisodesResponse]]:
-        """Lists the tenant's episodes, newest first."""
+        """Lists the tenant's episodes, newest first; without their content as in GetEpisode."""
 
     @_abc_1.abstractmethod
     def WatchEpisode(
@@ -147,7 +156,9 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.WatchEpisodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_episode_service_pb2.WatchEpisodeResponse], _abc.AsyncIterator[_episode_service_pb2.WatchEpisodeResponse]]:
-        """Streams what happened and what happens, until the episode ends."""
+        """Streams what happened and what happens, until the episode ends. All of it is content:
+        PERMISSION_DENIED for a caller who may not read that.
+        """
 
     @_abc_1.abstractmethod
     def CancelEpisode(
@@ -184,7 +195,8 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.AnswerToolCallsResponse, _abc.Awaitable[_episode_service_pb2.AnswerToolCallsResponse]]:
         """Gives the results of the calls that wait for the caller, all of a turn at once.
-        The same results again change nothing.
+        The same results again change nothing. PERMISSION_DENIED for a caller who may not read
+        the content.
         """
 
     @_abc_1.abstractmethod
