@@ -97,7 +97,7 @@ class QueuedEpisodes:
 
     async def _end(self, episode: RunningEpisode, ending: TurnResult) -> None:
         """Settles and publishes; where that fails, a workflow does it, as long as it takes."""
-        finish = FinishInput(episode.id, ending.stop, ending.message, failure=ending.failure)
+        finish = FinishInput.of(episode.id, ending)
         try:
             await uninterrupted(self.turns.finisher.finish(finish))
         except Exception as error:  # noqa: BLE001 whatever it is, it is tried again

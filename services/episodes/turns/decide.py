@@ -90,7 +90,7 @@ class Decider:
 def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
     out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
     stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
-    return TurnResult(stop=stop, message=rejection.message)
+    return TurnResult(stop=stop, message=rejection.message, budget_id=rejection.budget_id)
 
 
 def next_action_request(

@@ -13,7 +13,7 @@ from episodes.checks import unjudged, without_answer
 from episodes.children.cut_off import CutOffChildren
 from episodes.clients import Adapters
 from episodes.errors import EpisodeNotFound
-from episodes.keys import verifier_session
+from episodes.keys import budget_id, verifier_session
 from episodes.models import Ending, Progress, StopReason
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLog, StepLogs
@@ -155,11 +155,21 @@ def _judgement(
     reason = StopReason(finish.stop_reason)
     if reason is StopReason.ANSWERED:
         return unjudged(check, finish.unjudged_reason)
-    has_budget = episode.spec.HasField("budget") or episode.spec.parent.budget_id
-    if reason is StopReason.BUDGET_EXHAUSTED and not has_budget:
+    if reason is StopReason.BUDGET_EXHAUSTED and not _is_own(episode, finish.budget_id):
         # What others had spent says nothing about this episode.
         return unjudged(check, f"a budget that is not the episode's own ended it: {finish.message}")
     return without_answer(check, reason)
+
+
+def _is_own(episode: RunningEpisode, rejecting_id: str) -> bool:
+    """Whether the budget is the episode's, or the one that it shares with those above it.
+
+    Replies that were cut name none: where the episode has a budget, that one is taken for it.
+    """
+    spec = episode.spec
+    own = {budget_id(episode.id)} if spec.HasField("budget") else set()
+    own |= {spec.parent.budget_id} - {""}
+    return bool(own) and (not rejecting_id or rejecting_id in own)
 
 
 def _ending(episode: RunningEpisode, finish: FinishInput, log: StepLog) -> Ending:

@@ -119,7 +119,7 @@ class TurnActivity:
 
         `again` finishes what was judged, and does what may lack of its group's end.
         """
-        finish = FinishInput(episode.id, result.stop, result.message, failure=result.failure)
+        finish = FinishInput.of(episode.id, result)
         try:
             judges = result.stop == StopReason.ANSWERED and not again
             if judges and not await self.judge.judge_without_calls(episode, result.turn):

@@ -78,11 +78,7 @@ class EpisodeWorkflow:
         judged = episode.checked and ending.stop == "answered" and not ending.finished
         unjudged_reason = await self._judge(episode) if judged else ""
         if not ending.finished:
-            await self._finish(
-                FinishInput(
-                    episode.episode_id, ending.stop, ending.message, unjudged_reason, ending.failure
-                )
-            )
+            await self._finish(FinishInput.of(episode.episode_id, ending, unjudged_reason))
         await workflow.wait_condition(workflow.all_handlers_finished)
         return EpisodeResult(ending.stop, ending.message)
 

@@ -74,8 +74,8 @@ class TurnResult:
     holds the indexes of calls that wait for approval. `children` are the calls that episodes
     of their own answer; `others` says whether the turn has more calls to make meanwhile.
     `asks_caller` says that the caller is to run some. `failure` is the FailureKind of a stop
-    that is not the usual one of its reason. `finished` says that the episode is settled and
-    published.
+    that is not the usual one of its reason, `budget_id` the budget that rejected its call.
+    `finished` says that the episode is settled and published.
     """
 
     stop: str = ""
@@ -87,6 +87,7 @@ class TurnResult:
     asks_caller: bool = False
     turn: int = 0
     finished: bool = False
+    budget_id: str = ""
 
 
 # What the clock says, whoever looks at it.
@@ -115,7 +116,8 @@ class EpisodeInput:
 class FinishInput:
     """Asks to settle, end and publish an episode.
 
-    `unjudged_reason` says why a check could not be run at all, `failure` as in TurnResult.
+    `unjudged_reason` says why a check could not be run at all, `failure` and `budget_id` as in
+    TurnResult.
     """
 
     episode_id: str
@@ -123,6 +125,19 @@ class FinishInput:
     message: str = ""
     unjudged_reason: str = ""
     failure: str = ""
+    budget_id: str = ""
+
+    @classmethod
+    def of(cls, episode_id: str, ending: TurnResult, unjudged_reason: str = "") -> "FinishInput":
+        """As the last turn ended it."""
+        return cls(
+            episode_id,
+            ending.stop,
+            ending.message,
+            unjudged_reason,
+            ending.failure,
+            ending.budget_id,
+        )
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         self.answered_by: dict[str, hold_pb2.Fallback] = {}
         self.released: set[str] = set()
         self.reject_after: int | None = None
+        # The budget that rejects; `{episode}` is the id of the episode that asks.
+        self.rejecting_budget = "b"
         # How many holds the budgets have room for at once.
         self.open_max: int | None = None
         self.open_seen = 0
@@ -110,7 +112,9 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         known = self.holds.get(request.key)
         if self.reject_after is not None and len(self.holds) >= self.reject_after and not known:
             rejection = hold_pb2.Rejection(
-                reason=hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED, message="budget b is used up"
+                reason=hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED,
+                message="budget b is used up",
+                budget_id=self.rejecting_budget.format(episode=request.key.split("/")[0]),
             )
             return ledger_pb.ReserveResponse(rejection=rejection)
         if not known and self.open_max is not None and len(self.open()) >= self.open_max:

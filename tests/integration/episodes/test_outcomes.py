@@ -147,15 +147,30 @@ async def test_senseless_check_is_rejected_at_the_start(platform: EpisodesPlatfo
             assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize(
+    ("rejecting", "own", "score"),
+    [
+        ("b", None, None),
+        ("b", "0.01", None),
+        ("episode/0190a000-0000-7000-8000-000000000000", "0.01", None),
+        ("episode/{episode}", "0.01", 0.0),
+    ],
+    ids=["no budget", "the team's", "another episode's", "its own"],
+)
 async def test_an_episode_that_a_budget_of_others_ended_is_not_judged(
-    platform: EpisodesPlatform,
+    platform: EpisodesPlatform, rejecting: str, own: str | None, score: float | None
 ) -> None:
-    platform.neighbours.ledger.reject_after = 2
+    ledger = platform.neighbours.ledger
+    ledger.reject_after, ledger.rejecting_budget = 2, rejecting
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
-    others = await judged(platform, check("exact", expected="42"))
-    assert not others.outcomes
-    assert others.unjudged_reason.endswith("not the episode's own ended it: budget b is used up")
-    platform.neighbours.ledger.reject_after = len(platform.neighbours.ledger.holds) + 2
-    own = money_pb2.Money(currency_code="USD", amount="0.01")
-    [outcome] = (await judged(platform, check("exact", expected="42"), budget=own)).outcomes
-    assert (outcome.score, outcome.explanation) == (0.0, "no answer was given: budget_exhausted")
+    spec = {"budget": money_pb2.Money(currency_code="USD", amount=own)} if own else {}
+    found = await judged(platform, check("exact", expected="42"), **spec)
+    if score is None:
+        why = "not the episode's own ended it: budget b is used up"
+        assert not found.outcomes and found.unjudged_reason.endswith(why)
+    else:
+        [outcome] = found.outcomes
+        assert (outcome.score, outcome.explanation) == (
+            score,
+            "no answer was given: budget_exhausted",
+        )
