@@ -4,6 +4,8 @@ import copy
 from typing import Any
 
 import pytest
+import yaml
+from helm_python import HelmError
 from jsonschema import Draft202012Validator
 
 from chart.crd_schemas import holds
@@ -82,3 +84,23 @@ def test_the_controller_may_touch_its_objects_and_one_secret_in_named_namespaces
         assert secrets["verbs"] == ["get"]
     assert {plural for rule in roles[0]["rules"][:1] for plural in rule["resources"]} == set(CRDS)
     assert not of_kind(objects, "ClusterRole")
+
+
+def test_no_secret_that_the_controller_reads_has_the_platform_administrators_key() -> None:
+    tenants = {"secretName": "podium-api-keys", "key": "tenant"}
+    objects = render({"controller": {"enabled": True, "keySecret": tenants}})
+    [plan] = [one for one in of_kind(objects, "ConfigMap") if "plan.yaml" in one["data"]]
+    contents = yaml.safe_load(plan["data"]["plan.yaml"])["contents"]
+    assert contents["tenant_key_secret"] == tenants["secretName"]
+    platforms = contents["platform_key_secret"]
+    readers = {
+        role["metadata"]["name"]
+        for role in of_kind(objects, "Role")
+        for rule in role["rules"]
+        if "secrets" in rule["resources"] and platforms in rule.get("resourceNames", [])
+    }
+    assert platforms != tenants["secretName"]
+    # The Job that makes it, and no other account.
+    assert readers == {"podium-bootstrap"}
+    with pytest.raises(HelmError, match="key of the platform's administrator"):
+        render({"controller": {"enabled": True, "keySecret": {**tenants, "secretName": platforms}}})

@@ -29,6 +29,7 @@ LEFT_BY_DESIGN = {
     "podium-bundled",
     "podium-databases",
     "podium-identity",
+    "podium-platform-api-key",
     "podium-postgres-admin",
 }
 

@@ -134,7 +134,8 @@ class Release:
 
     def key(self, name: str) -> str:
         """API key `tenant` or `platform` that the bootstrap Job made."""
-        kept = self.kubectl("get", "secret", "podium-api-keys", "-o", f"jsonpath={{.data.{name}}}")
+        secret = {"tenant": "podium-api-keys", "platform": "podium-platform-api-key"}[name]
+        kept = self.kubectl("get", "secret", secret, "-o", f"jsonpath={{.data.{name}}}")
         return base64.b64decode(kept).decode()
 
     def pods(self) -> list[Json]:

@@ -116,7 +116,8 @@ topics:
 {{- end }}
 {{- if include "podium.bootstrapsContents" . }}
 contents:
-  api_keys_secret: {{ include "podium.name" (dict "root" . "name" "api-keys") }}
+  tenant_key_secret: {{ include "podium.name" (dict "root" . "name" "api-keys") }}
+  platform_key_secret: {{ include "podium.platformKeySecret" . }}
   {{- range $roles }}{{ if eq .role "gateway" }}
   gateway_database: {{ toJson .url }}
   {{- end }}{{ end }}
@@ -157,6 +158,11 @@ contents:
 {{- range $variable, $value := .Values.bootstrap.env }}
 - {name: {{ $variable }}, value: {{ $value | quote }}}
 {{- end }}
+{{- end }}
+
+{{/* The key of the platform's administrator, apart from the tenant's, which others read. Argument: root. */}}
+{{- define "podium.platformKeySecret" -}}
+{{- include "podium.name" (dict "root" . "name" "platform-api-key") -}}
 {{- end }}
 
 {{/* The pod of the Job. Argument: root. */}}

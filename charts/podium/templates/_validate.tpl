@@ -67,6 +67,9 @@
 
 {{- define "podium.validateBootstrap" -}}
 {{- $b := .Values.bootstrap }}
+{{- if and .Values.controller.enabled (eq .Values.controller.keySecret.secretName (include "podium.platformKeySecret" .)) }}
+{{- fail (printf "controller.keySecret names %s, the key of the platform's administrator: name the Secret of a tenant's key, such as {secretName: %s, key: tenant}" .Values.controller.keySecret.secretName (include "podium.name" (dict "root" . "name" "api-keys"))) }}
+{{- end }}
 {{- if and $b.enabled (or $b.policies $b.budgets) (not $b.tenant.enabled) }}
 {{- fail "bootstrap.policies and bootstrap.budgets belong to the first tenant: set bootstrap.tenant.enabled: true" }}
 {{- end }}

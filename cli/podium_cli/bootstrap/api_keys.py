@@ -1,4 +1,4 @@
-"""The first API keys: the platform's own and the first tenant's, in a Secret.
+"""The first API keys: the platform's own and the first tenant's, in a Secret each.
 
 They are made at the gateway's database, where being is all the proof there is. A key that its
 owner used stays, also where the Secret is gone; one that nobody ever used is what an interrupted
@@ -15,6 +15,7 @@ from gateway.keys.models import ApiKey, KeyRequest
 from gateway.keys.service import ApiKeys
 from gateway.server import api_keys, audit_log
 from podium_cli.bootstrap.cluster_objects import ClusterObjects
+from podium_cli.bootstrap.settings import Contents
 from podium_kit.rpc.identity import Identity, Role, Scope, acting_as
 
 PLATFORM_TENANT = "platform"
@@ -24,24 +25,26 @@ PAGE = 500
 
 @dataclass(frozen=True)
 class FirstKey:
-    """A key of the Secret, whose it is, and what it may do."""
+    """A key, its Secret and name there, its tenant, and its role."""
 
+    secret: str
     name: str
     tenant: str
     role: Role
 
 
 class FirstKeys:
-    """Makes the keys of the Secret that do not work."""
+    """Makes the keys that do not work."""
 
-    def __init__(self, objects: ClusterObjects, secret: str, issued: ApiKeys) -> None:
+    def __init__(self, objects: ClusterObjects, contents: Contents, issued: ApiKeys) -> None:
         self._objects = objects
-        self._secret = secret
+        self._contents = contents
         self._issued = issued
 
     async def platform(self) -> tuple[str, list[str]]:
         """The key of the platform's administrator, and what was made."""
-        wanted = FirstKey("platform", PLATFORM_TENANT, Role.PLATFORM_ADMIN)
+        secret = self._contents.platform_key_secret
+        wanted = FirstKey(secret, "platform", PLATFORM_TENANT, Role.PLATFORM_ADMIN)
         return await self._ensure(wanted, required=True)
 
     async def tenant(self, tenant: str, *, required: bool) -> tuple[str, list[str]]:
@@ -49,10 +52,11 @@ class FirstKeys:
 
         Where it took its key out of the Secret it gets another one only if that is required.
         """
-        return await self._ensure(FirstKey("tenant", tenant, Role.TENANT_ADMIN), required=required)
+        wanted = FirstKey(self._contents.tenant_key_secret, "tenant", tenant, Role.TENANT_ADMIN)
+        return await self._ensure(wanted, required=required)
 
     async def _ensure(self, wanted: FirstKey, *, required: bool) -> tuple[str, list[str]]:
-        stored = await self._objects.secret(self._secret) or {}
+        stored = await self._objects.secret(wanted.secret) or {}
         if (text := stored.get(wanted.name)) and await self._works(text, wanted.tenant):
             return text, []
         with acting_as(Identity(wanted.tenant, SUBJECT, frozenset({Scope.TENANT_ADMIN}))):
@@ -65,9 +69,9 @@ class FirstKeys:
                 return "", []
             request = KeyRequest(wanted.tenant, SUBJECT, roles=frozenset({wanted.role}))
             text = (await self._issued.issue(request))[1]
-        await self._objects.write_secret(self._secret, {wanted.name: text})
+        await self._objects.write_secret(wanted.secret, {wanted.name: text})
         return text, [
-            f"API key of tenant {wanted.tenant} in Secret {self._secret}, key {wanted.name}"
+            f"API key of tenant {wanted.tenant} in Secret {wanted.secret}, key {wanted.name}"
         ]
 
     async def _works(self, text: str, tenant: str) -> bool:
@@ -93,11 +97,11 @@ def _owner(wanted: FirstKey) -> Identity:
 
 @asynccontextmanager
 async def first_keys(
-    objects: ClusterObjects, secret: str, database_url: str
+    objects: ClusterObjects, contents: Contents, database_url: str
 ) -> AsyncIterator[FirstKeys]:
     """Keys at the gateway's database."""
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:
-        yield FirstKeys(objects, secret, issued)
+        yield FirstKeys(objects, contents, issued)
 
 
 async def record(database_url: str, release: str, made: list[str]) -> None:

@@ -108,7 +108,7 @@ class Bootstrap:
         # What the gateway does not see, or does not count as administration.
         if around:
             await record(database_url, self._plan.release, list(around))
-        async with first_keys(self._objects, contents.api_keys_secret, database_url) as keys:
+        async with first_keys(self._objects, contents, database_url) as keys:
             platform_key, made = await keys.platform()
             self._note(made)
             tenant_key = ""

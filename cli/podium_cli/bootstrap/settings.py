@@ -109,7 +109,9 @@ class Topic(Part):
 class Contents(Part):
     """What is in the platform from its first day; documents as the podium command reads them."""
 
-    api_keys_secret: str
+    tenant_key_secret: str
+    platform_key_secret: str
+    """Apart from the tenant's: the controller and people of the tenant read that one."""
     gateway_database: SecretKey
     tenant: str
     """Empty makes no tenant."""

@@ -155,6 +155,8 @@ async def assert_everything_is_there(
     namespace: NamespaceServer, settings: Settings, temporal: EmbeddedTemporal, made: list[str]
 ) -> None:
     keys = namespace.secret("podium-api-keys")
+    assert set(keys) == {"tenant"}
+    assert set(namespace.secret("podium-platform-api-key")) == {"platform"}
     listed = await got(settings, keys["tenant"], "/v1/tools?page_size=100")
     names = {tool["spec"]["name"] for tool in listed["tools"]}
     # Code needs the sandbox, which is off.
@@ -186,7 +188,7 @@ async def assert_everything_is_there(
 
 async def audited(namespace: NamespaceServer, settings: Settings) -> list[tuple[str, str]]:
     """(tenant, action) of every entry, newest first."""
-    keys = namespace.secret("podium-api-keys")
+    keys = namespace.secret("podium-api-keys") | namespace.secret("podium-platform-api-key")
     return [
         (name, entry["action"])
         for name in ("platform", "tenant")
