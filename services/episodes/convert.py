@@ -2,7 +2,9 @@
 
 import uuid
 
-from episodes.content import may_read_episode, withhold_content
+from google.protobuf.message import Message
+
+from episodes.content import may_read_episode
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step, StoredEpisode
 from episodes.steps.log import BODY_OF
@@ -24,6 +26,46 @@ STATE_TO_WIRE = {
     state: pb.EpisodeState.Value(f"EPISODE_STATE_{state.name}") for state in EpisodeState
 }
 STATE_FROM_WIRE = {number: state for state, number in STATE_TO_WIRE.items()}
+# Whatever is not named here is withheld, fields of later versions included.
+EPISODE_METADATA = frozenset(
+    {
+        "id",
+        "spec",
+        "state",
+        "stop_reason",
+        "failure",
+        "turn_count",
+        "tool_call_count",
+        "cost",
+        "unpriced_call_count",
+        "usage",
+        "policy_name",
+        "policy_version",
+        "toolset_digest",
+        "create_time",
+        "end_time",
+        "children_cost",
+        "children_unpriced_call_count",
+        "all_tool_calls_failed",
+    }
+)
+SPEC_METADATA = frozenset(
+    {
+        "model",
+        "policy",
+        "tool_names",
+        "turn_limit",
+        "time_limit",
+        "budget",
+        "prompt_mode",
+        "sampling",
+        "group",
+        "labels",
+        "parent",
+        "price_factors",
+        "output_token_limit",
+    }
+)
 
 
 def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
@@ -142,3 +184,18 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
     if step.cost is not None:
         returned.cost.CopyFrom(money_to_proto(step.cost))
     return returned
+
+
+def withhold_content(episode: pb.Episode) -> None:
+    """Leaves its metadata."""
+    _keep(episode, EPISODE_METADATA)
+    _keep(episode.spec, SPEC_METADATA)
+    if episode.HasField("failure"):
+        episode.failure.CopyFrom(failure_pb2.Failure(kind=episode.failure.kind))
+    episode.content_withheld = True
+
+
+def _keep(message: Message, names: frozenset[str]) -> None:
+    for field, _ in message.ListFields():
+        if field.name not in names:
+            message.ClearField(field.name)
