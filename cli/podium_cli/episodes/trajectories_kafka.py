@@ -1,7 +1,7 @@
 """Reading the trajectory topic by manual assignment: no group, nothing is committed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.client.errors import UserError
 from podium_kit.stream import KafkaSettings
-from podium_kit.stream.clients import end_offsets
+from podium_kit.stream.clients import end_offsets, polled_up_to
 
 POLL_MS = 500
 
@@ -60,9 +60,7 @@ async def tail_records(
     """The last records in the order of their time, then new ones. Raises StreamUnusable."""
     servers = kafka.bootstrap
     try:
-        consumer = await asyncio.to_thread(
-            KafkaConsumer, **kafka.arguments(), enable_auto_commit=False, group_id=None
-        )
+        consumer = await asyncio.to_thread(KafkaConsumer, **kafka.reading(), group_id=None)
     except KafkaError as error:
         raise StreamUnusable(servers, topic, str(error)) from error
     try:
@@ -89,14 +87,18 @@ def _last_records(
         # The last records of all may be in any one partition.
         consumer.seek(partition, max(ends[partition] - last, starts[partition]))
     messages: list[Any] = []
-    while any(consumer.position(each) < ends[each] for each in partitions):
-        messages += _poll(consumer)
+    for polled in polled_up_to(consumer, ends):
+        messages += _messages(polled)
     messages.sort(key=lambda message: message.timestamp)
     return [_parsed(message, servers, topic) for message in messages[len(messages) - last :]]
 
 
 def _poll(consumer: Any) -> list[Any]:
-    return [message for batch in consumer.poll(POLL_MS).values() for message in batch]
+    return _messages(consumer.poll(POLL_MS))
+
+
+def _messages(polled: Mapping[Any, list[Any]]) -> list[Any]:
+    return [message for batch in polled.values() for message in batch]
 
 
 def _parsed(message: Any, servers: str, topic: str) -> trajectory_pb2.TrajectoryRecord:

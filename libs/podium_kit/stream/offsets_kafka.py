@@ -1,6 +1,7 @@
-"""Where a topic ends."""
+"""Where a topic ends, and reading up to there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
@@ -8,6 +9,8 @@ from kafka.errors import KafkaTimeoutError
 POLL_MS = 500
 # A minute.
 SILENT_POLLS_MAX = 120
+# Three seconds: so long a broker may take that has something to give.
+PATIENT_POLLS = 6
 
 
 def end_offsets(
@@ -24,15 +27,50 @@ def end_offsets(
     consumer.assign(partitions)
     for place, end in reported.items():
         consumer.seek(place, max(starts[place], end - 1))
-    silent = 0
-    while awaited := [place for place, end in reported.items() if consumer.position(place) < end]:
-        silent += not consumer.poll(timeout_ms=POLL_MS)
-        if silent >= SILENT_POLLS_MAX:
-            names = ", ".join(f"{place.topic}/{place.partition}" for place in awaited)
-            raise KafkaTimeoutError(
-                f"the last records of {names} did not come; start their brokers"
-            )
+    for _ in polled_up_to(consumer, reported):
+        pass
     # A batch longer than one poll gives is drained from memory.
     while consumer.poll(timeout_ms=0):
         pass
-    return {place: consumer.position(place) for place in partitions}
+    return {place: max(reported[place], consumer.position(place)) for place in partitions}
+
+
+def polled_up_to(
+    consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]
+) -> Iterator[Mapping[TopicPartition, list[Any]]]:
+    """What the assigned consumer gives, poll by poll, until it is at the ends.
+
+    The last offsets of a partition may hold no record: marks of transactions, or what compaction
+    removed. Raises KafkaTimeoutError for brokers that do not answer.
+    """
+    left, silent = dict(ends), 0
+    while left := {place: end for place, end in left.items() if consumer.position(place) < end}:
+        if polled := consumer.poll(timeout_ms=POLL_MS):
+            silent = 0
+            yield polled
+            continue
+        silent += 1
+        if silent % (2 * PATIENT_POLLS) == PATIENT_POLLS:
+            ask_anew(consumer)
+        elif silent % PATIENT_POLLS == 0:
+            left = {place: end for place, end in left.items() if not gave_all(consumer, place, end)}
+        if silent >= SILENT_POLLS_MAX:
+            names = ", ".join(f"{place.topic}/{place.partition}" for place in left)
+            raise KafkaTimeoutError(
+                f"the last records of {names} did not come; start their brokers"
+            )
+
+
+def ask_anew(consumer: KafkaConsumer) -> None:
+    """Forgets what brokers answered before, so that `gave_all` is about what they answer now."""
+    positions = {place: consumer.position(place) for place in consumer.assignment()}
+    consumer.assign([])
+    consumer.assign(list(positions))
+    for place, offset in positions.items():
+        consumer.seek(place, offset)
+
+
+def gave_all(consumer: KafkaConsumer, place: TopicPartition, end: int) -> bool:
+    """Whether the broker answered the question from the consumer's position on, which some polls
+    have asked, and had no record up to the end."""
+    return (consumer.highwater(place) or 0) >= end

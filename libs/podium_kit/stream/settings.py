@@ -42,6 +42,15 @@ class KafkaSettings(BaseModel):
             raise ValueError("username and password_file go with security_protocol SASL_SSL")
         return self
 
+    def reading(self) -> dict[str, Any]:
+        """Keyword arguments of a consumer that goes by offsets, and commits none."""
+        # Incremental answers leave out partitions without news; see `gave_all`.
+        return {
+            **self.arguments(),
+            "enable_auto_commit": False,
+            "enable_incremental_fetch_sessions": False,
+        }
+
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of every kafka-python client. Reads the password's file."""
         arguments: dict[str, Any] = {

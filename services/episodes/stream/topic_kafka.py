@@ -5,12 +5,11 @@ from contextlib import contextmanager
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import TopicAlreadyExistsError
 
 from podium_kit.stream import KafkaSettings
-from podium_kit.stream.clients import end_offsets
+from podium_kit.stream.clients import end_offsets, polled_up_to
 
-POLL_TIMEOUT_MS = 2_000
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -55,8 +54,7 @@ class TopicReader:
     @contextmanager
     def _consumer(self) -> Iterator[KafkaConsumer]:
         consumer = KafkaConsumer(
-            **self._kafka.arguments(),
-            enable_auto_commit=False,
+            **self._kafka.reading(),
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=FETCH_BYTES_MAX,
         )
@@ -72,10 +70,7 @@ def _read(
     consumer.assign([partition])
     consumer.seek(partition, start)
     found: dict[str, str] = {}
-    while consumer.position(partition) < end:
-        batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
-        if not batches:
-            raise KafkaError("the topic ends before its own end offset")
+    for batches in polled_up_to(consumer, {partition: end}):
         for record in batches[partition]:
             headers = {name: value.decode() for name, value in record.headers}
             found[headers.get("record-id", "")] = headers.get("digest", "")

@@ -32,8 +32,12 @@ class Consumer:
     away: set[int]
     """Partitions whose brokers give no record."""
 
+    unseen: dict[int, int]
+    """Offsets at the end of a partition that no batch reaches."""
+
     def __init__(self, **_: Any) -> None:
         self._positions: dict[TopicPartition, int] = {}
+        self._answered: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
 
     def partitions_for_topic(self, _: str) -> set[int]:
@@ -42,6 +46,13 @@ class Consumer:
 
     def assign(self, places: list[TopicPartition]) -> None:
         self._positions = {place: self._positions.get(place, 0) for place in places}
+        self._answered &= set(places)
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._positions)
+
+    def highwater(self, place: TopicPartition) -> int | None:
+        return self._end(place) if place in self._answered else None
 
     def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         self._ask()
@@ -49,7 +60,7 @@ class Consumer:
 
     def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         self._ask()
-        return {place: len(self.log[place.partition]) for place in places}
+        return {place: self._end(place) for place in places}
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         self._positions[place] = offset
@@ -64,6 +75,7 @@ class Consumer:
             for place in self._positions
             if place not in self._paused and place.partition not in self.away
         }
+        self._answered |= set(found)
         for place, after in found.items():
             self._positions[place] += len(after)
         records = {
@@ -85,6 +97,9 @@ class Consumer:
         start = self._positions[place]
         return list(enumerate(self.log[place.partition]))[start : start + BATCH]
 
+    def _end(self, place: TopicPartition) -> int:
+        return len(self.log[place.partition]) + self.unseen.get(place.partition, 0)
+
     def _ask(self) -> None:
         if self.error is not None:
             raise self.error
@@ -100,6 +115,7 @@ def entry(place: TopicPartition, offset: int, value: bytes) -> Any:
 def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
     """Its log and its error are what a test sets them to."""
     Consumer.log, Consumer.error, Consumer.away = {0: [b"a", b"c"], 1: [b"b"]}, None, set()
+    Consumer.unseen = {}
     monkeypatch.setattr(stream, "KafkaConsumer", Consumer)
     monkeypatch.setattr(stream, "require_reachable", lambda kafka: None)
     monkeypatch.setattr(stream, "POLL_MS", 0)
@@ -245,3 +261,36 @@ def test_offsets_without_records_are_passed_and_end_a_log_quietly(
     beyond = LogReader(SETTINGS, "topic")
     with pytest.raises(LogCut, match="ends too early"):
         list(beyond.records_again([*reader.order, 1]))
+
+
+@pytest.mark.parametrize("unseen", [{0: 1}, {0: 3, 1: 2}])
+def test_a_log_ends_where_its_last_offsets_are_reached_by_no_batch(
+    consumer: type[Consumer], unseen: dict[int, int]
+) -> None:
+    """Public report 64: some brokers leave marks at the end out of what they answer."""
+    consumer.unseen = unseen
+    reader = LogReader(SETTINGS, "topic")
+    assert [record.value for record in reader.records(0.1)] == [b"a", b"b", b"c"]
+    ends = {0: 2 + unseen[0], 1: 1 + unseen.get(1, 0)}
+    assert (reader.lag(), reader.position.offsets, log_ends(SETTINGS, "topic")) == (0, ends, ends)
+    # What comes after them is read.
+    for partition, count in unseen.items():
+        consumer.log[partition] += [None] * count + [b"d"]
+    consumer.unseen = {}
+    values = [record.value for record in reader.records(0.1)]
+    assert values == [b"d"] * len(unseen)
+
+
+def test_a_broker_that_went_away_has_no_invisible_records(
+    consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        stream, "end_offsets", lambda consumer, places: consumer.end_offsets(places)
+    )
+    reader = LogReader(SETTINGS, "topic")
+    assert [record.value for record in reader.records(0.1)] == [b"a", b"b", b"c"]
+    consumer.log[0].append(b"d")
+    consumer.away = {0}
+    with pytest.raises(BrokerUnavailable):
+        list(reader.records(60))
+    assert reader.position.offsets == {0: 2, 1: 1}

@@ -19,12 +19,14 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from podium_kit.stream import BrokerUnavailable, KafkaSettings, require_reachable
-from podium_kit.stream.clients import end_offsets
+from podium_kit.stream.clients import ask_anew, end_offsets, gave_all
 from podium_training.grpo.faults import Fault
 
 log = logging.getLogger(__name__)
 
 POLL_MS = 500
+# Three seconds.
+PATIENT_POLLS = 6
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 # A minute.
 SILENT_POLLS_MAX = 120
@@ -181,6 +183,7 @@ class LogReader:
             self._silent_polls = 0
         elif not polled:
             self._silent_polls += 1
+            self._pass_no_records(awaited)
         if self._silent_polls >= SILENT_POLLS_MAX:
             log.error(
                 "partition %d gives no record from offset %d on, though it has some; start the"
@@ -191,6 +194,17 @@ class LogReader:
             raise BrokerUnavailable(self._kafka, TimeoutError())
         for source, fetched in polled.items():
             self._fetched[source] += map(_log_record, fetched)
+
+    def _pass_no_records(self, awaited: TopicPartition) -> None:
+        """Goes on behind the last offsets of a partition, where its broker has no record."""
+        if self._silent_polls % (2 * PATIENT_POLLS) == PATIENT_POLLS:
+            ask_anew(self._consumer)
+        elif self._silent_polls % PATIENT_POLLS == 0:
+            end = self._ends[awaited]
+            if gave_all(self._consumer, awaited, end):
+                self._consumer.seek(awaited, end)
+                self.position.offsets[awaited.partition] = end
+                self._silent_polls = 0
 
     def _ends_now(self) -> dict[TopicPartition, int]:
         with _answering(self._kafka):
@@ -269,8 +283,7 @@ def _log_record(entry: Any) -> LogRecord:
 def _consumer(kafka: KafkaSettings) -> KafkaConsumer:
     require_reachable(kafka)
     return KafkaConsumer(
-        **kafka.arguments(),
-        enable_auto_commit=False,
+        **kafka.reading(),
         # Else it would skip to the log's end without saying what was left out.
         auto_offset_reset="none",
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
