@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from podium_kit.places import Places
@@ -17,18 +18,22 @@ from podium_kit.places import Places
 READY = b"ready\n"
 # Of the processor: the service answers others before.
 NICENESS = 10
+PIECE_BYTES = 2**16
 
 
 class Helpers:
     """One process for each piece of work; a tenant has `per_tenant` of the `count` at most."""
 
-    def __init__(self, module: str, count: int, per_tenant: int, time_max_s: float) -> None:
+    def __init__(
+        self, module: str, count: int, per_tenant: int, time_max_s: float, output_bytes_max: int
+    ) -> None:
         self._module = module
         self._places = Places(count, per_tenant)
         self._time_max_s = time_max_s
+        self._output_bytes_max = output_bytes_max
 
     async def run(self, tenant: str, data: bytes) -> bytes | None:
-        """The module's output; None where the process ended otherwise, as without memory.
+        """The module's output; None where it fails, as without memory, or where it is too large.
 
         Raises TimeoutError.
         """
@@ -36,17 +41,46 @@ class Helpers:
             process = await start(self._module)
             try:
                 async with asyncio.timeout(self._time_max_s):
-                    written, _ = await process.communicate(data)
+                    return await exchange(process, data, self._output_bytes_max)
             finally:
                 await end(process)
-        return written if process.returncode == 0 else None
 
 
-async def start(module: str, line_bytes_max: int = 2**16) -> Process:
-    """With nothing of our environment but where Python's modules are."""
+async def exchange(process: Process, data: bytes, output_bytes_max: int) -> bytes | None:
+    """The process's output for the input; None where it fails, or writes more than that."""
+    assert process.stdin is not None and process.stdout is not None
+    feeding = asyncio.create_task(_feed(process.stdin, data))
+    try:
+        written = bytearray()
+        while piece := await process.stdout.read(PIECE_BYTES):
+            written += piece
+            if len(written) > output_bytes_max:
+                return None
+        return bytes(written) if await process.wait() == 0 else None
+    finally:
+        feeding.cancel()
+
+
+async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
+    # One that has what it needs, or ends, reads no more.
+    with suppress(ConnectionError):
+        stdin.write(data)
+        await stdin.drain()
+        stdin.close()
+
+
+async def start(
+    module: str,
+    line_bytes_max: int = 2**16,
+    *,
+    arguments: Sequence[str] = (),
+    files: Collection[int] = (),
+) -> Process:
+    """With nothing of our environment but where Python's modules are, and open files."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", module),
+        *("-m", module, *arguments),
+        pass_fds=files,
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,

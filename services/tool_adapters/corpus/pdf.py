@@ -9,8 +9,16 @@ from tool_adapters.helper_processes import Helpers
 
 READER = "tool_adapters.corpus.pdf_reader"
 TIME_MAX_S = 60.0
+# Of all pages as JSON, in which a character takes up to twelve bytes.
+OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 # Each may take a gigabyte; a tenant's wait for each other.
-READERS = Helpers(READER, count=2, per_tenant=1, time_max_s=TIME_MAX_S)
+READERS = Helpers(
+    READER,
+    count=2,
+    per_tenant=1,
+    time_max_s=TIME_MAX_S,
+    output_bytes_max=OUTPUT_BYTES_MAX,
+)
 
 
 async def pdf_blocks(document: Document, tenant: str) -> list[Piece]:

@@ -43,7 +43,13 @@ TOP_K_MAX = 50
 INDEX_BYTES_KEPT = 512 * 1024**2
 # A process that indexes more takes a second to start; less is indexed in less.
 INDEXED_HERE_CHARACTERS_MAX = 128 * 1024
-INDEXERS = Helpers("tool_adapters.corpus.index_builder", count=2, per_tenant=1, time_max_s=90.0)
+INDEXERS = Helpers(
+    "tool_adapters.corpus.index_builder",
+    count=2,
+    per_tenant=1,
+    time_max_s=90.0,
+    output_bytes_max=INDEX_BYTES_KEPT,
+)
 THREAD = FairThread()
 # A search waits so long for the query's vector, in seconds; then words alone have to do.
 QUERY_VECTOR_TIMEOUT_S = 3.0

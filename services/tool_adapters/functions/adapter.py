@@ -6,12 +6,13 @@ import json
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
 from tool_adapters.functions.errors import FunctionFailed
+from tool_adapters.functions.function import Function
 from tool_adapters.functions.processes import FunctionProcesses
 from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.models import FunctionConnection, JsonObject, ToolDefinition
 
-# It waits for a process of its own, for a bounded time.
-WAITING = {"query_database"}
+# Functions that wait for a process of their own, for a bounded time.
+WAITING = {"query_database": Function("queried", "tool_adapters.functions.sql")}
 
 
 class FunctionAdapter:
@@ -44,8 +45,9 @@ class FunctionAdapter:
         await self._processes.close()
 
     async def _answer(self, tenant: str, name: str, arguments: JsonObject) -> object:
-        if name in WAITING:
-            return await asyncio.to_thread(FUNCTIONS[name], arguments)
+        if waiting := WAITING.get(name):
+            await asyncio.to_thread(waiting.load)
+            return await waiting(arguments)
         return await self._processes.call(tenant, name, arguments)
 
 

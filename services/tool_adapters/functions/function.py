@@ -11,21 +11,22 @@ from pydantic_core import ErrorDetails
 
 from tool_adapters.functions.errors import invalid
 
-JsonValue = dict[str, Any] | list[Any] | str | int | float | bool | None
-
 
 @dataclass(frozen=True)
 class Function:
-    """A callable of a module. Blocking: callers run it off the event loop."""
+    """A callable of a module. Blocking: callers run it off the event loop.
+
+    One that is asynchronous gives what is to be awaited.
+    """
 
     name: str
     """Name in the table and in FunctionConnection.function."""
     module: str
 
     @cached_property
-    def call(self) -> Callable[..., JsonValue]:
+    def call(self) -> Callable[..., Any]:
         """The callable; imports the module."""
-        found: Callable[..., JsonValue] = getattr(import_module(self.module), self.name)
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name)
         return found
 
     def load(self) -> None:
@@ -40,7 +41,7 @@ class Function:
             parameter.pop("title", None)
         return schema
 
-    def __call__(self, arguments: Mapping[str, Any]) -> JsonValue:
+    def __call__(self, arguments: Mapping[str, Any]) -> Any:
         """The answer as JSON. Raises FunctionFailed."""
         try:
             return self._validated(**arguments)
@@ -48,7 +49,7 @@ class Function:
             raise invalid(self._explain(error)) from error
 
     @cached_property
-    def _validated(self) -> Callable[..., JsonValue]:
+    def _validated(self) -> Callable[..., Any]:
         return validate_call(self.call)
 
     def _explain(self, error: ValidationError) -> str:

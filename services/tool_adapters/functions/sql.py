@@ -1,9 +1,7 @@
 """Read-only SQL over the sample database, in a process for each query."""
 
+import asyncio
 import json
-import os
-import subprocess
-import sys
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,20 +10,26 @@ from tool_adapters.fences import unfenced
 from tool_adapters.functions.errors import invalid, limit_exceeded
 from tool_adapters.functions.sample_database import sample_database
 from tool_adapters.functions.sql_limits import TOO_LARGE, TOO_LONG
+from tool_adapters.helper_processes import end, exchange, start
 
 READER = "tool_adapters.functions.sql_reader"
 # The reader ends by itself before, unless what it does cannot be interrupted.
 PROCESS_TIMEOUT_S = 14.0
+ANSWER_BYTES_MAX = 32 * 1024 * 1024
+
+Sql = Annotated[
+    str, Field(description="One SELECT statement in DuckDB's SQL.", min_length=1, max_length=4000)
+]
 
 
-def query_database(
-    sql: Annotated[
-        str,
-        Field(description="One SELECT statement in DuckDB's SQL.", min_length=1, max_length=4000),
-    ],
-) -> dict[str, Any]:
+def query_database(sql: Sql) -> dict[str, Any]:
     """Rows of one SELECT over the sample database, at most 100."""
-    answer = _read(unfenced(sql))
+    return asyncio.run(queried(sql))
+
+
+async def queried(sql: Sql) -> dict[str, Any]:
+    """The same, beside other calls. The process ends with the call, also when it is cancelled."""
+    answer = await _read(unfenced(sql))
     if fault := answer.get("invalid"):
         raise invalid(fault)
     if limit := answer.get("limit"):
@@ -33,22 +37,15 @@ def query_database(
     return answer
 
 
-def _read(sql: str) -> dict[str, Any]:
-    """With nothing of our environment but where Python's modules are."""
-    database = sample_database()
+async def _read(sql: str) -> dict[str, Any]:
+    database = await asyncio.to_thread(sample_database)
+    process = await start(READER, arguments=[str(database)], files=(database,))
     try:
-        process = subprocess.run(  # noqa: S603  our own program
-            [sys.executable, "-m", READER, str(database)],
-            input=sql.encode(errors="replace"),
-            capture_output=True,
-            pass_fds=(database,),
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            timeout=PROCESS_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        async with asyncio.timeout(PROCESS_TIMEOUT_S):
+            written = await exchange(process, sql.encode(errors="replace"), ANSWER_BYTES_MAX)
+    except TimeoutError:
         return {"limit": TOO_LONG}
-    if process.returncode:
-        return {"limit": TOO_LARGE}
-    answer: dict[str, Any] = json.loads(process.stdout)
+    finally:
+        await end(process)
+    answer: dict[str, Any] = json.loads(written) if written else {"limit": TOO_LARGE}
     return answer

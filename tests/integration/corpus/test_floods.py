@@ -89,7 +89,9 @@ async def test_what_takes_too_much_says_so(
     corpora: Corpora, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     if bound == "time":
-        hurried = Helpers(index_builder.__name__, count=1, per_tenant=1, time_max_s=0.0)
+        hurried = Helpers(
+            index_builder.__name__, count=1, per_tenant=1, time_max_s=0.0, output_bytes_max=1
+        )
         monkeypatch.setattr(service, "INDEXERS", hurried)
     await put(corpora, [make_document(random_words(2 * INDEXED_HERE_CHARACTERS_MAX), id="words")])
     if bound == "words":
