@@ -16,14 +16,21 @@ class Places:
     """
 
     def __init__(self, count: int, per_tenant: int | None = None) -> None:
-        self._free = count
+        self._free = self._count = count
         self._per_tenant = count if per_tenant is None else per_tenant
         self._taken: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @property
     def all_taken(self) -> bool:
-        return self._free == 0
+        return self._free <= 0
+
+    def resize(self, count: int, per_tenant: int) -> None:
+        """Has another number of places from now on; what is held is held until it is left."""
+        self._free += count - self._count
+        self._count, self._per_tenant = count, per_tenant
+        for _ in range(self._free):
+            self._give()
 
     @property
     def is_empty(self) -> bool:
@@ -41,7 +48,7 @@ class Places:
 
     async def enter(self, tenant: str) -> None:
         """Waits for a place, which is held until `leave`."""
-        if self._free and self._taken[tenant] < self._per_tenant:
+        if self._free > 0 and self._taken[tenant] < self._per_tenant:
             self._take(tenant)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,6 +72,11 @@ class Places:
         self._taken[tenant] -= 1
         # Counts of 0 would be kept for every tenant that ever called.
         self._taken = +self._taken
+        if self._free > 0:
+            self._give()
+
+    def _give(self) -> None:
+        """A free place to the next that waits."""
         waiting = [each for each in self._waiting if self._taken[each] < self._per_tenant]
         # Of several with as few, the one that has waited longest: `sorted` keeps their order.
         for following in sorted(waiting, key=lambda each: self._taken[each]):

@@ -1,7 +1,10 @@
 """What the adapters ask of tool-registry and cost-ledger."""
 
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from weakref import WeakValueDictionary
 
@@ -14,6 +17,7 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.metering import Dimension, Quantity
+from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.rpc.status import answered
 from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_proto
@@ -21,37 +25,60 @@ from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
 from tool_adapters.corpus.charging import EmbeddingCost
 from tool_adapters.corpus.errors import BudgetExhausted
-from tool_adapters.models import ToolDefinition
+from tool_adapters.models import ToolDefinition, ToolKind
 
 TOOLS_KEPT = 10_000
+# What a tool of these calls may be the operator's, whose price and limits are its own.
+OPERATORS_KINDS = {ToolKind.FUNCTION, ToolKind.CODE, ToolKind.MCP, ToolKind.RETRIEVAL}
+TERMS_KEPT_S = 60.0
 SUBJECT = "tool-adapters"
 # Longer than it takes to find that whoever bought vectors has died.
 HELD_S = 7_200.0
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A tool as it was fetched, and until when nobody has to ask again."""
+
+    tool: ToolDefinition
+    message: tool_pb2.Tool
+    until: float
+
+
 class RegistryTools:
     """Versions of tools, fetched in the adapters' own name and kept: a version never changes.
 
-    Callers do not see the connections of tools that are not theirs.
+    What a tenant's tool has of the operator's terms does, within a minute. Callers do not see the
+    connections of tools that are not theirs.
     """
 
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = ToolRegistryServiceStub(signed_channel)
-        self._known: OrderedDict[tuple[str, str, int], ToolDefinition] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
         # Limits are counted per definition, so all tenants have one of a tool that they share.
         self._shared: WeakValueDictionary[tuple[str, int], ToolDefinition] = WeakValueDictionary()
 
     async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
         """A version. Raises what the registry raises, for example NotFound."""
         key = (tenant, name, version)
-        if key in self._known:
+        known = self._known.get(key)
+        if known and time.monotonic() < known.until:
             self._known.move_to_end(key)
-            return self._known[key]
-        fetched = tool_from_proto(await self._fetch(tenant, name, version))
-        if fetched.shared:
-            fetched = self._shared.setdefault((name, version), fetched)
-        # Of two fetches at once the first stands.
-        tool = self._known.setdefault(key, fetched)
+            return known.tool
+        try:
+            message = await self._fetch(tenant, name, version)
+        except Unavailable:
+            if known is None:
+                raise
+            return known.tool
+        # Of two fetches at once the first stands; what has not changed keeps its validators.
+        known = self._known.get(key)
+        tool = known.tool if known and known.message == message else tool_from_proto(message)
+        if tool.shared:
+            tool = self._shared.setdefault((name, version), tool)
+        changes = not tool.shared and tool.kind in OPERATORS_KINDS
+        until = time.monotonic() + TERMS_KEPT_S if changes else math.inf
+        self._known[key] = _Kept(tool, message, until)
         if len(self._known) > TOOLS_KEPT:
             self._known.popitem(last=False)
         return tool

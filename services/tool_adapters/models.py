@@ -285,14 +285,13 @@ class ToolDefinition:
     def resource(self) -> Hashable:
         """The resource that the limits are of: the operator's function, sandbox or program under
         whatever name; the tool itself where it is its owner's own."""
-        places = self.limits.max_concurrency
         match self.connection:
             case FunctionConnection(function):
-                return ("function", function, places)
+                return ("function", function)
             case CodeConnection():
-                return ("code", places)
+                return ("code",)
             case McpConnection(tool_name, McpStdio(server)):
-                return ("mcp", server, tool_name, places)
+                return ("mcp", server, tool_name)
         return self
 
     def modelled_latency_s(self, alias: str) -> float:

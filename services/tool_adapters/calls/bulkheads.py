@@ -25,22 +25,39 @@ class Gates:
     """Gates by tool version and model; the least recently used are forgotten."""
 
     def __init__(self) -> None:
-        self._places: OrderedDict[tuple[Hashable, str], Places] = OrderedDict()
+        self._places: OrderedDict[tuple[Hashable, str], _Resource] = OrderedDict()
         self._breakers: OrderedDict[tuple[str, ToolDefinition, str], Breaker] = OrderedDict()
 
     def of(self, tenant: str, tool: ToolDefinition, model_alias: str) -> Gate:
         """The tenant's gate of a tool, or of one model of an llm tool."""
         key, own = (tool.resource, model_alias), (tenant, tool, model_alias)
-        places = self._places.pop(key, None) or _places(tool)
+        resource = self._places.pop(key, None) or _Resource()
         breaker = self._breakers.pop(own, None) or Breaker()
-        self._places[key], self._breakers[own] = places, breaker
+        self._places[key], self._breakers[own] = resource, breaker
         for kept in (self._places, self._breakers):
             while len(kept) > GATES_KEPT:
                 kept.popitem(last=False)
-        return Gate(places, breaker)
+        return Gate(resource.places_for(tool), breaker)
 
 
-def _places(tool: ToolDefinition) -> Places:
-    count = tool.limits.max_concurrency
-    shared = tool.resource != tool
-    return Places(count, max(1, count - 1) if shared else count)
+class _Resource:
+    """Places of what is called, as many as the strictest of the operator's tools of it has."""
+
+    def __init__(self) -> None:
+        self._places = Places(0)
+        # Version and limit, by name; a newer version takes the place of an older one.
+        self._limits: dict[str, tuple[int, int]] = {}
+
+    def places_for(self, tool: ToolDefinition) -> Places:
+        name, stated = tool.name, (tool.version, tool.limits.max_concurrency)
+        if not tool.shared:
+            # A tenant's tool of the operator's resource has the limit of one of the operator's.
+            name, stated = "", self._limits.get("", stated)
+        if self._limits.get(name) == stated or self._limits.get(name, stated) > stated:
+            return self._places
+        self._limits[name] = stated
+        operators = [most for each, (_, most) in self._limits.items() if each]
+        count = min(operators, default=stated[1])
+        # One tenant leaves a place of what all share to the others.
+        self._places.resize(count, count if tool.resource == tool else max(1, count - 1))
+        return self._places

@@ -83,3 +83,30 @@ def test_what_breaks_for_one_tool_is_well_for_another() -> None:
     connection = FunctionConnection("query_database")
     first, second = (gates.of("acme", tool(name, connection), "") for name in ("a", "b"))
     assert first.breaker is not second.breaker
+
+
+def operators(name: str, version: int, places: int) -> ToolDefinition:
+    own = replace(tool(name, FunctionConnection("query_database")), version=version, shared=True)
+    return replace(own, limits=Limits(max_concurrency=places))
+
+
+async def test_tools_with_other_limits_share_the_places_of_the_strictest() -> None:
+    gates = Gates()
+    for number, places in enumerate((8, 3, 16)):
+        gates.of("acme", operators(f"database{number}", 1, places), "")
+    shared = gates.of("evil", tool("mine", FunctionConnection("query_database")), "").places
+    waiting = [asyncio.create_task(shared.enter(tenant)) for tenant in "abcdef"]
+    await asyncio.sleep(0)
+    assert sum(task.done() for task in waiting) == 3
+    # A newer version of the strictest has more.
+    for version in (2, 1):
+        gates.of("acme", operators("database1", version, 5 if version == 2 else 3), "")
+    await asyncio.sleep(0)
+    assert sum(task.done() for task in waiting) == 5
+    shared.leave("a")
+    await asyncio.gather(*waiting)
+    gates.of("acme", operators("database1", 3, 2), "")
+    for tenant in "bcde":
+        assert shared.all_taken
+        shared.leave(tenant)
+    await shared.enter("x")

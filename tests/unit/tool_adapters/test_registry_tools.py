@@ -5,10 +5,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
+import pytest
 
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as rpc
+from podium_kit.rpc.errors import Unavailable
+from tool_adapters import clients
 from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.clients import RegistryTools
 
@@ -18,18 +21,22 @@ class OneTool(rpc.ToolRegistryServiceServicer):
 
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared
+        self.places = 2
 
     async def GetTool(self, request: pb.GetToolRequest, context: Any) -> pb.GetToolResponse:
         spec = tool_pb2.ToolSpec(name=request.name, kind=tool_pb2.TOOL_KIND_FUNCTION)
         spec.connection.function.function = "convert_currency"
+        spec.limits.max_concurrency = self.places
         tool = tool_pb2.Tool(spec=spec, version=request.version, shared=self._shared)
         return pb.GetToolResponse(tool=tool)
 
 
 @asynccontextmanager
-async def registry_tools(*, shared: bool) -> AsyncIterator[RegistryTools]:
+async def registry_tools(
+    *, shared: bool, servicer: OneTool | None = None
+) -> AsyncIterator[RegistryTools]:
     server = grpc.aio.server()
-    servicer = OneTool(shared=shared)  # type: ignore[abstract]
+    servicer = servicer or OneTool(shared=shared)  # type: ignore[abstract]
     rpc.add_ToolRegistryServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -54,3 +61,29 @@ async def test_tools_of_two_tenants_have_places_of_their_own() -> None:
         mine, theirs = await tools.tool("acme", "ask", 1), await tools.tool("other", "ask", 1)
         assert await tools.tool("acme", "ask", 1) is mine
     assert mine is not theirs
+
+
+async def test_the_operators_later_terms_reach_a_tenants_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "TERMS_KEPT_S", 0.0)
+    servicer = OneTool(shared=False)  # type: ignore[abstract]
+    async with registry_tools(shared=False, servicer=servicer) as tools:
+        before = await tools.tool("acme", "ask", 1)
+        assert await tools.tool("acme", "ask", 1) is before
+        servicer.places = 5
+        assert (await tools.tool("acme", "ask", 1)).limits.max_concurrency == 5
+
+
+async def test_a_tool_that_is_known_is_called_while_the_registry_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "TERMS_KEPT_S", 0.0)
+    async with registry_tools(shared=False) as tools:
+        before = await tools.tool("acme", "ask", 1)
+
+        async def away(*_: object) -> tool_pb2.Tool:
+            raise Unavailable("the registry is away")
+
+        monkeypatch.setattr(tools, "_fetch", away)
+        assert await tools.tool("acme", "ask", 1) is before
