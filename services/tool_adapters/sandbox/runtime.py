@@ -41,8 +41,16 @@ def python_mounts() -> Iterator[Mount]:
         yield Mount(shared, str(shared))
     for folder in map(Path, LIBRARY_FOLDERS):
         if folder.is_dir() and not folder.is_symlink():
-            yield Mount(folder, str(folder))
+            yield from (Mount(part, str(part)) for part in _libraries_of(folder))
     yield Mount(INSIDE, INSIDE_PATH)
+
+
+def _libraries_of(folder: Path) -> Iterator[Path]:
+    """Where a distribution keeps C libraries apart by architecture, these and locales: what else is
+    there tells what is installed on the machine."""
+    apart = folder / str(sysconfig.get_config_var("MULTIARCH"))
+    parts = (apart, folder / "locale") if apart.is_dir() else (folder,)
+    return filter(Path.is_dir, parts)
 
 
 def environment_mounts() -> Iterator[Mount]:
@@ -63,10 +71,9 @@ def standard_library() -> Path:
 
 
 def hidden_folders() -> Iterator[Path]:
-    """Packages installed beside the interpreter, where pip or Debian keeps them."""
-    debian = Path("/usr/lib/python3/dist-packages")
+    """Packages installed beside the interpreter, where pip or a distribution keeps them."""
     library = standard_library()
-    for folder in (library / "site-packages", library / "dist-packages", debian):
+    for folder in (library / "site-packages", library / "dist-packages"):
         if folder.is_dir():
             yield folder
 

@@ -93,6 +93,17 @@ ATTACKS = (
         "2 1\n",
     ),
     attack(
+        "what is installed on the machine",
+        """
+        import os, sysconfig
+        libraries = {sysconfig.get_config_var("MULTIARCH"), "locale"}
+        python = sysconfig.get_path("stdlib").removeprefix("/usr/lib/").split("/")[0]
+        print(sorted(set(os.listdir("/usr/lib")) - libraries - {python}))
+        print(os.path.exists("/usr/lib/os-release"), os.path.exists("/etc/os-release"))
+        """,
+        "[]\nFalse False\n",
+    ),
+    attack(
         "names of the machine",
         "import os, socket; print(os.uname().nodename, socket.gethostname())",
         "sandbox sandbox\n",
