@@ -6,7 +6,6 @@ What keeps tests apart is theirs: a database, a topic, a namespace or a tenant o
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import asyncpg
@@ -18,6 +17,7 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.postgres.migrations import upgrade
+from temporary_files import data_folder
 
 Database = Callable[..., Awaitable[str]]
 # Everything here is thrown away: a power cut may take it.
@@ -33,8 +33,8 @@ THROWN_AWAY = {
 @pytest_asyncio.fixture(scope="session")
 async def postgres_server() -> AsyncIterator[EmbeddedPostgres]:
     # Not pytest's own folder: another pytest closes that to the account PostgreSQL runs as.
-    with TemporaryDirectory(prefix="podium-postgres-") as folder:
-        server = EmbeddedPostgres(Path(folder) / "data", settings=THROWN_AWAY)
+    with data_folder("postgres") as folder:
+        server = EmbeddedPostgres(folder / "data", settings=THROWN_AWAY)
         await server.start()
         yield server
         await server.stop()
@@ -42,8 +42,8 @@ async def postgres_server() -> AsyncIterator[EmbeddedPostgres]:
 
 @pytest_asyncio.fixture(scope="session")
 async def kafka() -> AsyncIterator[EmbeddedKafka]:
-    with TemporaryDirectory(prefix="podium-kafka-") as folder:
-        server = EmbeddedKafka(free_port(), log_path=Path(folder) / "kafka.log")
+    with data_folder("kafka") as folder:
+        server = EmbeddedKafka(free_port(), log_path=folder / "kafka.log")
         await server.start()
         yield server
         await server.stop()
@@ -51,8 +51,8 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 
 @pytest_asyncio.fixture(scope="session")
 async def temporal() -> AsyncIterator[EmbeddedTemporal]:
-    with TemporaryDirectory(prefix="podium-temporal-") as folder:
-        server = EmbeddedTemporal(Path(folder), free_port())
+    with data_folder("temporal") as folder:
+        server = EmbeddedTemporal(folder, free_port())
         await server.start()
         yield server
         await server.stop()

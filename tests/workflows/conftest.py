@@ -1,20 +1,19 @@
 """A Temporal server that can skip time, for the tests of workflows."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest_asyncio
 
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from temporary_files import data_folder
 
 
 @pytest_asyncio.fixture(scope="session")
 async def temporal() -> AsyncIterator[EmbeddedTemporal]:
-    with TemporaryDirectory(prefix="podium-temporal-") as folder:
+    with data_folder("temporal") as folder:
         skipping: dict[str, object] = {"frontend.WorkflowTimeSkippingEnabled": True}
-        server = EmbeddedTemporal(Path(folder), free_port(), dynamic_config=skipping)
+        server = EmbeddedTemporal(folder, free_port(), dynamic_config=skipping)
         await server.start()
         yield server
         await server.stop()

@@ -5,7 +5,6 @@ import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx
 import psutil
@@ -16,6 +15,7 @@ from embedded_servers import THROWN_AWAY, Database
 from gateway.rest.routes import ROUTES, Route
 from integration.gateway.gateway_under_test import TARGETS, run_gateway
 from podium_kit.embedded.postgres import EmbeddedPostgres
+from temporary_files import data_folder
 
 LIBRARY_WORDS = re.compile(r"(?i)grpc|ipv[46]|127\.0|errno|sql|asyncpg|connect|socket|RST|deadline")
 CHAT = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
@@ -30,8 +30,8 @@ def silent_target() -> Iterator[str]:
 
 @pytest_asyncio.fixture
 async def own_postgres() -> AsyncIterator[EmbeddedPostgres]:
-    with TemporaryDirectory(prefix="podium-postgres-") as folder:
-        server = EmbeddedPostgres(Path(folder) / "data", settings=THROWN_AWAY)
+    with data_folder("postgres") as folder:
+        server = EmbeddedPostgres(folder / "data", settings=THROWN_AWAY)
         await server.start()
         yield server
         for process in _processes(server):
