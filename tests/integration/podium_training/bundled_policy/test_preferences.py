@@ -21,8 +21,8 @@ from podium_training.gate.bootstrap import paired_interval
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import generate
 
-# Two cores of a busy machine need some minutes.
-pytestmark = pytest.mark.timeout(900)
+# Eight minutes of a processor: 500 prompts are read by the whole model.
+pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 
 TASKS = 16
 FAMILIES = ("arithmetic", "units", "dates", "facts")
