@@ -5,6 +5,7 @@ It is read at every use, so that a key is added while a process runs.
 
 import base64
 import binascii
+import hashlib
 import secrets
 from pathlib import Path
 
@@ -35,6 +36,10 @@ class KeyFile:
         if len(keys) < len(found):
             raise InvalidKeyFile("has two keys of one id; give each its own")
         return keys
+
+    def fingerprints(self) -> dict[str, str]:
+        """SHA-256 of each key by its id, which tells no key. Raises InvalidKeyFile."""
+        return {key_id: hashlib.sha256(key).hexdigest() for key_id, key in self.keys().items()}
 
 
 def new_key_line(key_id: str) -> str:

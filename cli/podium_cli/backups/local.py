@@ -1,14 +1,15 @@
 """A local installation as what is backed up, and as what is restored into."""
 
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from podium_cli.backups.databases import URL_VARIABLES
+from podium_cli.backups.manifest import Manifest
 from podium_cli.backups.restoring import TargetNotEmpty
-from podium_cli.local.keys import MASTER_KEYS
+from podium_cli.local.keys import MASTER_KEYS, master_key_fingerprints
 from podium_cli.local.state import StateFolder
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.embedded.postgres import EmbeddedPostgres
@@ -36,6 +37,17 @@ class KeysMissing(UserError):
         super().__init__(
             f"{state.path} has no keys, and a backup has none: stored secrets could not be read",
             "give --keys with the folder that `podium backup --with-keys` made",
+        )
+
+
+class KeysDiffer(UserError):
+    """Stored secrets are encrypted with other keys than those."""
+
+    def __init__(self, keys: Path, differing: Sequence[str]) -> None:
+        super().__init__(
+            f"{keys} has not the master keys {', '.join(differing)} that stored secrets of the "
+            "backup are encrypted with",
+            "give --keys with the folder that was kept with this backup",
         )
 
 
@@ -70,13 +82,14 @@ def local_files(state: StateFolder) -> Mapping[str, Path]:
 
 @asynccontextmanager
 async def restored_installation(
-    state: StateFolder, backup: Path, replace: bool, keys: Path | None
+    state: StateFolder, backup: Path, manifest: Manifest, replace: bool, keys: Path | None
 ) -> AsyncIterator[dict[str, str]]:
     """URLs of new databases; when all went well they, and the files, are the installation's.
 
     Without `keys` those of the state folder are used. What was there is moved into another folder,
     and stays as it is when something fails.
-    Raises AlreadyUp, StateFolderUnusable, TargetNotEmpty, KeysMissing, UsageError, EmbeddedError.
+    Raises AlreadyUp, StateFolderUnusable, TargetNotEmpty, KeysMissing, KeysDiffer, UsageError,
+    EmbeddedError.
     """
     state.acquire()
     scratch = state.path / ".restoring"
@@ -88,6 +101,7 @@ async def restored_installation(
             raise TargetNotEmpty(str(state.path))
         if keys is None and not has_keys:
             raise KeysMissing(state)
+        _require_its_keys(manifest, keys or state.keys)
         shutil.rmtree(scratch, ignore_errors=True)
         server = EmbeddedPostgres(scratch / POSTGRES, log_path=state.logs / "postgres.log")
         try:
@@ -100,6 +114,14 @@ async def restored_installation(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         state.release()
+
+
+def _require_its_keys(manifest: Manifest, keys: Path) -> None:
+    """Raises KeysDiffer, UsageError."""
+    needed = manifest.master_keys
+    there = master_key_fingerprints(keys) if needed else {}
+    if differing := [key_id for key_id, each in needed.items() if there.get(key_id) != each]:
+        raise KeysDiffer(keys, differing)
 
 
 def _swap(home: Path, scratch: Path, files: Mapping[str, Path]) -> None:

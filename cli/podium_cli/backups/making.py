@@ -21,6 +21,7 @@ from podium_cli.backups.manifest import (
 )
 from podium_cli.backups.programs import dump
 from podium_cli.backups.snapshots import Point, one_point
+from podium_cli.local.keys import master_key_fingerprints
 from podium_kit.client.errors import UsageError
 
 # Certificates of one start of a local platform.
@@ -29,10 +30,10 @@ NOT_COPIED = ("loopback",)
 
 @dataclass(frozen=True)
 class KeysCopy:
-    """The keys of an installation, and the folder that a backup writes them to."""
+    """The keys of an installation, and the folder that a backup writes them to, if it does."""
 
     source: Path
-    target: Path
+    target: Path | None
 
 
 async def make_backup(
@@ -46,10 +47,11 @@ async def make_backup(
     """
     with ExitStack() as stack:
         unfinished = stack.enter_context(_whole(folder))
-        if keys is not None:
+        if keys is not None and keys.target is not None:
             _require_apart(folder, keys.target)
             _copy(keys.source, stack.enter_context(_whole(keys.target)))
-        return await _fill(unfinished, urls, files)
+        fingerprints = master_key_fingerprints(keys.source) if keys else {}
+        return await _fill(unfinished, urls, files, fingerprints)
 
 
 def _require_apart(folder: Path, keys: Path) -> None:
@@ -82,7 +84,12 @@ def _whole(folder: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-async def _fill(folder: Path, urls: Mapping[str, str], files: Mapping[str, Path]) -> Manifest:
+async def _fill(
+    folder: Path,
+    urls: Mapping[str, str],
+    files: Mapping[str, Path],
+    master_keys: Mapping[str, str],
+) -> Manifest:
     async with one_point(urls) as point:
         databases = {
             name: await facts_of(name, snapshot.connection)
@@ -98,6 +105,7 @@ async def _fill(folder: Path, urls: Mapping[str, str], files: Mapping[str, Path]
         point_time=point.time,
         databases=databases,
         ledger=end,
+        master_keys=dict(master_keys),
         files=_files_of(folder),
     )
     write_manifest(folder, manifest)

@@ -71,6 +71,9 @@ class Manifest(Part):
     """The moment that every database was in."""
     databases: dict[str, DatabaseFacts]
     ledger: LedgerEnd
+    master_keys: dict[str, Sha256] = {}
+    """Fingerprints, by id, of the keys that stored secrets are encrypted with; empty where the
+    backup is not of a local installation, whose keys are elsewhere."""
     files: dict[str, BackupFile]
     """Every file of the folder but this one, by its path in it."""
 

@@ -52,7 +52,7 @@ async def backup(
         state = session.target.state
         whose = f"the platform in {state.path}"
         async with local_databases(state) as urls:
-            keys = KeysCopy(state.keys, with_keys) if with_keys else None
+            keys = KeysCopy(state.keys, with_keys)
             manifest = await make_backup(target, urls, local_files(state), keys)
         session.output.note(
             f"{with_keys} has the keys: keep it apart from {target}"

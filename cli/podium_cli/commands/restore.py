@@ -42,7 +42,7 @@ async def restore(
         restored = await restore_databases(folder, manifest, urls_of_environment(), replace)
     else:
         state = session.target.state
-        async with restored_installation(state, folder, replace, keys) as urls:
+        async with restored_installation(state, folder, manifest, replace, keys) as urls:
             restored = await restore_databases(folder, manifest, urls, replace)
     ledger, unfinished = manifest.ledger, restored.unfinished_episodes
     session.output.result(

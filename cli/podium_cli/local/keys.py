@@ -8,7 +8,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from podium_cli.local.state import write_private
-from podium_kit.key_file import new_key_line
+from podium_kit.client.errors import UsageError
+from podium_kit.key_file import InvalidKeyFile, KeyFile, new_key_line
 from podium_kit.rpc.identity import Scope
 
 # Who signs tokens: the gateway for its callers, the others for work they do by themselves.
@@ -69,6 +70,15 @@ def ensure_keys(folder: Path) -> SigningKeys:
         if not path.exists():
             write_private(path, new_key_line("1"))
     return keys
+
+
+def master_key_fingerprints(folder: Path) -> dict[str, str]:
+    """Of the master keys in a folder, by their ids. Raises UsageError."""
+    path = folder / MASTER_KEYS
+    try:
+        return KeyFile(path).fingerprints()
+    except InvalidKeyFile as error:
+        raise UsageError(f"{path} {error}", "bring the file of the installation back") from error
 
 
 def _verify_key(key: Ed25519PrivateKey, scopes: tuple[str, ...] | None) -> object:

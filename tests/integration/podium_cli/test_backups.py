@@ -21,7 +21,7 @@ from integration.podium_cli.conftest import CommandLine
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_cli.backups.databases import URL_VARIABLES
 from podium_cli.backups.ledger import LedgerDiffers
-from podium_cli.backups.local import local_files, restored_installation
+from podium_cli.backups.local import KeysDiffer, local_files, restored_installation
 from podium_cli.backups.making import KeysCopy, make_backup
 from podium_cli.backups.manifest import MANIFEST, BackupUnusable, Manifest, read_manifest
 from podium_cli.backups.restoring import (
@@ -31,9 +31,10 @@ from podium_cli.backups.restoring import (
     restore_databases,
 )
 from podium_cli.backups.snapshots import one_point
-from podium_cli.local.keys import ensure_keys
+from podium_cli.local.keys import MASTER_KEYS, ensure_keys
 from podium_cli.local.state import StateFolder
 from podium_kit.client.errors import UsageError, UserError
+from podium_kit.key_file import new_key_line
 
 Urls = Mapping[str, str]
 BALANCES = "SELECT * FROM balance ORDER BY tenant, unit"
@@ -145,8 +146,35 @@ async def test_a_restore_without_keys_is_rejected_before_anything_is_touched(
     state = StateFolder(tmp_path / "state")
     for keys, problem in ((None, "has no keys"), (folder, "holds no keys")):
         with pytest.raises(UserError, match=problem):
-            async with restored_installation(state, folder, replace=False, keys=keys):
-                pytest.fail("it was begun")
+            await begun(state, folder, keys)
+
+
+async def begun(state: StateFolder, folder: Path, keys: Path | None) -> None:
+    manifest = read_manifest(folder)
+    async with restored_installation(state, folder, manifest, replace=False, keys=keys):
+        pytest.fail("it was begun")
+
+
+async def test_a_restore_with_other_keys_is_rejected_before_anything_is_touched(
+    urls: Urls, tmp_path: Path
+) -> None:
+    folder, source, other = (tmp_path / name for name in ("backup", "source", "other"))
+    for each in (source, other):
+        each.mkdir()
+        ensure_keys(each)
+    manifest = await make_backup(folder, urls, {}, KeysCopy(source, None))
+    key = (source / MASTER_KEYS).read_text().split()[1]
+    assert list(manifest.master_keys) == ["1"]
+    assert key not in (folder / MANIFEST).read_text()
+    state = StateFolder(tmp_path / "state")
+    with pytest.raises(KeysDiffer, match="has not the master keys 1 that"):
+        await begun(state, folder, other)
+    # With later keys beside it, the one that is needed is there.
+    with (source / MASTER_KEYS).open("a") as file:
+        file.write(new_key_line("2"))
+    manifest = read_manifest(folder)
+    async with restored_installation(state, folder, manifest, replace=False, keys=source):
+        pass
 
 
 async def test_all_databases_are_of_one_moment_and_no_writer_fails(database: Database) -> None:
