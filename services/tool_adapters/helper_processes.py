@@ -28,6 +28,7 @@ class Helpers:
         self, module: str, count: int, per_tenant: int, time_max_s: float, output_bytes_max: int
     ) -> None:
         self._module = module
+        self.count = count
         self._places = Places(count, per_tenant)
         self._time_max_s = time_max_s
         self._output_bytes_max = output_bytes_max
