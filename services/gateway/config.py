@@ -35,7 +35,9 @@ class Settings(DatabaseSettings):
     cost_ledger_target: str = Field(description="host:port of cost-ledger")
     tool_adapters_target: str = Field(description="host:port of tool-adapters")
     orchestrator_inference_target: str = Field(description="host:port of orchestrator-inference")
-    tls: TlsFiles | None = Field(None, description="mutual TLS to the services; plaintext if unset")
+    tls: TlsFiles | None = Field(
+        None, description="TLS on the port, mutual TLS to the services; plaintext if unset"
+    )
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
     answer_timeout_s: float = Field(30.0, gt=0, description="longest wait for a service's answer")

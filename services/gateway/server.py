@@ -59,6 +59,7 @@ from podium_kit import telemetry
 from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.rpc.background import BackgroundTask, background
+from podium_kit.rpc.tls import http_server_context
 from podium_kit.rpc.tokens import TokenSigner
 
 if TYPE_CHECKING:
@@ -282,7 +283,8 @@ async def serve(settings: Settings) -> None:
     draining = asyncio.Event()
     try:
         async with application(settings, draining) as app:
-            log.info("serving on http://%s:%d", settings.host, settings.port)
+            scheme = "http" if settings.tls is None else "https"
+            log.info("serving on %s://%s:%d", scheme, settings.host, settings.port)
             config = uvicorn_config(app, settings)
             await DrainingServer(config, draining, settings.drain_wait_s).serve()
     finally:
@@ -290,7 +292,8 @@ async def serve(settings: Settings) -> None:
 
 
 def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """How the application is served."""
+    """How the application is served. Raises TlsUnusable."""
+    context = None if settings.tls is None else http_server_context(settings.tls)
     return uvicorn.Config(
         app,
         settings.host,
@@ -302,4 +305,5 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         http=BoundedHttp,
         timeout_keep_alive=settings.idle_connection_s,  # type: ignore[arg-type]
         timeout_graceful_shutdown=max(1, round(settings.drain_grace_s)),
+        ssl_context_factory=None if context is None else lambda *_: context,
     )

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from cluster.release import Release
 
 CLIENT = {"podium.dev/client": "true"}
+# Where every program finds what signs the certificate of the gateway.
+AUTHORITY = "/etc/podium/gateway"
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "runAsNonRoot": True,
@@ -36,10 +38,21 @@ def program(
         "command": command,
         "env": [{"name": key, "value": value} for key, value in (environment or {}).items()],
         "securityContext": RESTRICTED,
-        "volumeMounts": [{"name": name, "mountPath": path} for path, name in mounted.items()],
+        "volumeMounts": [
+            {"name": "authority", "mountPath": AUTHORITY, "readOnly": True},
+            *({"name": name, "mountPath": path} for path, name in mounted.items()),
+        ],
+    }
+    authority = {
+        "secretName": "podium-gateway-tls",
+        "items": [{"key": "ca.crt", "path": "ca.crt"}],
     }
     volumes = [
-        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in mounted.values()
+        {"name": "authority", "secret": authority},
+        *(
+            {"name": name, "persistentVolumeClaim": {"claimName": name}}
+            for name in mounted.values()
+        ),
     ]
     body = {
         "apiVersion": "v1",

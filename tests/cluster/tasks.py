@@ -50,7 +50,11 @@ def asked(release: Release, *options: str) -> list[Json]:
 
 def podium(release: Release, key: str, *arguments: str) -> str:
     """Output of the command, in the gateway's pod, with the key `tenant` or `platform`."""
-    environment = ("PODIUM_URL=http://127.0.0.1:8080", f"PODIUM_API_KEY={release.key(key)}")
+    environment = (
+        "PODIUM_URL=https://localhost:8080",
+        "SSL_CERT_FILE=/etc/podium/tls/ca.crt",
+        f"PODIUM_API_KEY={release.key(key)}",
+    )
     command = ("exec", "deploy/podium-gateway", "--", "env", *environment, "podium", *arguments)
     return release.kubectl(*command)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from cluster.finding import NotSo, require
 from cluster.load import GATEWAY
-from cluster.pods import CLIENT, image_of, program, said
+from cluster.pods import AUTHORITY, CLIENT, image_of, program, said
 from cluster.quota import QUEUE, queue, workload
 from cluster.release import CommandFailed, Json, Release, run, served
 from cluster.tasks import asked, podium
@@ -100,7 +100,11 @@ def _copy_model(release: Release) -> None:
 
 def _play(release: Release) -> str:
     """Episodes in groups, whose trajectories go to Kafka."""
-    environment = {"PODIUM_URL": GATEWAY, "PODIUM_API_KEY": release.key("tenant")}
+    environment = {
+        "PODIUM_URL": GATEWAY,
+        "PODIUM_API_KEY": release.key("tenant"),
+        "SSL_CERT_FILE": f"{AUTHORITY}/ca.crt",
+    }
     options = {
         "policy": LEARNS,
         "family": "facts",

@@ -153,7 +153,10 @@ contents:
 {{- include "podium.kafkaEnvironment" $of }}
 {{- end }}
 {{- if has "gateway" $component.calls }}
-- {name: BOOTSTRAP_GATEWAY_TARGET, value: "http://{{ include "podium.host" (dict "root" . "name" "gateway") }}:{{ .Values.components.gateway.port }}"}
+- {name: BOOTSTRAP_GATEWAY_TARGET, value: {{ include "podium.gatewayUrl" . | quote }}}
+{{- if .Values.tls.enabled }}
+- {name: BOOTSTRAP_GATEWAY_AUTHORITY, value: {{ include "podium.gatewayAuthorityFile" . }}}
+{{- end }}
 {{- end }}
 {{- range $variable, $value := .Values.bootstrap.env }}
 - {name: {{ $variable }}, value: {{ $value | quote }}}
@@ -192,6 +195,7 @@ spec:
         - {name: tmp, mountPath: /tmp}
         - {name: plan, mountPath: /etc/podium/bootstrap, readOnly: true}
         - {name: account, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+        {{- if has "gateway" $within.component.calls }}{{ include "podium.gatewayAuthorityMount" . | trim | nindent 8 }}{{ end }}
         {{- include "podium.kafkaMounts" $within | trim | nindent 8 }}
         {{- include "podium.temporalMounts" $within | trim | nindent 8 }}
         {{- with .Values.bootstrap.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
@@ -199,6 +203,7 @@ spec:
     - {name: tmp, emptyDir: {sizeLimit: 64Mi}}
     - {name: plan, configMap: {name: {{ $name }}}}
     {{- include "podium.account" 3600 | nindent 4 }}
+    {{- if has "gateway" $within.component.calls }}{{ include "podium.gatewayAuthorityVolume" (dict "root" . "optional" (include "podium.bootstrapsCertificates" .)) | trim | nindent 4 }}{{ end }}
     {{- include "podium.kafkaVolumes" $within | trim | nindent 4 }}
     {{- include "podium.temporalVolumes" $within | trim | nindent 4 }}
     {{- with .Values.bootstrap.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}

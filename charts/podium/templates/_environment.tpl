@@ -100,7 +100,7 @@
 - {name: {{ $prefix }}CLAIM, value: {{ .root.Values.inference.adapters.claimName }}}
 - {name: {{ $prefix }}POLICY_STORE, value: /mnt/adapters}
 {{- else if eq .callee "gateway" }}
-- {name: {{ $prefix }}GATEWAY_TARGET, value: "http://{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
+- {name: {{ $prefix }}GATEWAY_TARGET, value: {{ include "podium.gatewayUrl" .root | quote }}}
 {{- else if ne .callee "internet" }}
 - {name: {{ $prefix }}{{ .callee | upper | replace "-" "_" }}_TARGET, value: "dns:///{{ include "podium.host" (dict "root" .root "name" .callee) }}:{{ (index .root.Values.components .callee).port }}"}
 {{- end }}

@@ -30,7 +30,37 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{/* The DNS names of a component's certificate, as JSON. Arguments: root, name. */}}
 {{- define "podium.certificateNames" -}}
 {{- $host := include "podium.name" . }}
-{{- list $host (printf "%s.%s.svc" $host .root.Release.Namespace) (include "podium.host" .) | toJson -}}
+{{- $names := list $host (printf "%s.%s.svc" $host .root.Release.Namespace) (include "podium.host" .) }}
+{{- /* People reach the gateway by a forwarded port. */}}
+{{- ternary (append $names "localhost") $names (eq .name "gateway") | toJson -}}
+{{- end }}
+
+{{/* Where the gateway is, inside of the cluster. Argument: root. */}}
+{{- define "podium.gatewayUrl" -}}
+{{ ternary "https" "http" .Values.tls.enabled }}://{{ include "podium.host" (dict "root" . "name" "gateway") }}:{{ .Values.components.gateway.port }}
+{{- end }}
+
+{{/* What clients of the gateway verify it by: the certificate of its authority, without its key. Argument: root. */}}
+{{- define "podium.gatewayAuthorityFile" -}}/etc/podium/gateway/ca.crt{{- end }}
+
+{{- define "podium.gatewayAuthorityMount" -}}
+{{- if .Values.tls.enabled }}
+- {name: gateway-authority, mountPath: {{ include "podium.gatewayAuthorityFile" . | dir }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Arguments: root, optional: whether the pod starts before the Secret is there. */}}
+{{- define "podium.gatewayAuthorityVolume" -}}
+{{- if .root.Values.tls.enabled }}
+- name: gateway-authority
+  secret:
+    secretName: {{ include "podium.name" (dict "root" .root "name" "gateway") }}-tls
+    items: [{key: ca.crt, path: ca.crt}]
+    defaultMode: 0440
+    {{- if .optional }}
+    optional: true
+    {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Whom `name` serves: its callers, by either name that their certificates carry. Arguments: root, name. */}}

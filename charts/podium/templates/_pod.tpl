@@ -113,8 +113,9 @@ topologySpreadConstraints:
 
 {{/* gRPC probes go to the plaintext port: the kubelet's speak no TLS. Starting takes as long as migrations: startupSeconds. */}}
 {{- define "podium.probes" -}}
-{{- $live := dict "httpGet" (dict "path" "/healthz" "port" "http") }}
-{{- $ready := dict "httpGet" (dict "path" "/readyz" "port" "http") }}
+{{- $scheme := ternary "HTTPS" "HTTP" .root.Values.tls.enabled }}
+{{- $live := dict "httpGet" (dict "path" "/healthz" "port" "http" "scheme" $scheme) }}
+{{- $ready := dict "httpGet" (dict "path" "/readyz" "port" "http" "scheme" $scheme) }}
 {{- if ne .component.protocol "http" }}
 {{- $port := include "podium.healthPort" . | int }}
 {{- $live = dict "grpc" (dict "port" $port "service" "liveness") }}

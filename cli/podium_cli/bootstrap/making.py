@@ -23,7 +23,7 @@ from podium_cli.bootstrap.temporal_namespace import ensure_namespace
 from podium_cli.bootstrap.topics import ensure_topics
 from podium_cli.bootstrap.waiting import saying
 from podium_kit.client.errors import UserError
-from podium_kit.client.gateway import Gateway, Unreachable
+from podium_kit.client.gateway import Gateway, InvalidAuthority, Unreachable, verification
 from podium_kit.client.rejections import Rejected
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,8 @@ class Bootstrap:
     async def _contents(
         self, contents: Contents, documents: Documents, around: Sequence[str]
     ) -> None:
-        where, url = contents.gateway_database, self._settings.gateway_target
+        where, settings = contents.gateway_database, self._settings
+        gateway_of = partial(Gateway, settings.gateway_target, authority=settings.gateway_authority)
         database_url = (await self._objects.secret(where.secret) or {})[where.key]
         filler = PlatformFiller(contents, documents, self._objects)
         of_tenant = bool(documents.policies or documents.budgets)
@@ -115,24 +116,26 @@ class Bootstrap:
             if contents.tenant:
                 tenant_key, made = await keys.tenant(contents.tenant, required=of_tenant)
                 self._note(made)
-        async with Gateway(url, platform_key) as gateway:
+        async with gateway_of(platform_key) as gateway:
             self._note(await patiently(partial(filler.fill_platform, gateway)))
             corpora = await patiently(partial(filler.fill_library, gateway))
             self._note(corpora)
         if corpora:
             await record(database_url, self._plan.release, corpora)
         if of_tenant:
-            async with Gateway(url, tenant_key) as gateway:
+            async with gateway_of(tenant_key) as gateway:
                 self._note(await patiently(partial(filler.fill_tenant, gateway)))
 
     async def _ready(self) -> None:
-        url = self._settings.gateway_target
+        url, authority = self._settings.gateway_target, self._settings.gateway_authority
 
         async def ready() -> bool:
             try:
-                async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+                verify = verification(authority)
+                async with httpx.AsyncClient(trust_env=False, timeout=10, verify=verify) as client:
                     return (await client.get(f"{url}/readyz")).status_code == HTTPStatus.OK
-            except httpx.TransportError:
+            except (httpx.TransportError, InvalidAuthority):
+                # The kubelet mounts a certificate that this Job made after a minute.
                 return False
 
         patient = tenacity.AsyncRetrying(

@@ -30,6 +30,9 @@ class Settings(BaseSettings):
     )
     kafka: KafkaSettings | None = Field(None, description="kafka__bootstrap, ...")
     gateway_target: str = Field("", description="URL of the gateway")
+    gateway_authority: Path | None = Field(
+        None, description="PEM file of what signs its certificate, there once it is made"
+    )
 
 
 class Part(BaseModel):

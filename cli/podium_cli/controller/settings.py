@@ -1,5 +1,7 @@
 """Settings of the controller, read once from the environment."""
 
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -10,6 +12,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CONTROLLER_", frozen=True, extra="ignore")
 
     gateway_target: str = Field(description="URL of the gateway")
+    gateway_authority: Path | None = Field(
+        None, description="PEM file of what signs its certificate; unset means the system's"
+    )
     namespaces: tuple[str, ...] = Field(min_length=1, description="JSON list of what is watched")
     key_secret: str = Field(
         "podium-tenant", description="Secret with the API key of the namespace's tenant"

@@ -31,4 +31,5 @@ class Tenants:
                 f"kubectl -n {namespace} create secret generic {name} --from-literal={key}=pod_...,"
                 " with a key of the tenant that may change tools, policies and budgets",
             )
-        return Gateway(self._settings.gateway_target, text.strip())
+        settings = self._settings
+        return Gateway(settings.gateway_target, text.strip(), settings.gateway_authority)

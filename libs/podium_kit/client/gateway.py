@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import os
 import re
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -62,11 +65,24 @@ class InvalidKey(UsageError):
         )
 
 
+class InvalidAuthority(UsageError):
+    """The file of the authority cannot be used."""
+
+    def __init__(self, authority: Path, error: OSError) -> None:
+        super().__init__(
+            f"{authority} holds no certificate of an authority: {error}",
+            "name a PEM file, such as ca.crt of the Secret <release>-gateway-tls",
+        )
+
+
 class Gateway:
     """One connection pool with one API key; an asynchronous context manager."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        """Raises InvalidUrl, InvalidKey."""
+    def __init__(self, url: str, api_key: str, authority: Path | None = None) -> None:
+        """`authority` is a PEM file of what signs the gateway's certificate; unset means as usual.
+
+        Raises InvalidUrl, InvalidKey, InvalidAuthority.
+        """
         self.url = url
         if not KEY.fullmatch(api_key):
             raise InvalidKey
@@ -76,6 +92,7 @@ class Gateway:
             timeout=TIMEOUT,
             # A proxy for the world is none for this machine.
             trust_env=_host(url) not in LOOPBACK,
+            verify=verification(authority),
         )
 
     async def __aenter__(self) -> Self:
@@ -214,6 +231,18 @@ def _host(url: str) -> str:
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidUrl(url)
     return parsed.host
+
+
+def verification(authority: Path | None) -> ssl.SSLContext | bool:
+    """How the gateway's certificate is verified. Raises InvalidAuthority."""
+    # httpx does not read the environment for addresses of this machine, such as a forwarded port's.
+    named = authority or os.environ.get("SSL_CERT_FILE")
+    if not named:
+        return True
+    try:
+        return ssl.create_default_context(cafile=named)
+    except OSError as error:
+        raise InvalidAuthority(Path(named), error) from error
 
 
 def segment(name: str) -> str:

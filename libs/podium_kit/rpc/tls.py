@@ -6,6 +6,7 @@ a client before every call (rpc/renewing_channel.py). Open connections keep what
 """
 
 import logging
+import ssl
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,37 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     first = renewals.first.server_configuration()
     # The stubs forget that None means "no change".
     return grpc.dynamic_ssl_server_credentials(first, newest, require_client_authentication=True)  # type: ignore[arg-type]
+
+
+def http_server_context(files: TlsFiles) -> ssl.SSLContext:
+    """TLS of an HTTP server with the newest certificate at every handshake. Raises TlsUnusable.
+
+    Clients are verified by their keys and tokens: those outside of the platform have no
+    certificate.
+    """
+    renewals = RenewedFiles(files)
+    newest = first = _context(files)
+
+    def renew(connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: object) -> None:
+        nonlocal newest
+        if renewals.renewed():
+            try:
+                newest = _context(files)
+            except OSError as error:
+                log.warning("renewed certificate is not usable, the old one stays: %s", error)
+        connection.context = newest
+
+    # Called without a server name, too.
+    first.sni_callback = renew
+    return first
+
+
+def _context(files: TlsFiles) -> ssl.SSLContext:
+    """Raises OSError, which ssl.SSLError is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.private_key)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _stamp(files: TlsFiles) -> Stamp:

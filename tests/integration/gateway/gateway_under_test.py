@@ -113,7 +113,7 @@ async def run_gateway(
     # The stubs call a servicer abstract until it has every RPC; gRPC itself answers
     # UNIMPLEMENTED for those it lacks.
     episodes, tools = ScriptedEpisodes(), Tools()  # type: ignore[abstract]
-    server, services = _upstream(pair, folder, episodes, tools)
+    server, services = _upstream(pair, folder, episodes, tools, settings.get("tls"))
     async with running_server(server, [*services, *others], {}) as port:
         given = _settings(database_url, pair, folder, port, **settings)
         draining = asyncio.Event()
@@ -124,10 +124,11 @@ async def run_gateway(
 
 
 def _upstream(
-    pair: KeyPair, folder: Path, episodes: ScriptedEpisodes, tools: Tools
+    pair: KeyPair, folder: Path, episodes: ScriptedEpisodes, tools: Tools, tls: object
 ) -> tuple[ServerSettings, list[Service]]:
     keys = write_verify_keys(folder / "verify.json", [pair])
-    settings = ServerSettings(port=0, verify_keys_file=keys, drain_grace_s=0.1)
+    values = {"port": 0, "verify_keys_file": keys, "drain_grace_s": 0.1, "tls": tls}
+    settings = ServerSettings.model_validate(values)
     return settings, [
         Service(add_EpisodeServiceServicer_to_server, episodes, f"{EPISODES}.EpisodeService"),
         Service(
@@ -168,7 +169,8 @@ async def _served(app: FastAPI, settings: Settings, draining: asyncio.Event) -> 
     while not server.started:
         await asyncio.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        scheme = "http" if settings.tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         draining.set()
         server.should_exit = True

@@ -27,7 +27,7 @@ class WorkerSettings(RolloutSettings):
     host: str = Field("127.0.0.1", description="address the probes' port listens on")
     health_port: int | None = Field(None, description="plaintext gRPC port for probes")
     graceful_shutdown_s: float = Field(5.0, gt=0, description="seconds a group gets to end")
-    tls: TlsFiles | None = Field(None, description="unused: the gateway serves plain HTTP inside")
+    tls: TlsFiles | None = Field(None, description="its authority signs the gateway's certificate")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
 
@@ -41,7 +41,11 @@ async def serve(settings: WorkerSettings) -> None:
         client = await open_temporal(settings, settings.temporal_target)
         monitor = HealthMonitor([], {"temporal": partial(check_temporal, client)})
         async with (
-            Gateway(settings.gateway_target, settings.api_key.get_secret_value()) as gateway,
+            Gateway(
+                settings.gateway_target,
+                settings.api_key.get_secret_value(),
+                settings.tls and settings.tls.authority,
+            ) as gateway,
             answered_probes(settings.host, settings.health_port, monitor),
         ):
             working = asyncio.create_task(work(client, settings.task_queue, gateway))
