@@ -44,7 +44,7 @@ async def serve(settings: WorkerSettings) -> None:
             Gateway(
                 settings.gateway_target,
                 settings.api_key.get_secret_value(),
-                settings.tls and settings.tls.authority,
+                settings.tls.authority if settings.tls else None,
             ) as gateway,
             answered_probes(settings.host, settings.health_port, monitor),
         ):
