@@ -12,6 +12,7 @@ import asyncpg
 import pytest_asyncio
 from sqlalchemy import make_url
 
+from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres
@@ -52,7 +53,7 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 @pytest_asyncio.fixture(scope="session")
 async def temporal() -> AsyncIterator[EmbeddedTemporal]:
     with data_folder("temporal") as folder:
-        server = EmbeddedTemporal(folder, free_port())
+        server = EmbeddedTemporal(folder, free_port(), search_attributes=SEARCH_ATTRIBUTES)
         await server.start()
         yield server
         await server.stop()

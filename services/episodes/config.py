@@ -89,6 +89,14 @@ class WorkerConfig(BaseSettings):
         description="most leased episodes at once in this process; as many direct calls, and as"
         " many activities of workflows",
     )
+    long_after_s: float = Field(
+        30.0,
+        ge=0,
+        description="age of an episode from which a Temporal workflow continues it after its turn",
+    )
+    long_turns: int = Field(
+        12, ge=1, description="turns after which a Temporal workflow continues an episode"
+    )
     # Temporal's worker controller sets these two by their own names, without our prefix.
     deployment_name: str = Field(
         "",

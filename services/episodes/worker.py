@@ -66,7 +66,8 @@ from episodes.webhooks.store_promotions import PromotionStore
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.reconciler import WorkflowReconciler
 from episodes.workflows.starter import WorkflowStarter
-from episodes.workflows.versioning import deployment_config
+from episodes.workflows.versioning import INTERVAL_S as VERSION_INTERVAL_S
+from episodes.workflows.versioning import CurrentVersion, deployment_config
 from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.leadership import Leadership
@@ -112,20 +113,24 @@ async def work(config: WorkerConfig) -> None:
         maker = _direct_call_maker(config, engine)
         turns = turns_of(config, engine, settlements)
         starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
+        holder, most = uuid.uuid4().hex, config.max_concurrent_turns
+        leases = WorkQueue(engine, EPISODE_QUEUE, holder)
         queued = QueuedEpisodes(
             turns,
             Handover(EpisodeQueue(engine), starter),
+            leases,
             drains=stopped.is_set,
-            versioned=bool(config.deployment_name),
+            long_after_s=config.long_after_s,
+            long_turns=config.long_turns,
         )
-        holder, most = uuid.uuid4().hex, config.max_concurrent_turns
+        version = CurrentVersion(temporal, config.deployment_name, config.build_id)
         calls = WorkQueue(engine, CALL_QUEUE, holder)
         runners: list[LeaseRunner[Any]] = [
-            LeaseRunner(WorkQueue(engine, EPISODE_QUEUE, holder), queued, most),
+            LeaseRunner(leases, queued, most, lambda: version.is_current),
             LeaseRunner(calls, QueuedCalls(calls, maker), most),
         ]
         async with (
-            _tasks(config, engine, temporal, settlements, starter) as tasks,
+            _tasks(config, engine, version, settlements, starter) as tasks,
             _leases(engine, runners) as taking,
             _worker(config, engine, temporal, turns) as worker,
             _probes(config, engine, temporal, [*tasks, *taking]),
@@ -278,7 +283,7 @@ async def _leases(
 async def _tasks(
     config: WorkerConfig,
     engine: AsyncEngine,
-    temporal: TemporalConnection,
+    version: CurrentVersion,
     settlements: Settlements,
     starter: WorkflowStarter,
 ) -> AsyncIterator[list[BackgroundTask]]:
@@ -313,7 +318,8 @@ async def _tasks(
         BackgroundTask("promotions", promoted, PROMOTIONS_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
-        BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
+        BackgroundTask("worker-version", version.follow, VERSION_INTERVAL_S),
+        BackgroundTask("temporal-connection", version.temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("old-direct-calls", forgetting, FORGETTING_INTERVAL_S),
         BackgroundTask("old-episodes", forgotten, RETENTION_INTERVAL_S),
     ]

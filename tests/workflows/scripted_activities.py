@@ -67,13 +67,12 @@ class ScriptedActivities:
                 remaining_s -= 0.1
                 activity.heartbeat()
             result = replace(self.script(turn), turn=turn.turn)
-            waits = result.pending or result.children or result.asks_caller
-            if turn.turn == turn.run_to and not (result.stop or waits):
+            if turn.turn == turn.run_to and not (result.stop or result.waits):
                 result = replace(result, stop="turn_limit")
             if result.stop and turn.finishes and self.finishes:
                 self.finished.append(FinishInput(turn.episode_id, result.stop, result.message))
                 return replace(result, finished=True)
-            if result.stop or waits or not turn.run_to or turn.turn == self.drains_at:
+            if result.stop or result.waits or not turn.run_to or turn.turn == self.drains_at:
                 return result
             following = turn.turn + 1
             turn = TurnInput(

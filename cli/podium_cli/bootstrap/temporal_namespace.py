@@ -1,10 +1,17 @@
 """Podium's namespace in Temporal."""
 
+import asyncio
 import logging
 from datetime import timedelta
+from itertools import count
 
 from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
 from temporalio.api.workflowservice.v1 import (
     DescribeNamespaceRequest,
     RegisterNamespaceRequest,
@@ -13,7 +20,8 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from episodes.temporal.client import connect_temporal
+from episodes.temporal.client import RETRY_INTERVAL_S, connect_temporal
+from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
 from episodes.temporal.settings import TemporalSettings
 from podium_kit.client.errors import UserError
 
@@ -31,10 +39,14 @@ class NamespaceRejected(UserError):
 async def ensure_namespace(
     target: str, namespace: str, settings: TemporalSettings, retention: timedelta
 ) -> list[str]:
-    """Makes the namespace, or lengthens its retention; histories are never ended earlier."""
+    """Makes the namespace with its search attributes, or lengthens its retention.
+
+    Histories are never ended earlier.
+    """
     client = await connect_temporal(target, namespace, settings, ATTEMPTS_MAX)
     try:
-        return await _ensured(client, namespace, retention)
+        made = await _ensured(client, namespace, retention)
+        return [*made, *await _with_search_attributes(client, namespace)]
     except RPCError as error:
         fix = "see Temporal's log, and endpoints.temporal in the values"
         if error.status in NOT_OURS:
@@ -76,6 +88,33 @@ async def _ensured(client: Client, namespace: str, retention: timedelta) -> list
     )
     change = f"{_hours(retention)} instead of {_hours(kept)}"
     return [f"Temporal namespace {namespace} keeps histories for {change}"]
+
+
+async def _with_search_attributes(client: Client, namespace: str) -> list[str]:
+    """Registers what is missing; a namespace that was just made takes some seconds to exist."""
+    service = client.operator_service
+    lists = ListSearchAttributesRequest(namespace=namespace)
+    for attempt in count(1):
+        try:
+            known = (await service.list_search_attributes(lists)).custom_attributes
+            missing = sorted(SEARCH_ATTRIBUTES.keys() - known.keys())
+            if not missing:
+                return []
+            await service.add_search_attributes(
+                AddSearchAttributesRequest(
+                    search_attributes=dict.fromkeys(
+                        missing, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+                    ),
+                    namespace=namespace,
+                )
+            )
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and attempt < ATTEMPTS_MAX:
+                await asyncio.sleep(RETRY_INTERVAL_S)
+                continue
+            raise
+        return [f"Temporal search attributes {', '.join(missing)}"]
+    raise AssertionError
 
 
 def _hours(length: timedelta) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
 from podium_cli.local.engines import EngineChoice, LocalEngine, make_engine
 from podium_cli.local.health import answers
 from podium_cli.local.keys import ensure_keys
@@ -185,6 +186,7 @@ class LocalPlatform:
         temporal = EmbeddedTemporal(
             path / "temporal",
             self.ports["temporal"],
+            search_attributes=SEARCH_ATTRIBUTES,
             log_path=logs / "temporal.log",
             gate=gate,
         )

@@ -48,9 +48,6 @@ class QueuedCalls:
     async def fail(self, taken: Taken[StoredCall], message: str) -> None:
         await self.maker.fail(taken.id, message)
 
-    async def leave(self, taken: Taken[StoredCall]) -> None:
-        """Whoever takes the call next finds all it needs."""
-
     def patience_s(self, taken: Taken[StoredCall]) -> float:
         return _longest_s(taken.item) + PATIENCE_S
 

@@ -7,7 +7,7 @@ that dies leaves its rows to whoever looks next; each goes on from what is store
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -44,20 +44,27 @@ class Work(Protocol[T]):
     async def fail(self, taken: Taken[T], message: str) -> None:
         """Ends what cannot be done."""
 
-    async def leave(self, taken: Taken[T]) -> None:
-        """This worker ends, and `do` was cut off: what others need before they may go on."""
-
     def patience_s(self, taken: Taken[T]) -> float:
         """The age up to which a part of the platform that is away is waited for."""
 
 
 class LeaseRunner(Generic[T]):
-    """So many rows at once; `take` and `keep` are background tasks."""
+    """Works on `most` rows at once; `take` and `keep` are background tasks.
 
-    def __init__(self, queue: WorkQueue[T], work: Work[T], most: int) -> None:
+    While `is_current` is False it takes no more.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[T],
+        work: Work[T],
+        most: int,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._queue = queue
         self._work = work
         self._most = most
+        self._is_current = is_current
         self._running: dict[str, tuple[Taken[T], asyncio.Task[None]]] = {}
         self._of_tenant: Counter[str] = Counter()
         self._tenants: TTLCache[str, None] = TTLCache(NEIGHBOURS_KNOWN, NEIGHBOUR_S)
@@ -93,7 +100,7 @@ class LeaseRunner(Generic[T]):
             await self.keep()
         async with self._taking:
             room = min(self._most - len(self._running), TAKEN_AT_ONCE)
-            if room <= 0 or self._drained_at is not None:
+            if room <= 0 or self._drained_at is not None or not self._is_current():
                 return
             rows = await self._queue.take(room, LEASE_S, self._per_tenant)
             for taken in rows:
@@ -135,7 +142,6 @@ class LeaseRunner(Generic[T]):
             for _, task in left.values():
                 task.cancel()
             await asyncio.wait([task for _, task in left.values()])
-            await asyncio.gather(*(self._left(taken) for taken, _ in left.values()))
             await self._give_back(list(left), 0.0)
 
     def _start(self, taken: Taken[T]) -> None:
@@ -197,12 +203,6 @@ class LeaseRunner(Generic[T]):
             await self._work.fail(taken, message)
         except DomainError as error:
             log.warning("%s is ended later: %s", self._name(taken.id), error.message)
-
-    async def _left(self, taken: Taken[T]) -> None:
-        try:
-            await self._work.leave(taken)
-        except DomainError as error:
-            log.warning("%s is left as it is: %s", self._name(taken.id), error.message)
 
     async def _give_back(self, ids: Sequence[str], delay_s: float) -> None:
         try:

@@ -1,8 +1,8 @@
-"""Takes the turns of episodes that this worker has from the queue, and ends them.
+"""Takes the turns of episodes that this worker leases from the queue, and ends them.
 
-What needs more than a lease is handed to a workflow: a person who approves, a child, the caller's
-results, a verifier's calls, an end that cannot be stored now, and a worker that drains. All else is
-as in the workflow: the turns are raced against the time limit and a cancel.
+A workflow continues what a lease does not suit: an episode that waits for a person, a child, the
+caller's results or a verifier's calls, that cannot be ended now, or that is long. Turns are raced
+against the time limit and a cancel, as in the workflow.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from episodes.leases.store_queue import Taken
+from episodes.leases.store_queue import Taken, WorkQueue
 from episodes.models import StopReason
 from episodes.queued.handover import Handover
 from episodes.queued.store_queue import QueuedEpisode
@@ -28,15 +28,15 @@ CANCELLED = TurnResult(stop=StopReason.CANCELLED)
 
 @dataclass(frozen=True)
 class QueuedEpisodes:
-    """Works on episodes of the queue.
-
-    `versioned` workers hand everything over: Temporal decides which version an episode runs on.
-    """
+    """Works on episodes of the queue. Those older than `long_after_s`, or of more turns than
+    `long_turns`, are long."""
 
     turns: TurnActivity
     handover: Handover
+    leases: WorkQueue[QueuedEpisode]
     drains: Callable[[], bool]
-    versioned: bool
+    long_after_s: float
+    long_turns: int
 
     async def do(self, taken: Taken[QueuedEpisode]) -> None:
         try:
@@ -47,7 +47,7 @@ class QueuedEpisodes:
 
     async def _do(self, taken: Taken[QueuedEpisode]) -> None:
         episode = self.turns.episodes.keep(taken.item.stored)
-        if taken.item.handed_over or self.versioned:
+        if taken.item.handed_over:
             await self._hand_over(episode)
             return
         result = await self._until_end(episode, taken)
@@ -55,6 +55,8 @@ class QueuedEpisodes:
             await self._ended(episode)
         elif result is CANCELLED or result is OUT_OF_TIME:
             await self._end(episode, result)
+        elif self.drains() and not (result.stop or result.waits):
+            await self.leases.give_back([taken.id], 0.0)
         else:
             await self._hand_over(episode, result if result.stop else None)
 
@@ -63,10 +65,6 @@ class QueuedEpisodes:
         episode = self.turns.episodes.keep(taken.item.stored)
         failed = TurnResult(stop=StopReason.FAILED, message=message)
         await self._end(episode, failed if taken.age_s < taken.item.time_limit_s else OUT_OF_TIME)
-
-    async def leave(self, taken: Taken[QueuedEpisode]) -> None:
-        """Workers of a version before this one, which may be all that is left, know no queue."""
-        await self._hand_over(self.turns.episodes.keep(taken.item.stored))
 
     def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
         """No outage ends an episode: its time limit does."""
@@ -79,9 +77,12 @@ class QueuedEpisodes:
             return CANCELLED if taken.cancelled.is_set() else OUT_OF_TIME
         new = episode.stored.new
         first = turn_input(EpisodeInput(new.episode_id, new.turn_limit, 0), 1)
-        turns = asyncio.create_task(
-            self.turns.take(first, again=taken.attempts > 1, drains=self.drains)
-        )
+
+        def leaves(turn: int) -> bool:
+            is_long = taken.age_s > self.long_after_s or turn >= self.long_turns
+            return is_long or self.drains()
+
+        turns = asyncio.create_task(self.turns.take(first, again=taken.attempts > 1, leaves=leaves))
         cancel = asyncio.create_task(taken.cancelled.wait())
         try:
             await asyncio.wait([turns, cancel], timeout=left_s, return_when="FIRST_COMPLETED")

@@ -1,6 +1,7 @@
 """Encrypts what Temporal stores: payloads of workflows and activities, and the words of failures.
 
-Payloads of before the keys existed are read as they are, so running episodes go on.
+With keys, a payload that is not encrypted is rejected: else whoever may write to Temporal could
+forge an approval.
 """
 
 import os
@@ -23,7 +24,7 @@ SETTING = "TEMPORAL__PAYLOAD_KEYS_FILE"
 
 
 class UnreadablePayload(FailedPrecondition):
-    """No key opens it. Temporal asks again, so nothing is lost once the key is back."""
+    """A payload that no key opens. Temporal retries, so nothing is lost once the key is back."""
 
 
 class PayloadEncryption(PayloadCodec):
@@ -41,10 +42,17 @@ class PayloadEncryption(PayloadCodec):
         return [_sealed(payload, key_id, key) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        keys = self._keys() if any(map(_is_sealed, payloads)) else {}
-        return [self._opened(each, keys) if _is_sealed(each) else each for each in payloads]
+        keys = self._keys()
+        return [self._opened(each, keys) for each in payloads]
 
     def _opened(self, payload: Payload, keys: dict[str, bytes]) -> Payload:
+        if bytes(payload.metadata.get(ENCODING, b"")) != ENCRYPTED:
+            if self._file is None:
+                return payload
+            raise UnreadablePayload(
+                f"the history is not encrypted, although {SETTING} is set: a process that writes"
+                " to it lacks the file"
+            )
         key_id = bytes(payload.metadata.get(KEY_ID, b"")).decode(errors="replace")
         of = f"the history is encrypted with the key {key_id}"
         if self._file is None:
@@ -77,7 +85,3 @@ def _sealed(payload: Payload, key_id: str, key: bytes) -> Payload:
         metadata={ENCODING: ENCRYPTED, KEY_ID: key_id.encode()},
         data=nonce + AESGCM(key).encrypt(nonce, payload.SerializeToString(), None),
     )
-
-
-def _is_sealed(payload: Payload) -> bool:
-    return bytes(payload.metadata.get(ENCODING, b"")) == ENCRYPTED

@@ -71,22 +71,29 @@ class TurnActivity:
         again = turn.resumed or activity.info().attempt > 1
         with activity_errors(), attempt_at(self.logs, turn.episode_id):
             async with heartbeats():
-                return await self.take(turn, again=again, drains=activity.is_worker_shutdown)
+                return await self.take(
+                    turn, again=again, leaves=lambda _: activity.is_worker_shutdown()
+                )
 
-    async def take(self, turn: TurnInput, *, again: bool, drains: Callable[[], bool]) -> TurnResult:
-        """As the activity, for whoever has the episode; `again` after a first attempt."""
+    async def take(
+        self, turn: TurnInput, *, again: bool, leaves: Callable[[int], bool]
+    ) -> TurnResult:
+        """Takes a run of turns as the activity does; `again` after a first attempt.
+
+        `leaves` decides after each turn whether the run ends there.
+        """
         episode = await self.episodes.get(turn.episode_id)
         with acting_as(episode.identity), telemetry.episode_context(episode.id):
             if again and (ended := await self.episodes.ending(episode.id)):
                 # A workflow may have been started while a worker ended its episode.
                 result = TurnResult(stop=ended.stop_reason, turn=turn.turn)
                 return await self._finished(episode, result, again=True)
-            result = await self._run(episode, turn, again, drains)
+            result = await self._run(episode, turn, again, leaves)
             ends = result.stop and turn.finishes
             return await self._finished(episode, result) if ends else result
 
     async def _run(
-        self, episode: RunningEpisode, turn: TurnInput, again: bool, drains: Callable[[], bool]
+        self, episode: RunningEpisode, turn: TurnInput, again: bool, leaves: Callable[[int], bool]
     ) -> TurnResult:
         """Turn by turn until the workflow is needed, or another worker has to go on."""
         # Nothing came before an episode's first attempt; what came before others may be another
@@ -96,12 +103,11 @@ class TurnActivity:
             with telemetry.span("turn", {"podium.turn": turn.turn}):
                 result = replace(await self._take(episode, turn, again, taken), turn=turn.turn)
             taken = turn.turn
-            waits = result.pending or result.children or result.asks_caller
-            if result.stop or waits or not turn.run_to:
+            if result.stop or result.waits or not turn.run_to:
                 return result
             if turn.turn == turn.run_to:
                 return replace(result, stop=StopReason.TURN_LIMIT)
-            if drains():
+            if leaves(turn.turn):
                 return result
             following = turn.turn + 1
             turn = TurnInput(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from temporalio import workflow
-from temporalio.common import WorkflowIDReusePolicy
+from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -23,6 +23,7 @@ from temporalio.exceptions import (
 )
 
 from episodes.keys import workflow_id
+from episodes.temporal.search_attributes import EPISODE
 from episodes.temporal.uninterrupted import uninterrupted
 from episodes.workflows.payloads import (
     OUT_OF_TIME,
@@ -248,6 +249,7 @@ class EpisodeWorkflow:
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 task_timeout=TASK_TIMEOUT,
+                search_attributes=_of_child(call),
             )
         except (ChildWorkflowError, WorkflowAlreadyStartedError) as error:
             return EpisodeResult("failed", str(error.cause or error))
@@ -288,6 +290,14 @@ def turn_input(episode: EpisodeInput, turn: int) -> TurnInput:
         finishes=True,
         resumed=episode.resumed,
     )
+
+
+def _of_child(call: ChildCall) -> TypedSearchAttributes:
+    """Those of its parent, where the namespace knows them, with an episode of its own."""
+    attributes = workflow.info().typed_search_attributes
+    if attributes.get(EPISODE) is None:
+        return attributes
+    return attributes.updated(SearchAttributePair(EPISODE, call.episode_id))
 
 
 def _cause(error: ActivityError) -> str:

@@ -89,6 +89,11 @@ class TurnResult:
     finished: bool = False
     budget_id: str = ""
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next turn needs a person, a child or the caller before."""
+        return bool(self.pending or self.children or self.asks_caller)
+
 
 # What the clock says, whoever looks at it.
 OUT_OF_TIME = TurnResult(stop="deadline", message="the episode's time limit has passed")

@@ -1,6 +1,7 @@
 """Starts, cancels and updates the workflows of episodes."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -10,18 +11,25 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import (
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode, StopReason
 from episodes.temporal.connection import TemporalConnection
-from episodes.workflows.convert import episode_input
+from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
+from episodes.workflows.convert import episode_input, search_attributes
 from episodes.workflows.episode import EpisodeWorkflow
 from episodes.workflows.payloads import Approval, EpisodeInput, TurnResult
 from episodes.workflows.retry_policies import TASK_TIMEOUT
 from podium_kit.rpc.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 
@@ -50,7 +58,7 @@ class WorkflowStarter:
             episode_input(new), time_limit_s=max(left_s, 0.001), ending=ending, resumed=True
         )
         with suppress(WorkflowAlreadyStartedError):
-            await self._start(rest, WorkflowIDReusePolicy.REJECT_DUPLICATE)
+            await self._start(new, rest, WorkflowIDReusePolicy.REJECT_DUPLICATE)
 
     async def end(self, new: NewEpisode, reason: str) -> None:
         """Ends an episode whose workflow is gone, by one that does nothing else.
@@ -58,7 +66,7 @@ class WorkflowStarter:
         Raises TemporalUnavailable.
         """
         only_end = replace(episode_input(new), ending=TurnResult(StopReason.FAILED, reason))
-        await self._start(only_end, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
+        await self._start(new, only_end, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
     async def fate(self, episode_id: str) -> WorkflowExecutionStatus | None:
         """What became of the workflow; None when there is none. Raises TemporalUnavailable."""
@@ -117,20 +125,40 @@ class WorkflowStarter:
             if error.status not in GONE:
                 raise TemporalUnavailable from error
 
-    async def _start(self, episode: EpisodeInput, reuse: WorkflowIDReusePolicy) -> None:
+    async def _start(
+        self, new: NewEpisode, episode: EpisodeInput, reuse: WorkflowIDReusePolicy
+    ) -> None:
         try:
-            async with self._answer():
-                await self._temporal.client.start_workflow(
-                    EpisodeWorkflow.run,
-                    episode,
-                    id=workflow_id(episode.episode_id),
-                    task_queue=self._task_queue,
-                    id_reuse_policy=reuse,
-                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                    task_timeout=TASK_TIMEOUT,
-                )
+            try:
+                await self._start_with(episode, reuse, search_attributes(new))
+            except RPCError as error:
+                if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+                    raise
+                # Whoever keeps the namespace has not registered them: the episode runs all the
+                # same, and is found by the workflow's id.
+                names = ", ".join(SEARCH_ATTRIBUTES)
+                log.warning("Temporal lacks a search attribute of %s: %s", names, error.message)
+                await self._start_with(episode, reuse, TypedSearchAttributes.empty)
         except RPCError as error:
             raise TemporalUnavailable from error
+
+    async def _start_with(
+        self,
+        episode: EpisodeInput,
+        reuse: WorkflowIDReusePolicy,
+        attributes: TypedSearchAttributes,
+    ) -> None:
+        async with self._answer():
+            await self._temporal.client.start_workflow(
+                EpisodeWorkflow.run,
+                episode,
+                id=workflow_id(episode.episode_id),
+                task_queue=self._task_queue,
+                id_reuse_policy=reuse,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                task_timeout=TASK_TIMEOUT,
+                search_attributes=attributes,
+            )
 
     @asynccontextmanager
     async def _answer(self) -> AsyncIterator[None]:

@@ -45,11 +45,11 @@ async def test_a_worker_reads_what_another_one_did_in_the_turn_that_it_began(
     orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
     episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
     first, other = workers.another(), workers.another()
-    asked = await first.take(run_from(episode_id), again=False, drains=lambda: False)
+    asked = await first.take(run_from(episode_id), again=False, leaves=lambda _: False)
     assert asked.pending == [0]
     approved = replace(run_from(episode_id), approvals={"0": True})
-    await other.take(approved, again=False, drains=lambda: True)
-    ended = await first.take(run_from(episode_id, 2), again=False, drains=lambda: False)
+    await other.take(approved, again=False, leaves=lambda _: True)
+    ended = await first.take(run_from(episode_id, 2), again=False, leaves=lambda _: False)
     assert (ended.stop, ended.finished) == ("answered", True)
     [turn] = orchestrator.requests[-1].turns
     assert [seen.content for seen in turn.observations] == ["pay says {}"]
@@ -61,7 +61,7 @@ async def test_what_a_person_is_asked_is_shown_before_the_worker_ends(
     """Watchers see settled steps alone, and no worker takes the turn again before the answer."""
     workers.neighbours.orchestrator.decide = in_turns(calls(call("pay")))
     episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
-    await workers.another().take(run_from(episode_id), again=False, drains=lambda: False)
+    await workers.another().take(run_from(episode_id), again=False, leaves=lambda _: False)
     assert [step.settled for step in await StepStore(engine).read(episode_id)] == [True, True]
 
 
@@ -92,7 +92,7 @@ async def test_two_attempts_of_one_worker_at_once_end_an_episode_once(workers: W
     episode_id, worker = await workers.episode(), workers.another()
     ended = await asyncio.gather(
         *(
-            worker.take(run_from(episode_id), again=again, drains=lambda: False)
+            worker.take(run_from(episode_id), again=again, leaves=lambda _: False)
             for again in (False, True)
         )
     )
@@ -135,7 +135,7 @@ async def test_an_attempt_whose_call_the_end_cut_off_goes_no_further(
     episode_id, first = await workers.episode(), workers.another()
     outage = workers.tenants.fail(TENANT, "OrchestratorService/NextAction")
     taking = asyncio.create_task(
-        first.take(run_from(episode_id), again=False, drains=lambda: False)
+        first.take(run_from(episode_id), again=False, leaves=lambda _: False)
     )
     await until(lambda: bool(outage.calls))
     await workers.another().finisher.finish(FinishInput(episode_id, stop))
@@ -148,7 +148,7 @@ async def test_an_attempt_at_an_episode_that_has_ended_spends_nothing(workers: W
     """The caller's results came while it ended, and started a workflow."""
     episode_id = await workers.episode()
     await workers.another().finisher.finish(FinishInput(episode_id, "cancelled"))
-    late = await workers.another().take(run_from(episode_id), again=True, drains=lambda: False)
+    late = await workers.another().take(run_from(episode_id), again=True, leaves=lambda _: False)
     assert (late.stop, late.finished) == ("cancelled", True)
     assert not workers.neighbours.ledger.holds and not workers.neighbours.orchestrator.requests
 
@@ -166,13 +166,13 @@ async def test_an_attempt_at_the_last_of_a_group_owes_the_groups_end(
     group = new_id()
     first, last = [await workers.episode(place=Membership(group, 2, n, group)) for n in range(2)]
     worker = workers.another()
-    await worker.take(run_from(first), again=False, drains=lambda: False)
+    await worker.take(run_from(first), again=False, leaves=lambda _: False)
     dying = replace(
         worker, finisher=replace(worker.finisher, outbox=DiesBeforeTheGroupsEnd(engine))
     )
-    cut = await dying.take(run_from(last), again=False, drains=lambda: False)
+    cut = await dying.take(run_from(last), again=False, leaves=lambda _: False)
     assert (cut.stop, cut.finished) == ("answered", False)
-    ended = await workers.another().take(run_from(last), again=True, drains=lambda: False)
+    ended = await workers.another().take(run_from(last), again=True, leaves=lambda _: False)
     assert (ended.stop, ended.finished) == ("answered", True)
     owed, _ = await OutboxStore(engine).owed(10, 10_000_000)
     assert [one.record.kind for one in owed] == ["trajectory", "trajectory", "group_closed"]
@@ -204,7 +204,7 @@ async def test_what_was_answered_before_the_end_cut_off_the_rest_has_its_cost(
     workers.neighbours.orchestrator.decide = in_turns(both)
     episode_id = await workers.episode(make_toolset("calculator", "search"))
     taking = asyncio.create_task(
-        worker.take(run_from(episode_id), again=False, drains=lambda: False)
+        worker.take(run_from(episode_id), again=False, leaves=lambda _: False)
     )
     await until(lambda: len(adapters.asked) == 2)
     taking.cancel()

@@ -5,14 +5,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
+import pytest
 import pytest_asyncio
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from embedded_servers import Database
 from episodes.keys import workflow_id
 from episodes.temporal.converter import data_converter
 from episodes.workflows.episode import EpisodeWorkflow
+from episodes.workflows.payloads import Approval
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import (
     EpisodesPlatform,
@@ -29,7 +32,6 @@ from podium_kit.key_file import new_key_line
 TASK, ANSWER = "pay the invoice of Ouagadougou", "paid 417 francs"
 REASON, FAULT = "the invoice is right", "no model speaks Zarma"
 WORDS = {TASK, ANSWER, REASON, FAULT, "boss", "answered", "failed"}
-QUEUE = "of-before-and-after"
 
 
 @pytest_asyncio.fixture
@@ -127,17 +129,15 @@ async def test_a_history_replays_with_the_file_of_keys(
         assert (result.replay_failure is None) == replays
 
 
-async def test_an_episode_of_before_goes_on_when_keys_come(
-    database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
+async def test_an_approval_that_is_written_past_podium_is_rejected(
+    encrypted: EpisodesPlatform, temporal: EmbeddedTemporal
 ) -> None:
-    url, queue = await database("episodes"), {"task_queue": QUEUE}
-    async with run_platform(url, temporal, kafka, tmp_path, queue) as before:
-        episode_id = await asked(before)
-    settings = queue | with_keys(tmp_path)
-    async with run_platform(url, temporal, kafka, tmp_path, settings) as after:
-        pays(after)
-        assert (await approved(after, episode_id)).answer == ANSWER
-    assert not {REASON, "boss"} & await words_in_histories(temporal, episode_id)
+    episode_id = await asked(encrypted)
+    client = await Client.connect(temporal.target)
+    handle = client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))
+    with pytest.raises((WorkflowUpdateFailedError, RPCError)):
+        await handle.execute_update(EpisodeWorkflow.decide, Approval(1, 0, True, "mallory"))
+    assert (await approved(encrypted, episode_id)).answer == ANSWER
 
 
 async def test_an_episode_waits_for_a_key_that_is_gone(

@@ -18,7 +18,6 @@ class Endless:
     """Work that never ends by itself."""
 
     begun: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
 
     async def do(self, taken: Taken[QueuedEpisode]) -> None:
         self.begun.append(taken.id)
@@ -26,9 +25,6 @@ class Endless:
 
     async def fail(self, taken: Taken[QueuedEpisode], message: str) -> None:
         raise AssertionError(message)
-
-    async def leave(self, taken: Taken[QueuedEpisode]) -> None:
-        self.left.append(taken.id)
 
     def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
         return taken.item.time_limit_s
@@ -62,7 +58,6 @@ async def test_what_is_being_taken_while_a_worker_ends_is_left_to_others(
     await closing
     # As the worker does once all is closed.
     taking.cancel()
-    assert work.left == [id]
     [again] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
     assert again.id == id
 
@@ -91,4 +86,20 @@ async def test_a_tenant_with_neighbours_has_a_share_of_a_worker_and_alone_all_of
     assert len(runner._running) == PER_TENANT_MAX + 7
     [other] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
     assert other.id == waiting
+    await runner.close()
+
+
+async def test_a_worker_of_another_version_leases_nothing(engine: AsyncEngine) -> None:
+    versions = {"current": False}
+    runner = LeaseRunner(
+        WorkQueue(engine, EPISODE_QUEUE, "a"), Endless(), 10, lambda: versions["current"]
+    )
+    id = await queued_episode(engine)
+    runner.look()
+    await runner.take()
+    assert not runner._running
+    versions["current"] = True
+    runner.look()
+    await runner.take()
+    assert set(runner._running) == {id}
     await runner.close()

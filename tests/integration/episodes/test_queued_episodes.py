@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -10,13 +11,20 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from embedded_servers import Database
 from episodes.keys import workflow_id
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
-from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
+from integration.episodes.platform_under_test import (
+    EpisodesPlatform,
+    finished,
+    run_platform,
+    start,
+)
 from integration.episodes.tenants import Outage
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2 import Action, NextActionRequest
+from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.wire import duration_to_proto
@@ -129,7 +137,7 @@ async def test_an_end_that_cannot_be_stored_is_a_workflows(
 
 
 @pytest.mark.chaos
-async def test_a_worker_that_drains_hands_over_what_it_is_at(
+async def test_the_next_worker_continues_what_a_draining_one_leaves(
     own_platform: EpisodesPlatform, temporal: EmbeddedTemporal
 ) -> None:
     neighbours = own_platform.neighbours
@@ -141,15 +149,41 @@ async def test_a_worker_that_drains_hands_over_what_it_is_at(
         started = [await start(client) for _ in range(5)]
         await until(lambda: len(neighbours.orchestrator.requests) >= 5)
         await own_platform.worker.terminate()
-        for one in started:
-            assert await workflow_of(temporal, one.id) is WorkflowExecutionStatus.RUNNING
         own_platform.worker.start()
         ended = await asyncio.gather(*(finished(client, one.id) for one in started))
+        for one in started:
+            assert await workflow_of(temporal, one.id) is None
     assert {one.stop_reason for one in ended} == {episode_pb2.STOP_REASON_ANSWERED}
     # Nothing that was done before is done again.
     assert set(neighbours.orchestrator.asked.values()) == {1}
     assert len(neighbours.orchestrator.asked) == 15
     assert set(neighbours.ledger.holds) == set(neighbours.ledger.captured)
+
+
+async def test_a_long_episode_is_found_in_temporal_by_its_search_attributes(
+    database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    url, long = await database("episodes"), {"long_turns": "1"}
+    async with run_platform(url, temporal, kafka, tmp_path, long) as platform:
+        platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+        async with platform.client() as client:
+            ended = await finished(client, (await start(client)).id)
+        assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
+        assert set(platform.neighbours.orchestrator.asked.values()) == {1}
+    query = " AND ".join(
+        f"{name} = '{value}'"
+        for name, value in (
+            ("PodiumTenant", platform.tenant),
+            ("PodiumEpisode", ended.id),
+            ("PodiumPolicy", ended.policy_name),
+            ("PodiumModel", ""),
+        )
+    )
+    temporals = await Client.connect(temporal.target)
+    async with asyncio.timeout(60):
+        # Temporal lists a workflow a moment after it exists.
+        while not [one.id async for one in temporals.list_workflows(query)]:
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.chaos

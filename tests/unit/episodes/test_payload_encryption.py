@@ -60,9 +60,10 @@ async def test_two_keys_of_one_id_are_rejected(file: Path) -> None:
         KeyFile(file).keys()
 
 
-async def test_payloads_of_before_are_read(file: Path) -> None:
+async def test_with_keys_a_payload_that_is_not_encrypted_is_rejected(file: Path) -> None:
     plain = await DataConverter.default.encode([WORDS])
-    assert await data_converter(file).decode([*plain, await sealed(file)]) == [WORDS, WORDS]
+    with pytest.raises(UnreadablePayload, match="is not encrypted, although"):
+        await data_converter(file).decode([await sealed(file), *plain])
     assert await data_converter(None).decode(plain) == [WORDS]
 
 

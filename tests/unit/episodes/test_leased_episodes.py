@@ -1,0 +1,96 @@
+"""Who continues an episode after a turn: this worker, the next one, or a workflow."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+from episodes.leases.store_queue import Taken
+from episodes.models import EpisodeState, Progress, StoredEpisode
+from episodes.queued.store_queue import QueuedEpisode
+from episodes.queued.turns import QueuedEpisodes
+from episodes.workflows.payloads import TurnResult
+
+TURNS, LONG_TURNS = 5, 3
+
+
+class Work:
+    """Everything an episode could be given to; it answers in turn five."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.handed: list[str] = []
+        self.given_back: list[str] = []
+
+    def forget(self, _: str) -> None:
+        pass
+
+    def keep(self, stored: Any) -> Any:
+        return SimpleNamespace(id=stored.new.episode_id, stored=stored)
+
+    async def take(self, _: Any, *, leaves: Callable[[int], bool], **__: Any) -> TurnResult:
+        for turn in range(1, TURNS):
+            self.taken.append(turn)
+            if leaves(turn):
+                return TurnResult(turn=turn)
+        return TurnResult(stop="answered", finished=True)
+
+    async def hand_over(self, new: Any, ending: TurnResult | None = None) -> None:
+        assert ending is None
+        self.handed.append(new.episode_id)
+
+    async def give_back(self, ids: list[str], _: float) -> None:
+        self.given_back += ids
+
+
+async def work_on(
+    *,
+    drains: bool = False,
+    handed_over: bool = False,
+    long_after_s: float = 30.0,
+    long_turns: int = 12,
+) -> Work:
+    work: Any = Work()
+    work.episodes = work.logs = work
+    leased = QueuedEpisodes(
+        turns=work,
+        handover=work,
+        leases=work,
+        drains=lambda: drains,
+        long_after_s=long_after_s,
+        long_turns=long_turns,
+    )
+    since = asyncio.get_running_loop().time()
+    new: Any = SimpleNamespace(
+        episode_id="e", turn_limit=9, time_limit_s=60.0, membership=SimpleNamespace(size=1)
+    )
+    stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
+    item = QueuedEpisode(stored, handed_over)
+    await leased.do(Taken("e", "acme", item, 1, since, asyncio.Event()))
+    return cast(Work, work)
+
+
+async def test_a_short_episode_ends_where_it_began() -> None:
+    work = await work_on()
+    assert (work.taken, work.handed, work.given_back) == ([1, 2, 3, 4], [], [])
+
+
+async def test_a_workflow_continues_an_episode_of_many_turns() -> None:
+    work = await work_on(long_turns=LONG_TURNS)
+    assert (work.taken, work.handed) == ([1, 2, 3], ["e"])
+
+
+async def test_a_workflow_continues_an_old_episode_after_its_turn() -> None:
+    work = await work_on(long_after_s=-1.0)
+    assert (work.taken, work.handed) == ([1], ["e"])
+
+
+async def test_the_next_worker_continues_what_a_draining_one_leaves() -> None:
+    work = await work_on(drains=True)
+    assert (work.taken, work.handed, work.given_back) == ([1], [], ["e"])
+
+
+async def test_an_episode_that_was_being_handed_over_is() -> None:
+    work = await work_on(handed_over=True)
+    assert (work.taken, work.handed) == ([], ["e"])
