@@ -5,10 +5,11 @@ the hour of the call. What corrects a cost of an earlier billing period has the 
 class "Correction"; within a period, a correction is a negative row. Calls of unknown price
 have no row: FOCUS has no unknown cost, and zero would be wrong.
 
-focus-validator 1.0.0, the newest on PyPI, has rules for 1.0 alone, and asks for four columns
-by names that the specification never had, and for ChargeType, which 1.0-preview renamed to
-ChargeCategory. A table of 1.0 holds these columns, too, after those of the specification, so
-that it passes as it is. A table of 1.2 holds what the specification names and nothing else.
+focus-validator 1.0.0, the last that runs on Python 3.11, has rules for 1.0 alone, and asks for
+four columns by names that the specification never had, and for ChargeType, which 1.0-preview
+renamed to ChargeCategory. A table of 1.0 holds these columns, too, after those of the
+specification, so that it passes as it is. A table of 1.2 holds what the specification names and
+nothing else; focus-validator 2.2.1, for Python 3.12, carries the rules of 1.2.
 """
 
 import json
