@@ -6,7 +6,7 @@ from episodes.errors import InvalidEpisode
 from episodes.models import Membership, NewEpisode
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
-from podium_kit.json_schemas.checks import check_grammar, checked_schema
+from podium_kit.json_schemas.checks import checked_object
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
 from podium_kit.json_schemas.inlining import SchemaError
@@ -104,10 +104,7 @@ def _check_answer_schema(text: str) -> None:
     if not text:
         return
     try:
-        schema = checked_schema(text)
-        if schema.get("type") != "object":
-            raise InvalidEpisode('answer_json_schema: the root must have "type": "object"')
-        check_grammar(text)
+        checked_object(text)
     except UnusableSchema as error:
         raise InvalidEpisode(f"answer_json_schema {error}") from error
 

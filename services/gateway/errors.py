@@ -189,6 +189,13 @@ class InvalidChat(InvalidArgument):
     """The messages cannot become a task."""
 
 
+class InvalidAnswerSchema(InvalidArgument):
+    """No answer can be held to the JSON Schema of a request."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the JSON Schema of {name} cannot be used: {problem}", param=name)
+
+
 class ModelNotFound(NotFound):
     """No orchestrator model of that name."""
 

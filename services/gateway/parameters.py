@@ -11,7 +11,7 @@ from gateway.errors import UnsupportedParameter
 IGNORED_HEADER = "x-podium-ignored"
 # A name is the client's, and so is how many there are.
 NAMES_MAX, NAME_CHARACTERS_MAX = 30, 60
-PLAIN = "[]/:"
+PLAIN = "[]/:$"
 
 
 class Treatment(StrEnum):

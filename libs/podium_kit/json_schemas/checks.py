@@ -35,6 +35,18 @@ def checked_schema(text: str, *, is_schema: bool = False) -> dict[str, Any]:
     return schema
 
 
+def checked_object(text: str, *, is_schema: bool = False) -> dict[str, Any]:
+    """The schema of arguments or of an answer, which a model can be held to.
+
+    Raises UnusableSchema.
+    """
+    schema = checked_schema(text, is_schema=is_schema)
+    if schema.get("type") != "object":
+        raise UnusableSchema("$.type", 'the root must have "type": "object"')
+    check_grammar(text)
+    return schema
+
+
 def check_grammar(text: str) -> None:
     """Raises UnusableSchema where a model cannot be held to the schema."""
     try:

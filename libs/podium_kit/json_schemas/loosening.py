@@ -57,11 +57,29 @@ SIZES = (
 
 
 @dataclass(frozen=True)
+class Notice:
+    """A place in a schema, and what of it is not kept."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.problem}"[:NOTICE_CHARACTERS_MAX]
+
+
+@dataclass(frozen=True)
 class LooseSchema:
     """A schema that can be enforced, and what of the original is not in it."""
 
     schema: Node
-    notices: tuple[str, ...] = ()
+    loosened: tuple[Notice, ...] = ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The first of them in words."""
+        once = list(dict.fromkeys(map(str, self.loosened)))
+        more = [f"and {len(once) - NOTICES_MAX + 1} more"] if len(once) > NOTICES_MAX else []
+        return tuple(once[: NOTICES_MAX - len(more)] + more)
 
 
 @dataclass(frozen=True)
@@ -69,14 +87,13 @@ class Spot:
     """A place in a schema, and the notices about the schema."""
 
     path: str = "$"
-    notices: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
     def below(self, part: str) -> "Spot":
         return Spot(self.path + part, self.notices)
 
     def leave(self, why: str) -> None:
-        notice = f"{self.path} is left to the tool's server: {why}"
-        self.notices.append(notice[:NOTICE_CHARACTERS_MAX])
+        self.notices.append(Notice(self.path, f"is left to the tool's server: {why}"))
 
 
 def loosened(schema: Any) -> LooseSchema:
@@ -90,11 +107,11 @@ def loosened_object(schema: Any) -> LooseSchema:
     schemas, converted, notices = _read(schema)
     kinds = converted.get("type", "object")
     if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
-        raise UnusableSchema("$.type", f"arguments are an object, and this is {kinds}")
+        raise UnusableSchema("$.type", f"the root must be an object, and this is {kinds}")
     return schemas.fitting({**converted, "type": "object"}, notices, are_arguments=True)
 
 
-def _read(schema: Any) -> tuple["LooseSchemas", Node, list[str]]:
+def _read(schema: Any) -> tuple["LooseSchemas", Node, list[Notice]]:
     if not isinstance(schema, dict):
         raise UnusableSchema("$", "a schema must be a JSON object")
     spot = Spot()
@@ -117,7 +134,7 @@ class LooseSchemas:
         self._target = target
         self._names: dict[str, str] = {}
         self._pointers: dict[str, str] = {}
-        self._definitions: dict[str, tuple[Any, list[str]]] = {}
+        self._definitions: dict[str, tuple[Any, list[Notice]]] = {}
 
     def converted(self, schema: Any, spot: Spot) -> Any:
         """The schema with its parts, as JSON Schema; references stay references."""
@@ -143,7 +160,7 @@ class LooseSchemas:
         return kept
 
     def fitting(
-        self, schema: Any, notices: list[str], *, are_arguments: bool = False
+        self, schema: Any, notices: list[Notice], *, are_arguments: bool = False
     ) -> LooseSchema:
         """A converted schema with as much of what it refers to as a tool may have.
 
@@ -159,19 +176,23 @@ class LooseSchemas:
             except UnusableSchema as error:
                 first = first or error
             else:
-                cut = [f"$ is cut, for it is too large: {first.problem}"] if first else []
-                return LooseSchema(found, _shown([*notices, *further, *cut]))
+                cut = f"is cut, for it is too large: {first.problem}" if first else ""
+                shown = [*notices, *further, *([Notice("$", cut)] if cut else [])]
+                return LooseSchema(found, tuple(dict.fromkeys(shown)))
         assert first is not None
         raise first
 
-    def _cut(self, schema: Node, size: _Size) -> tuple[Node, list[str]]:
+    def _cut(self, schema: Node, size: _Size) -> tuple[Node, list[Notice]]:
         """So much of a converted schema with its definitions, and notices about these."""
         near = self._near(schema, size.hops)
         root, definitions, circles = unrolled(schema, near, size.rounds)
         notices = [notice for name in near for notice in self._definitions[name][1]]
         notices += [
-            f"$.$defs.{name} refers to itself: what lies deeper than {size.rounds} of it is left to"
-            " the tool's server"
+            Notice(
+                f"$.$defs.{name}",
+                f"refers to itself: what lies deeper than {size.rounds} of it is left to the tool's"
+                " server",
+            )
             for name in sorted(circles)
         ]
         if size.words is not None or size.depth < DEPTH_MAX:
@@ -312,9 +333,3 @@ def _shallow(schema: Any, size: _Size, depth: int = 0) -> Any:
             data = keyword in DATA_KEYWORDS
             kept[keyword] = value if data else _shallow(value, size, depth + 1)
     return kept
-
-
-def _shown(notices: list[str]) -> tuple[str, ...]:
-    once = list(dict.fromkeys(notices))
-    more = [f"and {len(once) - NOTICES_MAX + 1} more"] if len(once) > NOTICES_MAX else []
-    return tuple(once[: NOTICES_MAX - len(more)] + more)

@@ -1,7 +1,7 @@
 """The body of /v1/chat/completions: OpenAI's fields, and Podium's own under `podium`."""
 
 from decimal import Decimal
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -49,6 +49,7 @@ class ChatRequest(RequestModel):
     """A chat completion to run as an episode."""
 
     model_config = ConfigDict(extra="allow")
+    answer_parameter: ClassVar[str] = "response_format"
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)

@@ -11,7 +11,6 @@ from gateway.chat.request import ChatRequest
 from gateway.chat.service import ChatRun
 from gateway.chat.starting import EpisodeStarter
 from gateway.errors import ModelNotFound
-from gateway.parameters import ignored_header
 from gateway.sse import kept_alive, sse_response
 
 CLIENT_CLOSED_REQUEST = 499
@@ -24,9 +23,9 @@ def chat_router(episodes: EpisodeStarter) -> APIRouter:
     @router.post("/chat/completions", operation_id="CreateChatCompletion", response_model=None)
     async def create_chat_completion(body: ChatRequest, request: Request) -> Response:
         # Started before anything is sent, so that rejections have a status.
-        runs = await episodes.runs(body, request, body.choice_count)
-        chat, headers = ChatRun(runs, body), {"x-podium-episode": runs[0].episode_id}
-        headers |= ignored_header(body.ignored())
+        started = await episodes.start(body, request, body.choice_count)
+        runs, headers = started.runs, started.headers
+        chat = ChatRun(runs, body)
         if body.stream:
             events = kept_alive(chat.stream(), episodes.keepalive_s)
             return sse_response(events, headers, BackgroundTask(episodes.left, *runs))

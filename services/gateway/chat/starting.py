@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from starlette.requests import Request
 
+from gateway.chat.answer_schemas import enforceable
 from gateway.chat.catalogue import Catalogue, Choice
 from gateway.chat.direct_run import DirectCalls, DirectRun
 from gateway.chat.episode_run import EpisodeRun, Episodes
@@ -15,6 +16,7 @@ from gateway.chat.run import Run
 from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
 from gateway.errors import UnsupportedParameter
 from gateway.models import EpisodeOrder, ToolResults
+from gateway.parameters import ignored_header
 from podium_kit.rpc.errors import DomainError
 
 
@@ -23,8 +25,24 @@ class Body(Protocol):
 
     @property
     def model(self) -> str: ...
+    @property
+    def answer_parameter(self) -> str: ...
+    def ignored(self) -> tuple[str, ...]: ...
     def results(self) -> ToolResults | None: ...
     def order(self, choice: Choice) -> EpisodeOrder: ...
+
+
+@dataclass(frozen=True)
+class StartedRuns:
+    """The runs of a request, and the names of what was not read of it."""
+
+    runs: list[Run]
+    ignored: tuple[str, ...]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the response."""
+        return {"x-podium-episode": self.runs[0].episode_id, **ignored_header(self.ignored)}
 
 
 @dataclass(frozen=True)
@@ -39,13 +57,9 @@ class EpisodeStarter:
     keepalive_s: float
     cancel_on_disconnect: bool
 
-    async def run(self, body: Body, request: Request) -> Run:
-        """Starts it, or gives it the results, before anything is sent."""
-        [run] = await self.runs(body, request, 1)
-        return run
-
-    async def runs(self, body: Body, request: Request, count: int) -> list[Run]:
-        """Starts so many, or gives the results to the one that waits for them."""
+    async def start(self, body: Body, request: Request, count: int = 1) -> StartedRuns:
+        """Starts so many, or gives the results to the one that waits for them, before anything is
+        sent."""
         choice = await self.catalogue.resolve(body.model)
         if (results := body.results()) is not None:
             if count > 1:
@@ -54,11 +68,11 @@ class EpisodeStarter:
             episode = EpisodeId(results.episode_id, chosen_by_caller=True)
             run = self.part_of(episode, results.turn)
             await run.go_on(results)
-            return [run]
-        order = body.order(choice)
+            return StartedRuns([run], body.ignored())
+        order, loosened = await _order(body, choice)
         async with self.episode_ids.starting(request.headers, await request.body()) as episode:
             begun = [self._new(episode.choice(index), choice) for index in range(count)]
-            return await self._started(begun, order)
+            return StartedRuns(await self._started(begun, order), (*body.ignored(), *loosened))
 
     def _new(self, episode: EpisodeId, choice: Choice) -> Run:
         if choice.tool:
@@ -81,7 +95,7 @@ class EpisodeStarter:
 
     async def prompt_tokens(self, body: Body) -> int:
         """Tokens of the first prompt of an episode; none is started."""
-        order = body.order(await self.catalogue.orchestrator(body.model))
+        order, _ = await _order(body, await self.catalogue.orchestrator(body.model))
         return await self.episodes.count_tokens(order)
 
     def part_of(self, episode: EpisodeId, answered_turn: int = 0) -> EpisodeRun:
@@ -101,6 +115,14 @@ class EpisodeStarter:
         except asyncio.CancelledError:
             await asyncio.shield(self.left(*runs))
             raise
+
+
+async def _order(body: Body, choice: Choice) -> tuple[EpisodeOrder, tuple[str, ...]]:
+    """The order of a request, and the names of what of its answer's schema is not enforced."""
+    order, parameter = body.order(choice), body.answer_parameter
+    schema = await enforceable(order.answer_schema, parameter)
+    names = tuple(f"{parameter}:{place}" for place in schema.loosened)
+    return replace(order, answer_schema=schema.text), names
 
 
 async def _leave(runs: Sequence[Run], reason: str) -> None:

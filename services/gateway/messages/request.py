@@ -1,6 +1,6 @@
 """The body of /v1/messages: Anthropic's fields, and Podium's own under `podium`."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -95,6 +95,7 @@ class MessageRequest(RequestModel):
     """A message to answer by an episode."""
 
     model_config = ConfigDict(extra="allow")
+    answer_parameter: ClassVar[str] = "output_config.format"
 
     model: str
     messages: list[AnthropicMessage] = Field(min_length=1)

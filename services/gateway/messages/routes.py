@@ -11,7 +11,6 @@ from gateway.chat.starting import EpisodeStarter
 from gateway.messages.parameters import MESSAGES
 from gateway.messages.request import CountRequest, MessageRequest
 from gateway.messages.response import answered, streamed
-from gateway.parameters import ignored_header
 from gateway.sse import kept_alive, sse_response
 
 
@@ -28,8 +27,8 @@ def messages_router(episodes: EpisodeStarter) -> APIRouter:
     @router.post("", operation_id="CreateMessage", response_model=None)
     async def create_message(body: MessageRequest, request: Request) -> Response:
         # Started before anything is sent, so that rejections have a status.
-        run = await episodes.run(body, request)
-        headers = {"x-podium-episode": run.episode_id, **ignored_header(body.ignored())}
+        started = await episodes.start(body, request)
+        [run], headers = started.runs, started.headers
         if body.stream:
             events = kept_alive(streamed(run, body), episodes.keepalive_s)
             return sse_response(events, headers, BackgroundTask(episodes.left, run))

@@ -1,7 +1,7 @@
 """The body of /v1/responses: OpenAI's fields, and Podium's own under `podium`."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -88,6 +88,7 @@ class ResponseRequest(RequestModel):
     """A response to run as an episode."""
 
     model_config = ConfigDict(extra="allow")
+    answer_parameter: ClassVar[str] = "text.format"
 
     model: str
     input: Input
@@ -205,6 +206,13 @@ class FollowUp:
     @property
     def model(self) -> str:
         return self.request.model
+
+    @property
+    def answer_parameter(self) -> str:
+        return self.request.answer_parameter
+
+    def ignored(self) -> tuple[str, ...]:
+        return self.request.ignored()
 
     def results(self) -> ToolResults | None:
         return self.request.results()

@@ -13,7 +13,6 @@ from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import EpisodesClient
 from gateway.models import StopReason
-from gateway.parameters import ignored_header
 from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_servers import LABEL, McpServers
 from gateway.responses.mcp_tools import NamedServer
@@ -39,9 +38,9 @@ class ResponsesApi:
             # A response is asked for by its episode's id.
             await self.starter.catalogue.orchestrator(body.model)
         follow_up = await self._follow_up(body)
-        run = await self.starter.run(follow_up, request)
+        started = await self.starter.start(follow_up, request)
+        [run], headers = started.runs, started.headers
         shape = Shape.of(ResponseId(run.episode_id, run.answered_turn), body, follow_up.servers)
-        headers = {"x-podium-episode": run.episode_id, **ignored_header(body.ignored())}
         if body.background:
             return JSONResponse(shape.running(), headers=headers)
         if body.stream:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from podium_kit.json_schemas.checks import check_grammar, checked_schema, parsed_schema
+from podium_kit.json_schemas.checks import checked_object, checked_schema, parsed_schema
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.loosening import loosened_object
 from tool_registry.errors import InvalidSchema
@@ -18,20 +18,16 @@ def check_parameters_schema(
 
     `is_schema` says that it is known to be JSON Schema, which takes longest to find out.
     """
-    schema = check_schema(field, text, is_schema=is_schema)
-    if schema.get("type") != "object":
-        raise InvalidSchema(field, "$.type", 'the root must have "type": "object"')
     try:
-        check_grammar(text)
+        return checked_object(text, is_schema=is_schema)
     except UnusableSchema as error:
         raise InvalidSchema(field, error.path, error.problem) from error
-    return schema
 
 
-def check_schema(field: str, text: str, *, is_schema: bool = False) -> dict[str, Any]:
+def check_schema(field: str, text: str) -> dict[str, Any]:
     """The parsed schema. Raises InvalidSchema with the JSON path of the fault."""
     try:
-        return checked_schema(text, is_schema=is_schema)
+        return checked_schema(text)
     except UnusableSchema as error:
         raise InvalidSchema(field, error.path, error.problem) from error
 

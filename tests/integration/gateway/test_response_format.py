@@ -50,3 +50,47 @@ async def test_every_format_is_a_schema_of_the_answer_or_none(
         await client.chat.completions.create(model="podium", messages=TASK, response_format=wanted)
     [running] = gateway.episodes.episodes.values()
     assert running.request.spec.answer_json_schema == schema
+
+
+async def test_what_is_not_enforced_of_a_schema_is_named_in_a_header(
+    gateway: GatewayUnderTest,
+) -> None:
+    properties = {"mail": {"type": "string", "pattern": "^(?!a)b"}, "next": {"$ref": "#"}}
+    schema = {"type": "object", "properties": properties}
+    named = {"type": "json_schema", "name": "x", "schema": schema}
+    said: dict[str, Any] = {"model": "podium", "messages": TASK}
+    bodies: dict[str, tuple[str, dict[str, Any]]] = {
+        "/v1/chat/completions": (
+            "response_format",
+            {**said, "response_format": {"type": "json_schema", "json_schema": named}},
+        ),
+        "/v1/responses": (
+            "text.format",
+            {"model": "podium", "input": "Where?", "text": {"format": named}},
+        ),
+        "/v1/messages": (
+            "output_config.format",
+            {**said, "max_tokens": 99, "output_config": {"format": named}},
+        ),
+    }
+    async with gateway.http() as http:
+        for path, (parameter, body) in bodies.items():
+            for stream in (False, True):
+                reply = await http.post(path, json={**body, "stream": stream})
+                assert reply.status_code == 200, reply.text
+                assert reply.headers["x-podium-ignored"].split(", ") == [
+                    f"{parameter}:$.properties.mail.pattern",
+                    f"{parameter}:$.$defs.root.properties.mail.pattern",
+                    f"{parameter}:$.$defs.root",
+                ]
+    for running in gateway.episodes.episodes.values():
+        kept = json.loads(running.request.spec.answer_json_schema)
+        assert kept["properties"]["mail"] == {"type": "string"}
+
+
+async def test_a_schema_that_no_answer_fits_is_rejected_by_name(gateway: GatewayUnderTest) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}
+    body = {"model": "podium", "messages": TASK, "response_format": wanted}
+    async with gateway.http() as http:
+        reply = await http.post("/v1/chat/completions", json=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "response_format")

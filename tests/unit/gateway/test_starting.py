@@ -35,7 +35,7 @@ async def rejected(episodes: WaitingEpisodes, cancel_on_disconnect: bool, key: s
     request = Request({"type": "http", "headers": headers}, receive)
     starter = make_starter(episodes, cancel_on_disconnect=cancel_on_disconnect)
     with acting_as(make_identity()), pytest.raises(ResourceExhausted):
-        await starter.runs(ChatRequest(**CHAT), request, 3)
+        await starter.start(ChatRequest(**CHAT), request, 3)
 
 
 @pytest.mark.parametrize("cancel_on_disconnect", [True, False])

@@ -60,7 +60,7 @@ async def names_of(*names: str) -> dict[str, str]:
         ("a tool", "tools[1]", "valid dictionary"),
         (None, "tools[1]", "valid dictionary"),
         ({"name": "bad", "inputSchema": "object"}, "bad", "inputSchema: Input should be"),
-        ({"name": "bad", "inputSchema": {"type": "array"}}, "bad", "arguments are an object"),
+        ({"name": "bad", "inputSchema": {"type": "array"}}, "bad", "the root must be an object"),
         ({"name": "good", "description": "other", "inputSchema": OBJECT}, "good", "this name"),
     ],
 )

@@ -46,7 +46,7 @@ def test_one_hides_a_registered_tool_of_its_name() -> None:
         ([{"name": "a"}, {"name": "a"}], "client_tools names a twice"),
         (
             [{"name": "a"}, {"name": "b", "parameters_json_schema": '{"type": "array"}'}],
-            r"client_tools\[1\].parameters_json_schema at \$.type: arguments are an object",
+            r"client_tools\[1\].parameters_json_schema at \$.type: the root must be an object",
         ),
     ],
 )

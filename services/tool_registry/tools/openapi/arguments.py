@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from podium_kit.json_schemas.loosening import Spot
+from podium_kit.json_schemas.loosening import Notice, Spot
 from tool_registry.tools.openapi.document import Node
 
 # What providers of models take for the name of an argument.
@@ -26,7 +26,7 @@ class Arguments:
     headers: dict[str, str] = field(default_factory=dict)
     whole_body: str = ""
     body_encoding: str = ""
-    notices: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
     def add(
         self, wire_name: str, schema: Node, place: str, *, required: bool, style: str = ""

@@ -1,0 +1,46 @@
+"""JSON Schemas that requests want their answers to fit, as schemas that can be enforced."""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from gateway.errors import InvalidAnswerSchema
+from podium_kit.json_schemas.checks import checked_object, parsed_schema
+from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.loosening import loosened_object
+from podium_kit.places import FairThread
+from podium_kit.rpc.identity import current_identity
+
+# A client sends the same one with every request. Each has at most 64 KiB.
+SCHEMAS_KEPT = 256
+# The largest takes seconds.
+READING = FairThread()
+
+
+@dataclass(frozen=True)
+class AnswerSchema:
+    """A schema as text, "" for any text, and the places of what it does not enforce."""
+
+    text: str
+    loosened: tuple[str, ...] = ()
+
+
+async def enforceable(wanted: str, parameter: str) -> AnswerSchema:
+    """The schema of a parameter, wider where it cannot be enforced. Raises InvalidAnswerSchema."""
+    if not wanted:
+        return AnswerSchema("")
+    try:
+        return await READING.run(current_identity().tenant, partial(_enforceable, wanted))
+    except UnusableSchema as error:
+        raise InvalidAnswerSchema(parameter, str(error)) from error
+
+
+@lru_cache(SCHEMAS_KEPT)
+def _enforceable(text: str) -> AnswerSchema:
+    loose = loosened_object(parsed_schema(text))
+    places = tuple(dict.fromkeys(notice.path for notice in loose.loosened))
+    try:
+        checked_object(text)
+    except UnusableSchema:
+        return AnswerSchema(json.dumps(loose.schema), places)
+    return AnswerSchema(text, places)
