@@ -18,6 +18,7 @@ from gateway.convert import (
     client_calls_from_proto,
     event_from_proto,
     file_quota,
+    kept_request_from_proto,
     made_call_from_proto,
     model_from_proto,
     order_to_proto,
@@ -30,6 +31,7 @@ from gateway.errors import ResponseStillRuns, UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
     EpisodeOrder,
+    KeptRequest,
     MadeCall,
     OrchestratorModel,
     Outcome,
@@ -311,10 +313,10 @@ class EpisodesClient:
             raise ResponseStillRuns(episode_id, param)
         return said_from_proto(episode, param)
 
-    async def label(self, episode_id: str, name: str) -> tuple[str, tuple[str, ...]]:
-        """A label, "" for none, and the names of the tools that the episode was kept to."""
+    async def kept(self, episode_id: str, label: str) -> KeptRequest:
+        """What the episode keeps of its request, with one of its labels."""
         spec = (await self._episode(episode_id)).spec
-        return spec.labels.get(name, ""), tuple(spec.tool_names)
+        return kept_request_from_proto(spec, label)
 
     async def _episode(self, episode_id: str) -> episode_pb2.Episode:
         request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)

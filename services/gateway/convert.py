@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from gateway.limits.models import TenantLimits
 from gateway.models import (
     ClientCall,
+    ClientTool,
     EmbeddingOrder,
     EpisodeOrder,
+    KeptRequest,
     MadeCall,
     Message,
     OrchestratorModel,
@@ -195,6 +197,14 @@ def require_content(episode: episode_pb2.Episode) -> None:
     """Raises ScopeMissing where the caller may read the metadata alone."""
     if episode.content_withheld:
         raise ScopeMissing(current_identity(), [Scope.TRAJECTORIES_READ])
+
+
+def kept_request_from_proto(spec: episode_pb2.EpisodeSpec, label: str) -> KeptRequest:
+    offered = (
+        ClientTool(tool.name, tool.description, tool.parameters_json_schema)
+        for tool in spec.client_tools
+    )
+    return KeptRequest(spec.labels.get(label, ""), tuple(spec.tool_names), tuple(offered))
 
 
 def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:

@@ -110,6 +110,15 @@ NOTHING_SAID = Said()
 
 
 @dataclass(frozen=True)
+class KeptRequest:
+    """A label of an episode, the tools that it was kept to, and its client's functions."""
+
+    label: str = ""
+    tool_names: tuple[str, ...] = ()
+    client_tools: tuple[ClientTool, ...] = ()
+
+
+@dataclass(frozen=True)
 class EpisodeOrder:
     """What a chat request asks an episode to do."""
 

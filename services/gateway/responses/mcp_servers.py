@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.errors import NothingAllowed, UnsupportedParameter
+from gateway.models import KeptRequest
 from gateway.responses.clients import McpTools
 from gateway.responses.mcp_tools import McpTool, NamedServer
 
@@ -39,10 +40,10 @@ class McpServers:
             raise NothingAllowed(empty[0])
         return found
 
-    async def kept(self, label: str, tool_names: Sequence[str]) -> tuple[NamedServer, ...]:
+    async def kept(self, request: KeptRequest) -> tuple[NamedServer, ...]:
         """Those that `label_of` wrote down; what was unregistered since is not among them."""
         try:
-            urls = URL_BY_LABEL.validate_json(label)
+            urls = URL_BY_LABEL.validate_json(request.label)
         except ValidationError:
             # None, or a caller's own label of that name.
             return ()
@@ -51,7 +52,7 @@ class McpServers:
             McpTool(type="mcp", server_label=name, server_url=url or None)
             for name, url in urls.items()
         ]
-        named = frozenset(tool_names)
+        named = frozenset(request.tool_names)
         there = [each for each in wanted if any(map(each.is_of, registered))]
         return tuple(_kept(each.server(registered), named) for each in there)
 

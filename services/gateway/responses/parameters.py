@@ -16,8 +16,8 @@ RESPONSES = ApiParameters(
         honoured(
             "tools",
             "tool_choice",
-            words="functions that the client runs, and MCP servers whose tools are registered;"
-            " others are not offered",
+            words="functions and custom tools that the client runs, and MCP servers whose tools are"
+            " registered; others are not offered. A custom tool's text is held to no grammar",
         ),
         honoured("text", words="`format`: text, json_object, json_schema"),
         honoured("stream", "background", words="not both"),

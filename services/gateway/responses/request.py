@@ -23,6 +23,7 @@ from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Te
 from gateway.errors import UnsupportedParameter
 from gateway.models import NOTHING_SAID, ClientTool, EpisodeOrder, Message, Said, ToolResults
 from gateway.request_model import Flag, RequestModel
+from gateway.responses.custom_tools import CustomTool, ignored_formats
 from gateway.responses.items import Input, MessageItem, hosted_items, messages_of
 from gateway.responses.mcp_servers import label_of
 from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
@@ -40,13 +41,14 @@ class FunctionTool(Function):
 
 def _kind(given: Any) -> str:
     kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
-    if kind == "mcp":
-        return "mcp"
-    return "function" if kind == "function" or not isinstance(kind, str) else "hosted"
+    if not isinstance(kind, str):
+        return "function"
+    return kind if kind in ("function", "custom", "mcp") else "hosted"
 
 
 ResponseTool = Annotated[
     Annotated[FunctionTool, Tag("function")]
+    | Annotated[CustomTool, Tag("custom")]
     | Annotated[McpTool, Tag("mcp")]
     | Annotated[HostedTool, Tag("hosted")],
     Discriminator(_kind),
@@ -54,9 +56,9 @@ ResponseTool = Annotated[
 
 
 class NamedChoice(NamedFunction):
-    """A choice of one function."""
+    """A choice of one function or custom tool."""
 
-    type: Literal["function"]
+    type: Literal["function", "custom"]
 
 
 class JsonSchemaFormat(BaseModel):
@@ -95,7 +97,8 @@ class ResponseRequest(RequestModel):
     instructions: str | None = None
     previous_response_id: str | None = None
     tools: list[ResponseTool] | None = Field(
-        None, description="functions that the client runs, and MCP servers that are registered"
+        None,
+        description="functions and custom tools that the client runs, and registered MCP servers",
     )
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | McpChoice | None = None
     text: TextOptions = TextOptions()
@@ -115,7 +118,12 @@ class ResponseRequest(RequestModel):
 
     def ignored(self) -> tuple[str, ...]:
         """Names of the ignored parts. Raises UnsupportedParameter."""
-        return (*RESPONSES.check(self.model_extra), *hosted(self.tools), *hosted_items(self.input))
+        return (
+            *RESPONSES.check(self.model_extra),
+            *hosted(self.tools),
+            *ignored_formats(self.tools),
+            *hosted_items(self.input),
+        )
 
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.
@@ -144,7 +152,7 @@ class ResponseRequest(RequestModel):
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files(), before.files)
         chosen = () if self.tool_choice == "none" else self.tools or ()
-        functions = [each for each in chosen if isinstance(each, FunctionTool)]
+        functions = [each for each in chosen if isinstance(each, FunctionTool | CustomTool)]
         offered = tuple(each.tool().offered() for each in functions)
         of_servers = tuple(tool.name for server in servers for tool in server.tools)
         instructions = [Message("system", self.instructions)] if self.instructions else []

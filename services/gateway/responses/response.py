@@ -7,7 +7,8 @@ from typing import Any
 from gateway.chat.call_ids import CallId
 from gateway.chat.outcomes import finish_reason
 from gateway.chat.response import podium, usage
-from gateway.models import Outcome
+from gateway.models import ClientCall, Outcome
+from gateway.responses.custom_tools import CustomTool, input_of
 from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_items import mcp_calls, mcp_lists
 from gateway.responses.mcp_tools import NamedServer
@@ -27,6 +28,7 @@ class Shape:
     id: ResponseId
     model: str
     servers: tuple[NamedServer, ...] = ()
+    custom_tools: frozenset[str] = frozenset()
     asked: Json = field(default_factory=dict)
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -36,7 +38,11 @@ class Shape:
     ) -> "Shape":
         """What a request asked for, which its responses repeat."""
         given = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return cls(id, request.model, servers, {key: given[key] for key in REPEATED & given.keys()})
+        repeated = {key: given[key] for key in REPEATED & given.keys()}
+        custom = frozenset(
+            tool.name for tool in request.tools or () if isinstance(tool, CustomTool)
+        )
+        return cls(id, request.model, servers, custom, repeated)
 
     def running(self) -> Json:
         """Before anything came of it."""
@@ -62,18 +68,20 @@ class Shape:
         # From a client's results on, the servers are known.
         listed = [] if self.id.answered_turn else mcp_lists(self.id, self.servers)
         made = mcp_calls(self.id, self.servers, outcome.made_calls)
-        calls = [
-            {
-                "type": "function_call",
-                "id": f"fc_{self.id}_{call.index}",
-                "call_id": str(CallId(outcome.episode_id, call.turn, call.index)),
-                "name": call.name,
-                "arguments": call.arguments,
-                "status": "completed",
-            }
-            for call in outcome.client_calls
-        ]
+        calls = [self._call(outcome.episode_id, call) for call in outcome.client_calls]
         return [*listed, *made, *(calls or [self.message(outcome.answer)])]
+
+    def _call(self, episode_id: str, call: ClientCall) -> Json:
+        named = {
+            "call_id": str(CallId(episode_id, call.turn, call.index)),
+            "name": call.name,
+            "status": "completed",
+        }
+        if call.name in self.custom_tools:
+            id, text = f"ctc_{self.id}_{call.index}", input_of(call.arguments)
+            return {"type": "custom_tool_call", "id": id, **named, "input": text}
+        id = f"fc_{self.id}_{call.index}"
+        return {"type": "function_call", "id": id, **named, "arguments": call.arguments}
 
     def message(self, text: str) -> Json:
         """The answer as an item."""

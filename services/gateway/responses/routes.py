@@ -13,6 +13,7 @@ from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import EpisodesClient
 from gateway.models import StopReason
+from gateway.responses.custom_tools import custom_names
 from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_servers import LABEL, McpServers
 from gateway.responses.mcp_tools import NamedServer
@@ -60,8 +61,9 @@ class ResponsesApi:
         outcome = await self.episodes.outcome_now(found.episode_id, found.answered_turn)
         if outcome is None:
             return Shape(found, DEFAULT_ALIAS).running()
-        servers = await self.mcp_servers.kept(*await self.episodes.label(found.episode_id, LABEL))
-        return Shape(found, DEFAULT_ALIAS, servers).ended(outcome)
+        kept = await self.episodes.kept(found.episode_id, LABEL)
+        servers, custom = await self.mcp_servers.kept(kept), custom_names(kept.client_tools)
+        return Shape(found, DEFAULT_ALIAS, servers, custom).ended(outcome)
 
     async def cancel(self, response_id: str) -> dict[str, Any]:
         """Ends its episode; one that has ended stays as it is, and is shown as `find` does."""

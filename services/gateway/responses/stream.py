@@ -14,6 +14,7 @@ from podium_kit.rpc.errors import DomainError
 # What of an item is not there yet when it is first named.
 EMPTY: dict[str, Json] = {
     "function_call": {"arguments": "", "status": "in_progress"},
+    "custom_tool_call": {"input": "", "status": "in_progress"},
     "message": {"content": [], "status": "in_progress"},
     "mcp_list_tools": {"tools": []},
     "mcp_call": {"arguments": "", "output": None, "error": None, "status": "in_progress"},
@@ -60,6 +61,8 @@ class _Events:
         match item["type"]:
             case "function_call":
                 yield from self._call(place, item)
+            case "custom_tool_call":
+                yield from self._custom_call(place, item["input"])
             case "mcp_list_tools":
                 yield self.event("response.mcp_list_tools.in_progress", **place)
                 yield self.event("response.mcp_list_tools.completed", **place)
@@ -73,6 +76,11 @@ class _Events:
         kind, arguments = "response.function_call_arguments", item["arguments"]
         yield self.event(f"{kind}.delta", **place, delta=arguments)
         yield self.event(f"{kind}.done", **place, name=item["name"], arguments=arguments)
+
+    def _custom_call(self, place: Json, text: str) -> Iterator[bytes]:
+        kind = "response.custom_tool_call_input"
+        yield self.event(f"{kind}.delta", **place, delta=text)
+        yield self.event(f"{kind}.done", **place, input=text)
 
     def _mcp_call(self, place: Json, item: Json) -> Iterator[bytes]:
         kind, arguments = "response.mcp_call_arguments", item["arguments"]

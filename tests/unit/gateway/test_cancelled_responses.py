@@ -6,7 +6,7 @@ import pytest
 
 from gateway.clients import EpisodesClient
 from gateway.errors import EpisodeCancelled
-from gateway.models import Outcome, StopReason
+from gateway.models import KeptRequest, Outcome, StopReason
 from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_servers import McpServers
 from gateway.responses.routes import ResponsesApi
@@ -28,8 +28,8 @@ class Stands(EpisodesClient):
     async def outcome_now(self, episode_id: str, answered_turn: int) -> Outcome | None:
         return self.outcome
 
-    async def label(self, episode_id: str, name: str) -> tuple[str, tuple[str, ...]]:
-        return "", ()
+    async def kept(self, episode_id: str, label: str) -> KeptRequest:
+        return KeptRequest()
 
 
 def api(episodes: EpisodesClient) -> ResponsesApi:

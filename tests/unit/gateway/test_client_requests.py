@@ -27,11 +27,11 @@ def test_codex_is_understood() -> None:
     assert request.ignored() == (
         *("parallel_tool_calls", "reasoning", "store", "include", "service_tier"),
         *("prompt_cache_key", "client_metadata"),
-        *("tools[1]:custom", "tools[2]:web_search", "tools[3]:local_shell", "tools[4]:namespace"),
-        "input[3]:web_search_call",
+        *("tools[2]:web_search", "tools[3]:local_shell", "tools[4]:namespace"),
+        *("tools[1].format:grammar", "input[3]:web_search_call"),
     )
     order = request.order(PODIUM)
-    assert [tool.name for tool in order.client_tools] == ["shell"]
+    assert [tool.name for tool in order.client_tools] == ["shell", "apply_patch"]
     assert "And now?" in order.task
     said = " ".join(message.content for message in order.history)
     for words in ("coding agent", "Fix the typo", "*** Begin Patch", "Done"):
