@@ -223,8 +223,8 @@ async def test_a_fault_that_would_be_the_same_again_ends_the_call_at_once(
     database = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
     await database.execute(
         "WITH stored AS (INSERT INTO direct_calls (id, tenant, subject, spec, toolset)"
-        " VALUES ($1, $2, $3, $4, $5) RETURNING id)"
-        " INSERT INTO direct_call_queue (call_id) SELECT id FROM stored",
+        " VALUES ($1, $2, $3, $4, $5) RETURNING id, tenant)"
+        " INSERT INTO direct_call_queue (call_id, tenant) SELECT id, tenant FROM stored",
         *(call_id, platform.tenant, "ada", spec.SerializeToString(), toolset.SerializeToString()),
     )
     stored = None

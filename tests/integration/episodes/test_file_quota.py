@@ -7,13 +7,8 @@ from pathlib import Path
 import asyncpg
 import grpc
 import pytest_asyncio
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from embedded_servers import Database
-from episodes.server import MIGRATIONS
 from integration.episodes.platform_under_test import (
     EpisodesPlatform,
     finished,
@@ -188,28 +183,3 @@ async def test_what_is_deleted_makes_room(limited: EpisodesPlatform) -> None:
     assert [each is None for each in answers] == [True, True, False]
     await execute(limited.database_url, "DELETE FROM attachments")
     assert await use(limited.database_url, "acme") == (0, 0)
-
-
-async def test_files_of_before_the_quota_are_counted(database: Database) -> None:
-    url = await database()
-    await migrate(url, "0108")
-    insert = "INSERT INTO attachments VALUES ($1, $2::uuid, sha256($3), $3)"
-    for tenant, data in (("acme", b"one"), ("acme", b"three"), ("globex", b"x")):
-        await execute(url, insert, tenant, new_id(), data)
-    await migrate(url, "head")
-    assert [await use(url, tenant) for tenant in ("acme", "globex")] == [(2, 8), (1, 1)]
-
-
-async def migrate(url: str, revision: str) -> None:
-    """To a revision that need not be the newest."""
-
-    def upgrade(connection: Connection) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-
-    engine = create_async_engine(url)
-    async with engine.begin() as connection:
-        await connection.run_sync(upgrade)
-    await engine.dispose()

@@ -1,5 +1,6 @@
--- What a group of operations reads, in one round trip: heads under lock, keys, statuses of budgets.
--- In PL/pgSQL, which keeps the plans of its statements for as long as the connection lasts.
+-- What a group of operations reads in one round trip: heads, keys and statuses of budgets, of one
+-- snapshot. A writer without the locks names what it read of each head, and fails when another has
+-- moved one meanwhile (ADR 54). In PL/pgSQL, which keeps the plans of its statements for as long as the connection lasts.
 
 -- Ordered, so that two groups never wait for each other in a circle.
 CREATE FUNCTION lock_heads(tenants text[]) RETURNS json LANGUAGE plpgsql AS $$
@@ -43,14 +44,15 @@ BEGIN
 END
 $$;
 
--- Where every budget of the asked scopes stands at a time (unset: now).
+-- The status of every budget of the asked scopes at a time (unset: now), with what calls in progress
+-- hold of it and may give back.
 CREATE FUNCTION read_statuses(scopes json, now timestamptz) RETURNS json
 STABLE LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT json_agg(status) FROM (
             SELECT asked.tenant, asked.scope, asked.scope_id, asked.at, b.id,
-                   b.hard_limit, b.currency, b.first, b.start, used.used, used.row_exists
+                   b.hard_limit, b.currency, b.first, b.start, used.used, used.held, used.row_exists
             FROM json_to_recordset(scopes)
                 AS asked(tenant text, scope text, scope_id text, at timestamptz)
             CROSS JOIN LATERAL (
@@ -64,6 +66,7 @@ BEGIN
             ) b
             CROSS JOIN LATERAL (
                 SELECT coalesce(sum(w.posted + w.held), 0) AS used,
+                       coalesce(sum(w.held), 0) AS held,
                        coalesce(bool_or(w.start = b.start), false) AS row_exists
                 FROM budget_window w
                 WHERE w.tenant = b.tenant AND w.budget_id = b.id
@@ -74,23 +77,51 @@ BEGIN
 END
 $$;
 
--- Volatile, so each statement in it sees what was committed before it began: what is read after
--- the lock is the truth until the commit.
-CREATE FUNCTION open_books(
+-- Stable, so all of it is of the snapshot of the statement that calls it. The scope outlasts the
+-- statement, since the one that writes is a transaction of its own; the next group sets its own.
+CREATE FUNCTION read_books(
     tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
     scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
-) LANGUAGE plpgsql AS $$
+) STABLE LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
-    heads := lock_heads(tenants);
-    IF coalesce(json_array_length(heads), 0) < cardinality(tenants) THEN
-        INSERT INTO ledger_head (tenant) SELECT unnest(tenants) ON CONFLICT DO NOTHING;
-        heads := lock_heads(tenants);
-    END IF;
+    PERFORM set_config('ledger.tenants', CAST(tenants AS text), false);
+    heads := (
+        SELECT json_agg(head) FROM (
+            SELECT h.tenant, h.sequence, encode(h.hash, 'hex') AS hash, h.closed_before,
+                   h.budget_changes
+            FROM ledger_head h WHERE h.tenant = ANY (tenants)
+        ) head
+    );
     now := ledger_clock();
     known := read_keys(asked_tenants, operations, keys, hold_keys);
     IF scopes IS NOT NULL THEN
         statuses := read_statuses(scopes, now);
     END IF;
+END
+$$;
+
+CREATE FUNCTION lose_race() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'another writer moved the head of a tenant first'
+    USING ERRCODE = 'serialization_failure';
+END
+$$;
+
+-- The same reading under the locks of the heads, until the transaction ends, and in one round trip.
+-- Volatile, so it reads by a snapshot that is taken when the locks are. It makes the heads of new
+-- tenants.
+CREATE FUNCTION read_books_under_lock(
+    tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
+    scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
+    IF coalesce(json_array_length(lock_heads(tenants)), 0) < cardinality(tenants) THEN
+        INSERT INTO ledger_head (tenant) SELECT unnest(tenants) ON CONFLICT DO NOTHING;
+        PERFORM lock_heads(tenants);
+    END IF;
+    SELECT books.now, books.heads, books.known, books.statuses
+    INTO now, heads, known, statuses
+    FROM read_books(tenants, asked_tenants, operations, keys, hold_keys, scopes) books;
 END
 $$;

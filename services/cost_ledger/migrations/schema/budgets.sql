@@ -101,22 +101,29 @@ RETURN CASE $1.budget_window
     ELSE $2
 END;
 
--- Whoever moves money raises the alerts, in the same transaction and once each.
+-- Moving money raises the alerts, in the same transaction and once each. Most budgets have no soft
+-- limits, and to start a statement that raises nothing was a tenth of a call's cost in the database.
 CREATE FUNCTION raise_alerts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, posted)
-    SELECT b.tenant, b.id, alert_start(b, moved.start), soft.soft_limit, spent.posted
-    FROM moved
-    JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
-        AND cardinality(b.soft_limits) > 0
-    CROSS JOIN LATERAL (
-        SELECT sum(w.posted) AS posted FROM budget_window w
-        WHERE w.tenant = b.tenant AND w.budget_id = b.id
-          AND w.start BETWEEN window_first(b, moved.start) AND moved.start
-    ) spent
-    CROSS JOIN LATERAL unnest(b.soft_limits) AS soft(soft_limit)
-    WHERE moved.posted > 0 AND spent.posted >= soft.soft_limit
-    ON CONFLICT DO NOTHING;
+    IF EXISTS (
+        SELECT FROM moved
+        JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
+        WHERE moved.posted > 0 AND cardinality(b.soft_limits) > 0
+    ) THEN
+        INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, posted)
+        SELECT b.tenant, b.id, alert_start(b, moved.start), soft.soft_limit, spent.posted
+        FROM moved
+        JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
+            AND cardinality(b.soft_limits) > 0
+        CROSS JOIN LATERAL (
+            SELECT sum(w.posted) AS posted FROM budget_window w
+            WHERE w.tenant = b.tenant AND w.budget_id = b.id
+              AND w.start BETWEEN window_first(b, moved.start) AND moved.start
+        ) spent
+        CROSS JOIN LATERAL unnest(b.soft_limits) AS soft(soft_limit)
+        WHERE moved.posted > 0 AND spent.posted >= soft.soft_limit
+        ON CONFLICT DO NOTHING;
+    END IF;
     RETURN NULL;
 END
 $$;
@@ -138,7 +145,20 @@ SELECT protect('budget');
 SELECT protect('budget_window');
 SELECT protect('budget_version');
 SELECT protect('budget_alert');
+ALTER POLICY of_tenants_in_scope ON budget_window
+USING (tenant COLLATE "C" = ANY (CAST((SELECT tenants_in_scope()) AS text[])));
 
 GRANT SELECT, INSERT, UPDATE ON budget, budget_window TO cost_ledger_service;
 GRANT SELECT, INSERT ON budget_version, budget_alert TO cost_ledger_service;
 GRANT UPDATE (publish_time) ON budget_alert TO cost_ledger_service;
+
+-- A change of a budget moves no head's sequence, yet a decision by the old one must not be written
+-- after it.
+CREATE FUNCTION count_budget_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE ledger_head SET budget_changes = budget_changes + 1 WHERE tenant = NEW.tenant;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER count_budget_change AFTER UPDATE OF version ON budget
+FOR EACH ROW EXECUTE FUNCTION count_budget_change();

@@ -5,4 +5,3 @@ CREATE TABLE approval_decisions (
     call_index integer NOT NULL,
     PRIMARY KEY (episode_id, turn, call_index)
 );
-CREATE INDEX steps_approvals ON steps (episode_id) WHERE kind = 'approval';

@@ -31,9 +31,27 @@ CREATE TABLE episodes (
     unpriced_call_count integer NOT NULL DEFAULT 0,
     usage bytea NOT NULL DEFAULT '',
     end_time timestamptz,
+    -- Teams, agents, roles and key of the caller: policies bind them.
+    groups text[] NOT NULL DEFAULT '{}',
     UNIQUE (tenant, group_id, sample_index)
 );
 CREATE INDEX episodes_by_tenant ON episodes (tenant, id DESC);
 CREATE INDEX episodes_open ON episodes (create_time) WHERE stop_reason IS NULL;
 -- A tenant's running episodes are counted at every start.
 CREATE INDEX episodes_running_by_tenant ON episodes (tenant) WHERE stop_reason IS NULL;
+-- Retention looks for the oldest that ended, and for references to a body.
+CREATE INDEX episodes_ended ON episodes (end_time) WHERE end_time IS NOT NULL;
+CREATE INDEX episodes_by_toolset ON episodes (toolset_digest);
+
+-- True if one more of the tenant's episodes may run: fewer than the limit do, or it is there already.
+-- Starts of one tenant count one after the other, so that none of them overlooks another: the lock is held until the
+-- caller's transaction ends, and what came before it is counted, since each statement of a volatile function sees
+-- what is committed by then.
+CREATE FUNCTION episode_has_room(of_tenant text, episode uuid, running_limit integer) RETURNS boolean
+VOLATILE LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(of_tenant, 5150003));
+    RETURN (SELECT count(*) FROM episodes WHERE tenant = of_tenant AND stop_reason IS NULL) < running_limit
+        OR EXISTS (SELECT FROM episodes WHERE id = episode);
+END
+$$;

@@ -19,3 +19,5 @@ CREATE INDEX outbox_owed ON outbox (id) WHERE publish_time IS NULL;
 CREATE INDEX outbox_unconfirmed ON outbox (id)
 WHERE publish_time IS NOT NULL AND confirm_time IS NULL;
 CREATE INDEX outbox_members ON outbox (tenant, group_id) WHERE kind = 'trajectory';
+CREATE INDEX outbox_by_group ON outbox (tenant, group_id);
+CREATE INDEX outbox_by_digest ON outbox (digest);

@@ -12,3 +12,5 @@ CREATE TABLE steps (
     PRIMARY KEY (episode_id, sequence),
     UNIQUE (episode_id, turn, kind, call_index)
 );
+CREATE INDEX steps_approvals ON steps (episode_id) WHERE kind = 'approval';
+CREATE INDEX steps_by_digest ON steps (digest);

@@ -9,7 +9,15 @@ CREATE TABLE api_keys (
     revoke_time timestamptz,
     roles text[] NOT NULL DEFAULT '{}',
     last_used_time timestamptz,
-    successor_id text REFERENCES api_keys (id)
+    successor_id text REFERENCES api_keys (id),
+    -- Teams, which policies bind.
+    teams text[] NOT NULL DEFAULT '{}',
+    -- The first of the keys that rotations replaced by each other.
+    origin_id text,
+    -- Agents, whose budgets the key is charged to.
+    agents text[] NOT NULL DEFAULT '{}',
+    -- The people who had the text of the key besides its subject.
+    creators text[] NOT NULL DEFAULT '{}'
 );
 CREATE INDEX api_keys_by_tenant ON api_keys (tenant, id);
 

@@ -3,7 +3,10 @@ CREATE TABLE tenant_limits (
     requests_per_s double precision NOT NULL,
     burst integer NOT NULL,
     concurrency integer NOT NULL,
-    running_episodes integer NOT NULL DEFAULT 10000
+    running_episodes integer NOT NULL DEFAULT 10000,
+    -- NULL: what the episodes service allows every tenant.
+    files bigint,
+    file_bytes bigint
 );
 
 -- Buckets and leases are written all the time and lost without harm: a restart of PostgreSQL

@@ -5,6 +5,8 @@ CREATE TABLE corpora (
     owner text NOT NULL,
     name text NOT NULL,
     version bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    -- Of texts and vectors, as of the last change of the corpus.
+    bytes bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (owner, name)
 );
 

@@ -7,6 +7,26 @@ CREATE TABLE embedding_costs (
     corpus text NOT NULL,
     sku text NOT NULL,
     usage bytea,
-    create_time timestamptz NOT NULL DEFAULT clock_timestamp()
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- A cost that the ledger rejects waits longer each time, and delays no other tenant's.
+    attempts integer NOT NULL DEFAULT 0,
+    retry_time timestamptz,
+    rejection text,
+    -- Money is held under the key before vectors are bought; an unused one gives it back.
+    held boolean NOT NULL DEFAULT false,
+    unused boolean NOT NULL DEFAULT false
 );
 CREATE INDEX embedding_costs_by_age ON embedding_costs (create_time);
+CREATE INDEX embedding_costs_by_tenant ON embedding_costs (tenant, create_time);
+
+-- Vectors that were bought for documents that are not stored yet: whoever sends them again buys the rest alone. They go
+-- once the documents are stored, or after a day. The digest is the text's SHA-256, the vector as in passages.
+CREATE TABLE bought_vectors (
+    tenant text NOT NULL,
+    model text NOT NULL,
+    digest bytea NOT NULL,
+    vector bytea NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant, model, digest)
+);
+CREATE INDEX bought_vectors_by_age ON bought_vectors (create_time);

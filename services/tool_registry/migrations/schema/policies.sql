@@ -6,6 +6,9 @@ CREATE TABLE policies (
     digest text NOT NULL,
     create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_by text NOT NULL,
+    -- When the version first decided what an episode or a call may use; one that never did may be
+    -- deleted.
+    use_time timestamptz,
     PRIMARY KEY (tenant, name, version),
     UNIQUE (tenant, name, digest)
 );
@@ -21,3 +24,14 @@ CREATE TABLE policy_activations (
     created_by text NOT NULL
 );
 CREATE INDEX policy_activations_by_tenant ON policy_activations (tenant, effective_time);
+
+-- The principals that a policy binds, whatever policy their requests name.
+CREATE TABLE policy_bindings (
+    tenant text NOT NULL,
+    principal text NOT NULL,
+    policy text NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_by text NOT NULL,
+    PRIMARY KEY (tenant, principal, policy)
+);
+CREATE INDEX policy_bindings_by_policy ON policy_bindings (tenant, policy);

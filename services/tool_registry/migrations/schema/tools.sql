@@ -15,6 +15,7 @@ CREATE TABLE tools (
 );
 CREATE INDEX tools_by_change ON tools (owner, change);
 CREATE INDEX tools_by_name ON tools (name);
+CREATE INDEX tools_by_lower_name ON tools (lower(name));
 CREATE INDEX tools_deleted ON tools (delete_time) WHERE delete_time IS NOT NULL;
 
 -- One row that every write bumps: readers keep what they have while it stands still.

@@ -1,8 +1,8 @@
-"""The journal, prices, budgets, spend, audit and invoices."""
+"""The schema as of the first release."""
 
 from podium_kit.postgres.migrations import run_schema
 
-revision = "0100"
+revision = "0200"
 down_revision = None
 
 # Access first: the others use its functions.
@@ -15,6 +15,7 @@ SCRIPTS = (
     "spend.sql",
     "audit.sql",
     "invoices.sql",
+    "standing.sql",
 )
 
 

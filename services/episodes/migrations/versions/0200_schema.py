@@ -1,0 +1,25 @@
+"""The schema as of the first release."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0200"
+down_revision = None
+
+# In the order of their references.
+SCRIPTS = (
+    "episodes.sql",
+    "episode_queue.sql",
+    "steps.sql",
+    "approvals.sql",
+    "client_results.sql",
+    "outbox.sql",
+    "direct_calls.sql",
+    "attachments.sql",
+    "feedback.sql",
+    "webhooks.sql",
+    "promotions.sql",
+)
+
+
+def upgrade() -> None:
+    run_schema(__file__, *SCRIPTS)

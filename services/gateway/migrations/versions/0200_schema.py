@@ -1,0 +1,17 @@
+"""The schema as of the first release."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0200"
+down_revision = None
+
+# In the order of their references.
+SCRIPTS = (
+    "keys.sql",
+    "limits.sql",
+    "audit.sql",
+)
+
+
+def upgrade() -> None:
+    run_schema(__file__, *SCRIPTS)

@@ -1,0 +1,20 @@
+"""The schema as of the first release."""
+
+from podium_kit.postgres.migrations import run_schema
+
+revision = "0200"
+down_revision = None
+
+# In the order of their references.
+SCRIPTS = (
+    "corpora.sql",
+    "embedding_costs.sql",
+    "effects.sql",
+    "following.sql",
+    "secrets.sql",
+    "workspaces.sql",
+)
+
+
+def upgrade() -> None:
+    run_schema(__file__, *SCRIPTS)
