@@ -12,6 +12,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
+    Priority,
     TypedSearchAttributes,
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
@@ -30,6 +31,9 @@ from episodes.workflows.retry_policies import TASK_TIMEOUT
 from podium_kit.rpc.errors import Unavailable
 
 log = logging.getLogger(__name__)
+
+# Bytes that Temporal takes; a tenant is ASCII.
+FAIRNESS_KEY_MAX = 64
 
 GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 
@@ -130,7 +134,7 @@ class WorkflowStarter:
     ) -> None:
         try:
             try:
-                await self._start_with(episode, reuse, search_attributes(new))
+                await self._start_with(new, episode, reuse, search_attributes(new))
             except RPCError as error:
                 if error.status is not RPCStatusCode.INVALID_ARGUMENT:
                     raise
@@ -138,12 +142,13 @@ class WorkflowStarter:
                 # same, and is found by the workflow's id.
                 names = ", ".join(SEARCH_ATTRIBUTES)
                 log.warning("Temporal lacks a search attribute of %s: %s", names, error.message)
-                await self._start_with(episode, reuse, TypedSearchAttributes.empty)
+                await self._start_with(new, episode, reuse, TypedSearchAttributes.empty)
         except RPCError as error:
             raise TemporalUnavailable from error
 
     async def _start_with(
         self,
+        new: NewEpisode,
         episode: EpisodeInput,
         reuse: WorkflowIDReusePolicy,
         attributes: TypedSearchAttributes,
@@ -158,6 +163,8 @@ class WorkflowStarter:
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 task_timeout=TASK_TIMEOUT,
                 search_attributes=attributes,
+                # A server with matching.enableFairness serves tenants in turn.
+                priority=Priority(fairness_key=new.tenant[:FAIRNESS_KEY_MAX]),
             )
 
     @asynccontextmanager
