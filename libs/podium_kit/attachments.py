@@ -28,21 +28,23 @@ TOTAL_BYTES_MAX = 20 * 1024 * 1024
 # Providers scale large images down, to at most some 1,600 tokens (Anthropic), 1,100 (OpenAI, high
 # detail) or a few thousand (their newest models).
 IMAGE_TOKENS = 4_000
-# A page of text, with its picture, is some 3,000 tokens. A few kilobytes may be thousands of pages,
-# and their number is not known before the file is read; no model reads more than its context holds.
+# A page of text, with its picture, is some 3,000 tokens. A few kilobytes may be thousands of pages:
+# this is for a file that could not be measured, and no model reads more than the other.
 PDF_TOKENS = 200_000
+PDF_TOKENS_MAX = 2_000_000
 
 
 @dataclass(frozen=True)
 class Attachment:
     """A file without its bytes; `digest` is their hexadecimal SHA-256, `placeholder` its line in
-    the text."""
+    the text. `tokens` are the most that we measured; 0 where we have not, or could not."""
 
     placeholder: str
     media_type: str
     digest: str
     size_bytes: int
     name: str = ""
+    tokens: int = 0
 
     @property
     def kind(self) -> MediaKind:
@@ -53,7 +55,7 @@ class Attachment:
         """The most: what a hold covers before the provider has counted."""
         if self.kind is MediaKind.IMAGE:
             return IMAGE_TOKENS
-        return PDF_TOKENS
+        return min(self.tokens, PDF_TOKENS_MAX) or PDF_TOKENS
 
 
 @dataclass(frozen=True)

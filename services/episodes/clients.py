@@ -42,6 +42,8 @@ IDENTITIES_KEPT = 1000
 ALERTS_PER_PAGE = 100
 # "And in Lyon?" is understood from what was said before.
 MESSAGES_BEFORE = 2
+# Others' files are read before.
+MEASURING_S = 300.0
 # The name under which the version that users get is listed.
 PROMOTED = "promoted"
 
@@ -166,6 +168,11 @@ class Adapters:
         self, request: adapters_pb.InvokeRequest, timeout_s: float
     ) -> adapters_pb.InvokeResponse:
         return await answered(self._stub.Invoke(request, timeout=timeout_s))
+
+    async def pdf_tokens(self, data: bytes) -> int:
+        """The most that a model reads of a PDF file; 0 where that cannot be found out."""
+        request = adapters_pb.MeasurePdfRequest(data=data)
+        return (await answered(self._stub.MeasurePdf(request, timeout=MEASURING_S))).tokens
 
     async def close_episode(self, episode_id: str) -> None:
         request = adapters_pb.CloseEpisodeRequest(episode_id=episode_id)

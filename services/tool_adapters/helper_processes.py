@@ -33,13 +33,13 @@ class Helpers:
         self._time_max_s = time_max_s
         self._output_bytes_max = output_bytes_max
 
-    async def run(self, tenant: str, data: bytes) -> bytes | None:
+    async def run(self, tenant: str, data: bytes, *arguments: str) -> bytes | None:
         """The module's output; None where it fails, as without memory, or where it is too large.
 
         Raises TimeoutError.
         """
         async with self._places.place(tenant):
-            process = await start(self._module)
+            process = await start(self._module, arguments=arguments)
             try:
                 async with asyncio.timeout(self._time_max_s):
                     return await exchange(process, data, self._output_bytes_max)

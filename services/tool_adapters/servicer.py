@@ -11,6 +11,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.convert import answer_to_proto, call_from_proto, delivered_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
+from tool_adapters.corpus.pdf import pdf_tokens
 from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.mcp.convert import discovery_to_proto
 from tool_adapters.mcp.servers import McpServers
@@ -55,6 +56,12 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
             body=request.body_json.encode(),
         )
         return delivered_to_proto(await self._deliveries.deliver(message))
+
+    async def MeasurePdf(
+        self, request: pb.MeasurePdfRequest, context: Context
+    ) -> pb.MeasurePdfResponse:
+        tokens = await pdf_tokens(request.data, current_identity().tenant)
+        return pb.MeasurePdfResponse(tokens=tokens)
 
     async def DiscoverMcpTools(
         self, request: pb.DiscoverMcpToolsRequest, context: Context

@@ -141,6 +141,7 @@ def _corpus_embeddings(data: bytes) -> None:
 
 def _pdf(data: bytes) -> None:
     # What its process writes is read as that.
+    json.dumps(pdf_reader.measure(data))
     answer = json.loads(json.dumps(pdf_reader.read(data)))
     if "pages" in answer:
         [Piece(*page) for page in answer["pages"]]

@@ -1,5 +1,7 @@
 """Files of requests on the wire, and back."""
 
+from dataclasses import replace
+
 from podium.common.v1 import attachment_pb2 as pb
 from podium_kit.attachments import AttachedFile, Attachment, MediaKind
 
@@ -8,7 +10,13 @@ KIND_FROM_WIRE: dict[int, MediaKind] = {number: kind for kind, number in KIND_TO
 
 
 def attachment_to_proto(attachment: Attachment) -> pb.Attachment:
-    return pb.Attachment(**vars(attachment))
+    return pb.Attachment(
+        placeholder=attachment.placeholder,
+        media_type=attachment.media_type,
+        digest=attachment.digest,
+        size_bytes=attachment.size_bytes,
+        name=attachment.name,
+    )
 
 
 def attachment_from_proto(message: pb.Attachment) -> Attachment:
@@ -18,8 +26,10 @@ def attachment_from_proto(message: pb.Attachment) -> Attachment:
 
 
 def file_to_proto(file: AttachedFile) -> pb.AttachedFile:
-    return pb.AttachedFile(attachment=attachment_to_proto(file.attachment), data=file.data)
+    attachment = attachment_to_proto(file.attachment)
+    return pb.AttachedFile(attachment=attachment, data=file.data, tokens=file.attachment.tokens)
 
 
 def file_from_proto(message: pb.AttachedFile) -> AttachedFile:
-    return AttachedFile(attachment_from_proto(message.attachment), message.data)
+    attachment = replace(attachment_from_proto(message.attachment), tokens=message.tokens)
+    return AttachedFile(attachment, message.data)

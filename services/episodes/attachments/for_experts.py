@@ -1,5 +1,7 @@
 """Which files of an episode a language model is sent, and what it reads of the others."""
 
+from collections.abc import Iterable
+
 from episodes.attachments.checks import taken_by
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
@@ -12,22 +14,24 @@ def read_by(
 ) -> list[Attachment]:
     """Those of the kinds that the model takes."""
     takes = taken_by(tool, alias)
-    return [one for one in _all(spec) if one.kind in takes]
+    return [one for one in attachments_of(spec) if one.kind in takes]
 
 
 def task_for(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> str:
     """The task; it names the files that the model is not sent, before that invents them."""
     takes = taken_by(tool, alias)
-    unseen = [one.placeholder for one in _all(spec) if one.kind not in takes]
+    unseen = [one.placeholder for one in attachments_of(spec) if one.kind not in takes]
     if not unseen:
         return spec.task
     return f"{spec.task}\n\nNot shown to you: {', '.join(unseen)}"
 
 
-def file_tokens(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> int:
-    """A generous estimate of what its files take."""
-    return sum(one.estimated_tokens for one in read_by(spec, tool, alias))
+def file_tokens(files: Iterable[Attachment], tool: toolset_pb2.ResolvedTool, alias: str) -> int:
+    """The most that the model reads of the files."""
+    takes = taken_by(tool, alias)
+    return sum(one.estimated_tokens for one in files if one.kind in takes)
 
 
-def _all(spec: episode_pb2.EpisodeSpec) -> list[Attachment]:
+def attachments_of(spec: episode_pb2.EpisodeSpec) -> list[Attachment]:
+    """All files of an episode."""
     return list(map(attachment_from_proto, spec.attachments))

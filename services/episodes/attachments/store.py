@@ -1,7 +1,7 @@
 """Bytes of files, kept with the episode or direct call that they came with."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -22,8 +22,8 @@ INSERT = text(
 # checked: what a file may take is reckoned from what is stated of it.
 COPY = text(
     """
-    INSERT INTO attachments (tenant, owner_id, digest, data)
-    SELECT tenant, CAST(:owner AS uuid), digest, data FROM attachments
+    INSERT INTO attachments (tenant, owner_id, digest, data, tokens)
+    SELECT tenant, CAST(:owner AS uuid), digest, data, tokens FROM attachments
     WHERE tenant = :tenant AND digest = :digest AND octet_length(data) = :size_bytes LIMIT 1
     ON CONFLICT DO NOTHING
     RETURNING substring(data FOR 12)
@@ -32,8 +32,22 @@ COPY = text(
 USE = text("SELECT files, bytes FROM attachment_use WHERE tenant = :tenant")
 FIND = text(
     """
-    SELECT digest, data FROM attachments
+    SELECT digest, data, tokens FROM attachments
     WHERE tenant = :tenant AND owner_id = CAST(:owner AS uuid) AND digest = ANY(:digests)
+    """
+)
+MEASURED = text(
+    """
+    SELECT digest, tokens FROM attachments
+    WHERE tenant = :tenant AND owner_id = CAST(:owner AS uuid) AND tokens IS NOT NULL
+    """
+)
+# What was held before stays as it is: a hold is asked for again with the same worst case.
+MEASURE = text(
+    """
+    UPDATE attachments SET tokens = COALESCE(tokens, :tokens)
+    WHERE tenant = :tenant AND owner_id = CAST(:owner AS uuid) AND digest = :digest
+    RETURNING tokens
     """
 )
 
@@ -107,7 +121,24 @@ class AttachmentStore:
         values = {"tenant": tenant, "owner": owner_id, "digests": digests}
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(FIND, values)).all()
-        found = {bytes(row.digest).hex(): bytes(row.data) for row in rows}
+        found = {bytes(row.digest).hex(): (bytes(row.data), row.tokens or 0) for row in rows}
         if gone := next((one for one in wanted if one.digest not in found), None):
             raise InvalidAttachments(f"{gone.placeholder}: its bytes are not kept any more")
-        return [AttachedFile(one, found[one.digest]) for one in wanted]
+        return [
+            AttachedFile(replace(one, tokens=tokens), data)
+            for one in wanted
+            for data, tokens in [found[one.digest]]
+        ]
+
+    async def measured(self, tenant: str, owner_id: str) -> dict[str, int]:
+        """Tokens of the files of an episode or call that were measured, by digest."""
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(MEASURED, {"tenant": tenant, "owner": owner_id})
+        return {bytes(row.digest).hex(): row.tokens for row in rows}
+
+    async def measure(self, tenant: str, owner_id: str, digest: str, tokens: int) -> int:
+        """Keeps what a file was measured at; returns what is kept. 0 is for a file that is gone."""
+        values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(digest)}
+        async with autocommit(self._engine) as connection:
+            kept = await connection.execute(MEASURE, {**values, "tokens": tokens})
+            return int(kept.scalar() or 0)

@@ -1,6 +1,7 @@
 """Calls as the ledger sees them before they are made: what is priced, and the most it can use."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,7 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.attachments import Attachment
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.wire import duration_from_proto, quantities_to_proto
@@ -53,6 +55,8 @@ class ToolPurchases:
     episode: RunningEpisode
     steps: StepLog
     turn: int
+    # Those of the episode, as they were measured.
+    files: Sequence[Attachment] = ()
     # Most tokens that an llm tool may write; None for the tool's own limit.
     tokens_left: int | None = None
 
@@ -102,7 +106,7 @@ class ToolPurchases:
         context = expert_context(self.steps, self.turn)
         texts = (self.episode.spec.task, context)
         size = sum(len(text.encode()) for text in texts) + call.ByteSize() + tool.prompt_bytes
-        read = most_tokens(size) + file_tokens(self.episode.spec, tool, alias)
+        read = most_tokens(size) + file_tokens(self.files, tool, alias)
         return token_worst_case(read, self.output_tokens(tool))
 
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:

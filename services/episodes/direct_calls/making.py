@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from episodes.attachments.measuring import measured
 from episodes.attachments.store import AttachmentStore
 from episodes.charges.patience import patiently
 from episodes.charges.purchases import (
@@ -96,7 +97,10 @@ class DirectCallMaker:
         if stored.ended:
             return
         if stored.answer is None:
-            asked = partial(self._reserved, call)
+            files = await measured(
+                self.adapters, self.attachments, stored.tenant, stored.id, call.attachments
+            )
+            asked = partial(self._reserved, call, sum(one.estimated_tokens for one in files))
             [reply] = await patiently(await asked(True), asked)
             if reply.HasField("rejection"):
                 await self._end_unmade(call, rejected(reply.rejection))
@@ -110,9 +114,9 @@ class DirectCallMaker:
         await self.store.ended(stored.id, cost)
 
     async def _reserved(
-        self, call: DirectCall, asks_again: bool
+        self, call: DirectCall, file_tokens: int, asks_again: bool
     ) -> list[ledger_pb.ReserveResponse]:
-        results = await self.ledger.apply([_reserve(call, asks_again)])
+        results = await self.ledger.apply([_reserve(call, file_tokens, asks_again)])
         return [result.reserve for result in results]
 
     async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
@@ -201,12 +205,11 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
     )
 
 
-def _reserve(call: DirectCall, asks_again: bool) -> ledger_pb.Operation:
+def _reserve(call: DirectCall, file_tokens: int, asks_again: bool) -> ledger_pb.Operation:
     toolset = call.toolset
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
-        files = sum(one.estimated_tokens for one in call.attachments)
-        read = most_tokens(call.spec.ByteSize() + call.tool.prompt_bytes) + files
+        read = most_tokens(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
         worst_case = token_worst_case(read, call.output_tokens)
         worst_case = worst_case[:1] if call.embeds else worst_case
     own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []

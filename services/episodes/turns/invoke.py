@@ -5,7 +5,8 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from episodes.attachments.for_experts import read_by, task_for
+from episodes.attachments.for_experts import attachments_of, read_by, task_for
+from episodes.attachments.measuring import measured
 from episodes.attachments.store import AttachmentStore
 from episodes.charges.purchases import ToolPurchases, model_alias
 from episodes.charges.service import OUTPUT_TOKENS_MIN, Charges, Grant
@@ -121,7 +122,9 @@ class Invoker:
     ) -> dict[int, Verdict]:
         """By call index: what is granted, or why the call is not even tried."""
         left = left_for_tool_call(episode, steps, turn)
-        purchases = ToolPurchases(episode, steps, turn, left)
+        asks_model = any(plan.tool and plan.tool.kind == tool_pb2.TOOL_KIND_LLM for plan in plans)
+        files = await self._measured(episode) if asks_model else []
+        purchases = ToolPurchases(episode, steps, turn, files, left)
         denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan, left))}
         # What a child spends is its own, and what the caller runs is the caller's.
         free = {
@@ -223,6 +226,15 @@ class Invoker:
         except DomainError as error:
             failure = failure_of(error, record.key)
             record.observation.failure.CopyFrom(failure_to_proto(failure))
+
+    async def _measured(self, episode: RunningEpisode) -> list[Attachment]:
+        return await measured(
+            self.adapters,
+            self.attachments,
+            episode.stored.new.tenant,
+            episode.id,
+            attachments_of(episode.spec),
+        )
 
     async def _files(
         self, episode: RunningEpisode, attachments: list[Attachment]

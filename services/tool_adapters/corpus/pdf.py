@@ -1,4 +1,4 @@
-"""The text of PDFs, page by page, read in a process that is ended when it takes too long."""
+"""The text and the size of PDFs, read in a process that is ended when it takes too long."""
 
 import json
 
@@ -7,6 +7,7 @@ from tool_adapters.corpus.limits import PDF_TOO_LARGE
 from tool_adapters.corpus.models import Document, Piece
 from tool_adapters.helper_processes import Helpers
 
+MEASURE = "measure"
 READER = "tool_adapters.corpus.pdf_reader"
 TIME_MAX_S = 60.0
 # Of all pages as JSON, in which a character takes up to twelve bytes.
@@ -31,3 +32,13 @@ async def pdf_blocks(document: Document, tenant: str) -> list[Piece]:
     if "error" in answer:
         raise InvalidDocument(document.id, answer["error"])
     return [Piece(*page) for page in answer["pages"]]
+
+
+async def pdf_tokens(data: bytes, tenant: str) -> int:
+    """The most that a model reads of a PDF; 0 where that cannot be found out."""
+    try:
+        written = await READERS.run(tenant, data, MEASURE)
+    except TimeoutError:
+        return 0
+    answer = json.loads(written) if written else {}
+    return int(answer.get("tokens", 0))

@@ -2,24 +2,31 @@
 
 A PDF is a program in all but name, and a damaged or hostile one can take any time and
 memory; here that is this process's time and memory, and there is nothing else in it.
-Answers {"pages": [[text, section, page], ...]} or {"error": words}.
+Answers {"pages": [[text, section, page], ...]} or {"error": words}; with the argument "measure"
+{"tokens": the most that a model reads of it}.
 """
 
 import io
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
+from podium_kit.attachments import PDF_TOKENS
 from tool_adapters.corpus.limits import HEADING_CHARACTERS_MAX, PDF_TOO_LARGE
 from tool_adapters.helper_processes import restrict
 
 PAGES_MAX = 2000
 CHARACTERS_MAX = 1_000_000
 MEMORY_BYTES_MAX = 1024**3
+# Providers count a page as its text and a picture of it: some 1,500 to 3,000 tokens, and more
+# where there is more text. A byte of text is at most a token.
+PAGE_TOKENS, PICTURE_TOKENS = 3_000, 1_600
+MEASURING_S = 20.0
 
 
 class Unreadable(Exception):
@@ -28,14 +35,23 @@ class Unreadable(Exception):
 
 def main() -> None:
     restrict(MEMORY_BYTES_MAX)
-    answer = json.dumps(read(sys.stdin.buffer.read()))
-    sys.stdout.write(answer)
+    data, work = sys.stdin.buffer.read(), measure if sys.argv[1:] else read
+    sys.stdout.write(json.dumps(work(data)))
 
 
 def read(data: bytes) -> dict[str, Any]:
     """The pages that have text, or what is wrong with the file."""
+    return _answer("pages", lambda: _pages(data))
+
+
+def measure(data: bytes) -> dict[str, Any]:
+    """The most tokens that a model reads of the file, or what is wrong with it."""
+    return _answer("tokens", lambda: _tokens(_opened(data)))
+
+
+def _answer(name: str, work: Callable[[], Any]) -> dict[str, Any]:
     try:
-        return {"pages": _pages(data)}
+        return {name: work()}
     except Unreadable as error:
         return {"error": str(error)}
     except MemoryError:
@@ -46,10 +62,29 @@ def read(data: bytes) -> dict[str, Any]:
         return {"error": f"is no PDF that can be read: {type(error).__name__}"}
 
 
-def _pages(data: bytes) -> list[tuple[str, str, int]]:
+def _opened(data: bytes) -> PdfReader:
     reader = PdfReader(io.BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("is encrypted; store it without a password")
+    return reader
+
+
+def _tokens(reader: PdfReader) -> int:
+    least, tokens = len(reader.pages) * PAGE_TOKENS, 0
+    end_s = time.monotonic() + MEASURING_S
+    for page in reader.pages:
+        try:
+            text = page.extract_text().encode(errors="replace")
+        except Exception:  # noqa: BLE001 (a damaged page may raise anything)
+            return max(PDF_TOKENS, least)
+        tokens += max(PAGE_TOKENS, PICTURE_TOKENS + len(text))
+        if time.monotonic() > end_s:
+            return max(PDF_TOKENS, least, tokens)
+    return tokens
+
+
+def _pages(data: bytes) -> list[tuple[str, str, int]]:
+    reader = _opened(data)
     if len(reader.pages) > PAGES_MAX:
         raise Unreadable(f"has more than {PAGES_MAX} pages; split it")
     pages = list(_texts(reader))

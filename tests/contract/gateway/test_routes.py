@@ -23,6 +23,7 @@ INTERNAL = {
     "Extend",
     "Invoke",
     "MarkDispatched",
+    "MeasurePdf",
     "Record",
     "RecordToolFacts",
     "Release",

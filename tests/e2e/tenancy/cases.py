@@ -171,6 +171,7 @@ RPCS: dict[str, Case] = {
         },
     ),
     "ToolAdapterService/CloseEpisode": (OWN, EPISODE),
+    "ToolAdapterService/MeasurePdf": (NAMELESS, {}),
     "ToolAdapterService/DiscoverMcpTools": (NAMELESS, {}),
     "ToolAdapterService/ListFollowedMcpServers": (OWN, {}),
     "ToolAdapterService/UnfollowMcpServer": (REJECTED, {"id": "$unknown"}),

@@ -132,6 +132,9 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         )
         self.modelled_s: dict[str, float] = {}
         self.finish_reason = ""
+        # Of every PDF file; 0 is unknown.
+        self.pdf_tokens = 0
+        self.measured: list[bytes] = []
         self.invoked: Counter[str] = Counter()
         self.requests: list[adapters_pb.InvokeRequest] = []
         self.closed: list[str] = []
@@ -140,6 +143,12 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.delivered: list[adapters_pb.DeliverWebhookRequest] = []
         # Statuses that receivers answer with, by URL; any other answers with 200.
         self.statuses: dict[str, int] = {}
+
+    async def MeasurePdf(
+        self, request: adapters_pb.MeasurePdfRequest, context: Context
+    ) -> adapters_pb.MeasurePdfResponse:
+        self.measured.append(request.data)
+        return adapters_pb.MeasurePdfResponse(tokens=self.pdf_tokens)
 
     async def DeliverWebhook(
         self, request: adapters_pb.DeliverWebhookRequest, context: Context

@@ -18,7 +18,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
-from podium_kit.attachments import IMAGE_TOKENS
+from podium_kit.attachments import IMAGE_TOKENS, PDF_TOKENS
 
 if TYPE_CHECKING:
     from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
@@ -65,6 +65,12 @@ async def direct_calls(platform: EpisodesPlatform) -> AsyncIterator["DirectCallS
     identity = make_identity(platform.tenant, "ada")
     async with client_channel(platform.port, identity, platform.keys) as channel:
         yield DirectCallServiceStub(channel)
+
+
+async def ended(stub: "DirectCallServiceAsyncStub", call_id: str) -> None:
+    asked = direct_pb.GetDirectCallRequest(call_id=call_id, wait=True)
+    while not (await stub.GetDirectCall(asked)).call.ended:
+        pass
 
 
 async def test_each_expert_is_sent_what_it_reads(platform: EpisodesPlatform) -> None:
@@ -208,11 +214,7 @@ async def test_a_direct_call_shows_its_files_to_the_model(platform: EpisodesPlat
         return direct_pb.StartDirectCallRequest(call_id=new_id(), spec=spec, attachment_data=data)
 
     async with direct_calls(platform) as stub:
-        call_id = (await stub.StartDirectCall(asking("scholar"))).call.id
-        while not (
-            await stub.GetDirectCall(direct_pb.GetDirectCallRequest(call_id=call_id, wait=True))
-        ).call.ended:
-            pass
+        await ended(stub, (await stub.StartDirectCall(asking("scholar"))).call.id)
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await stub.StartDirectCall(asking("eyes"))
     [asked] = platform.neighbours.adapters.requests
@@ -221,3 +223,47 @@ async def test_a_direct_call_shows_its_files_to_the_model(platform: EpisodesPlat
     assert int(platform.neighbours.ledger.holds[asked.key].worst_case[0].amount) > IMAGE_TOKENS
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "expert/eyes does not read it" in (raised.value.details() or "")
+
+
+@pytest.mark.parametrize(("measured", "held"), [(6_000, 6_000), (0, PDF_TOKENS)])
+async def test_a_hold_covers_the_pages_of_a_pdf(
+    platform: EpisodesPlatform, measured: int, held: int
+) -> None:
+    """Attack 35."""
+    neighbours = platform.neighbours
+    neighbours.registry.toolset = readers()
+    neighbours.adapters.pdf_tokens = measured
+    scholar = calls(call("expert", '{"model": "scholar"}'))
+    neighbours.orchestrator.decide = in_turns(scholar, scholar, answer("read"))
+    async with platform.client() as client:
+        await finished(client, (await client.StartEpisode(starting(PLAN))).episode.id)
+        first, second = neighbours.adapters.requests
+        neighbours.orchestrator.decide = in_turns(scholar, answer("read"))
+        # The bytes are kept with what they were measured at.
+        await finished(client, (await client.StartEpisode(starting(PLAN, data=[]))).episode.id)
+    copied = neighbours.adapters.requests[-1]
+    assert neighbours.adapters.measured == [PLAN.data]
+    for asked in (first, second, copied):
+        amount = int(neighbours.ledger.holds[asked.key].worst_case[0].amount)
+        assert held < amount < held + 5_000
+        assert [file.tokens for file in asked.files] == [measured]
+
+
+async def test_so_does_that_of_a_direct_call(platform: EpisodesPlatform) -> None:
+    platform.neighbours.adapters.pdf_tokens = 6_000
+    message = orchestrator_pb.ConversationMessage(role="user", content=PLAN.attachment.placeholder)
+    spec = direct_pb.DirectCallSpec(
+        tool_name="expert",
+        model_alias="scholar",
+        messages=[message],
+        attachments=[PLAN.attachment],
+    )
+    async with direct_calls(platform) as stub:
+        request = direct_pb.StartDirectCallRequest(
+            call_id=new_id(), spec=spec, attachment_data=[PLAN.data]
+        )
+        await stub.StartDirectCall(request)
+        await ended(stub, request.call_id)
+    [asked] = platform.neighbours.adapters.requests
+    amount = int(platform.neighbours.ledger.holds[asked.key].worst_case[0].amount)
+    assert 6_000 < amount < 11_000

@@ -1,5 +1,7 @@
 """The hold of a model call covers any text, so that no text exceeds a budget."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +29,11 @@ def test_no_text_has_more_tokens_than_are_held(tokenizer: Tokenizer, text: str) 
 
 
 @given(size=st.integers(1, 20_000_000))
-def test_a_pdf_of_any_size_is_held_at_what_a_context_takes(size: int) -> None:
-    """A few kilobytes may be a thousand pages that share a stream."""
+def test_a_pdf_is_held_at_what_was_measured_and_not_by_its_bytes(size: int) -> None:
+    """A few kilobytes may be a thousand pages that share a stream (attack 35)."""
     file = Attachment("[file 1]", "application/pdf", "0" * 64, size)
     assert file.estimated_tokens == 200_000
+    assert replace(file, tokens=6_000).estimated_tokens == 6_000
+    assert replace(file, tokens=1_500_000).estimated_tokens == 1_500_000
+    # No model reads more.
+    assert replace(file, tokens=10**9).estimated_tokens == 2_000_000

@@ -112,6 +112,50 @@ class InvokeRequest(_message.Message):
 Global___InvokeRequest: _TypeAlias = InvokeRequest  # noqa: Y015
 
 @_typing.final
+class MeasurePdfRequest(_message.Message):
+    """Names a file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """Its bytes."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MeasurePdfRequest: _TypeAlias = MeasurePdfRequest  # noqa: Y015
+
+@_typing.final
+class MeasurePdfResponse(_message.Message):
+    """How large the file is for a model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENS_FIELD_NUMBER: _builtins.int
+    tokens: _builtins.int
+    """Tokens; 0 where they cannot be found out, as of a file with a password."""
+    def __init__(
+        self,
+        *,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MeasurePdfResponse: _TypeAlias = MeasurePdfResponse  # noqa: Y015
+
+@_typing.final
 class Conversation(_message.Message):
     """What a model is told as it is, after its tool's own system prompt."""
 

@@ -52,6 +52,11 @@ class ToolAdapterServiceStub(object):
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookRequest.SerializeToString,
                 response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookResponse.FromString,
                 _registered_method=True)
+        self.MeasurePdf = channel.unary_unary(
+                '/podium.adapters.v1.ToolAdapterService/MeasurePdf',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.MeasurePdfRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.MeasurePdfResponse.FromString,
+                _registered_method=True)
         self.DiscoverMcpTools = channel.unary_unary(
                 '/podium.adapters.v1.ToolAdapterService/DiscoverMcpTools',
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DiscoverMcpToolsRequest.SerializeToString,
@@ -98,6 +103,14 @@ class ToolAdapterServiceServicer(object):
     def DeliverWebhook(self, request, context):
         """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
         is a status, whatever it is; none is a Failure.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MeasurePdf(self, request, context):
+        """Finds out how many tokens a model reads of a PDF file at most, from its pages and their text:
+        a hold covers them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,6 +163,11 @@ def add_ToolAdapterServiceServicer_to_server(servicer, server):
                     servicer.DeliverWebhook,
                     request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookRequest.FromString,
                     response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookResponse.SerializeToString,
+            ),
+            'MeasurePdf': grpc.unary_unary_rpc_method_handler(
+                    servicer.MeasurePdf,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.MeasurePdfRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.MeasurePdfResponse.SerializeToString,
             ),
             'DiscoverMcpTools': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscoverMcpTools,
@@ -256,6 +274,33 @@ class ToolAdapterService(object):
             '/podium.adapters.v1.ToolAdapterService/DeliverWebhook',
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookRequest.SerializeToString,
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.DeliverWebhookResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MeasurePdf(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/MeasurePdf',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.MeasurePdfRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.MeasurePdfResponse.FromString,
             options,
             channel_credentials,
             insecure,

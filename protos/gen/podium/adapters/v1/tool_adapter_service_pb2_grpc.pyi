@@ -46,6 +46,10 @@ class ToolAdapterServiceStub:
     """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
     is a status, whatever it is; none is a Failure.
     """
+    MeasurePdf: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.MeasurePdfRequest, _tool_adapter_service_pb2.MeasurePdfResponse]
+    """Finds out how many tokens a model reads of a PDF file at most, from its pages and their text:
+    a hold covers them.
+    """
     DiscoverMcpTools: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]
     """Asks an MCP server for its tools, ready to be registered."""
     FollowMcpServer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]
@@ -75,6 +79,10 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     DeliverWebhook: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DeliverWebhookRequest, _tool_adapter_service_pb2.DeliverWebhookResponse]  # type: ignore[assignment]
     """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
     is a status, whatever it is; none is a Failure.
+    """
+    MeasurePdf: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.MeasurePdfRequest, _tool_adapter_service_pb2.MeasurePdfResponse]  # type: ignore[assignment]
+    """Finds out how many tokens a model reads of a PDF file at most, from its pages and their text:
+    a hold covers them.
     """
     DiscoverMcpTools: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]  # type: ignore[assignment]
     """Asks an MCP server for its tools, ready to be registered."""
@@ -120,6 +128,16 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tool_adapter_service_pb2.DeliverWebhookResponse, _abc.Awaitable[_tool_adapter_service_pb2.DeliverWebhookResponse]]:
         """Signs an event and sends it to a URL of the caller's tenant, once. An answer of the receiver
         is a status, whatever it is; none is a Failure.
+        """
+
+    @_abc_1.abstractmethod
+    def MeasurePdf(
+        self,
+        request: _tool_adapter_service_pb2.MeasurePdfRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_adapter_service_pb2.MeasurePdfResponse, _abc.Awaitable[_tool_adapter_service_pb2.MeasurePdfResponse]]:
+        """Finds out how many tokens a model reads of a PDF file at most, from its pages and their text:
+        a hold covers them.
         """
 
     @_abc_1.abstractmethod

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!podium/common/v1/attachment.proto\x12\x10podium.common.v1\x1a\x1dpodium/common/v1/bounds.proto\"\xb8\x02\n\nAttachment\x12\x1e\n\x0bplaceholder\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xac\x02\x12\x8b\x01\n\nmedia_type\x18\x02 \x01(\tBw\xfa\xbb\x18s\x08\x01\x32)image/(png|jpeg|gif|webp)|application/pdf:Done of image/png, image/jpeg, image/gif, image/webp, application/pdf\x12I\n\x06\x64igest\x18\x03 \x01(\tB9\xfa\xbb\x18\x35\x08\x01\x32\x0c[0-9a-f]{64}:#a SHA-256 in lower-case hexadecimal\x12#\n\nsize_bytes\x18\x04 \x01(\x03\x42\x0f\xfa\xbb\x18\x0b\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x12\x0c\n\x04name\x18\x05 \x01(\t\"N\n\x0c\x41ttachedFile\x12\x30\n\nattachment\x18\x01 \x01(\x0b\x32\x1c.podium.common.v1.Attachment\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"Q\n\tFileQuota\x12\x12\n\x05\x66iles\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x17\n\nsize_bytes\x18\x02 \x01(\x03H\x01\x88\x01\x01\x42\x08\n\x06_filesB\r\n\x0b_size_bytes*Q\n\tMediaKind\x12\x1a\n\x16MEDIA_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MEDIA_KIND_IMAGE\x10\x01\x12\x12\n\x0eMEDIA_KIND_PDF\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!podium/common/v1/attachment.proto\x12\x10podium.common.v1\x1a\x1dpodium/common/v1/bounds.proto\"\xb8\x02\n\nAttachment\x12\x1e\n\x0bplaceholder\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xac\x02\x12\x8b\x01\n\nmedia_type\x18\x02 \x01(\tBw\xfa\xbb\x18s\x08\x01\x32)image/(png|jpeg|gif|webp)|application/pdf:Done of image/png, image/jpeg, image/gif, image/webp, application/pdf\x12I\n\x06\x64igest\x18\x03 \x01(\tB9\xfa\xbb\x18\x35\x08\x01\x32\x0c[0-9a-f]{64}:#a SHA-256 in lower-case hexadecimal\x12#\n\nsize_bytes\x18\x04 \x01(\x03\x42\x0f\xfa\xbb\x18\x0b\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\x12\x0c\n\x04name\x18\x05 \x01(\t\"m\n\x0c\x41ttachedFile\x12\x30\n\nattachment\x18\x01 \x01(\x0b\x32\x1c.podium.common.v1.Attachment\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x1d\n\x06tokens\x18\x03 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"Q\n\tFileQuota\x12\x12\n\x05\x66iles\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x17\n\nsize_bytes\x18\x02 \x01(\x03H\x01\x88\x01\x01\x42\x08\n\x06_filesB\r\n\x0b_size_bytes*Q\n\tMediaKind\x12\x1a\n\x16MEDIA_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MEDIA_KIND_IMAGE\x10\x01\x12\x12\n\x0eMEDIA_KIND_PDF\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,12 +40,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ATTACHMENT'].fields_by_name['digest']._serialized_options = b'\372\273\0305\010\0012\014[0-9a-f]{64}:#a SHA-256 in lower-case hexadecimal'
   _globals['_ATTACHMENT'].fields_by_name['size_bytes']._loaded_options = None
   _globals['_ATTACHMENT'].fields_by_name['size_bytes']._serialized_options = b'\372\273\030\013\010\001\021\000\000\000\000\000\000\360?'
-  _globals['_MEDIAKIND']._serialized_start=564
-  _globals['_MEDIAKIND']._serialized_end=645
+  _globals['_ATTACHEDFILE'].fields_by_name['tokens']._loaded_options = None
+  _globals['_ATTACHEDFILE'].fields_by_name['tokens']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_MEDIAKIND']._serialized_start=595
+  _globals['_MEDIAKIND']._serialized_end=676
   _globals['_ATTACHMENT']._serialized_start=87
   _globals['_ATTACHMENT']._serialized_end=399
   _globals['_ATTACHEDFILE']._serialized_start=401
-  _globals['_ATTACHEDFILE']._serialized_end=479
-  _globals['_FILEQUOTA']._serialized_start=481
-  _globals['_FILEQUOTA']._serialized_end=562
+  _globals['_ATTACHEDFILE']._serialized_end=510
+  _globals['_FILEQUOTA']._serialized_start=512
+  _globals['_FILEQUOTA']._serialized_end=593
 # @@protoc_insertion_point(module_scope)

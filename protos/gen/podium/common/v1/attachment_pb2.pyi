@@ -89,8 +89,11 @@ class AttachedFile(_message.Message):
 
     ATTACHMENT_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
     """Its bytes."""
+    tokens: _builtins.int
+    """The most tokens that a model reads of it, as a service measured; 0 where none has."""
     @_builtins.property
     def attachment(self) -> Global___Attachment:
         """What it is."""
@@ -100,10 +103,11 @@ class AttachedFile(_message.Message):
         *,
         attachment: Global___Attachment | None = ...,
         data: _builtins.bytes = ...,
+        tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment", "data", b"data"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment", "data", b"data", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
