@@ -7,7 +7,7 @@ import pytest
 from fuzz.mutation import mutated
 from fuzz.targets import CORPUS, TARGETS, seeds
 
-MUTATIONS = 400
+MUTATIONS = 100
 
 
 def test_every_target_has_a_corpus() -> None:
