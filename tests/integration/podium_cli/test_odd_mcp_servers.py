@@ -28,7 +28,7 @@ def test_what_is_right_is_imported_and_what_is_left_out_is_named(
     podium: CommandLine, odd: str
 ) -> None:
     """Public reports 20, 22 and 27."""
-    imported = podium("tools", "import-mcp", "--prefix", "odd_", odd)
+    imported = podium("tools", "import-mcp", "--shared", "--prefix", "odd_", odd)
     assert imported.returncode == 1
     assert "odd_send v1 registered" in imported.stdout
     said = " ".join(imported.stderr.split())
@@ -40,7 +40,7 @@ def test_what_is_right_is_imported_and_what_is_left_out_is_named(
         "2 of 3 tools are left out",
     ):
         assert words in said
-    again = podium("tools", "import-mcp", "--prefix", "odd_", odd, "--skip-wrong")
+    again = podium("tools", "import-mcp", "--shared", "--prefix", "odd_", odd, "--skip-wrong")
     assert (again.returncode, "odd_send v1 unchanged" in again.stdout) == (0, True)
     shown = " ".join(podium("tools", "show", "odd_send").stdout.split())
     assert "$.properties.mail.pattern is left to the tool's server" in shown
@@ -50,12 +50,12 @@ def test_what_is_right_is_imported_and_what_is_left_out_is_named(
 
 def test_following_says_what_was_taken_and_what_was_not(podium: CommandLine, odd: str) -> None:
     """Public report 28."""
-    followed = podium("tools", "follow-mcp", "--prefix", "oddly_", odd)
+    followed = podium("tools", "follow-mcp", "--shared", "--prefix", "oddly_", odd)
     said = " ".join(followed.stdout.split())
     assert "oddly_ is followed: 1 of 3 tools" in said
     assert "broken is left out: inputSchema" in said
     assert "broken is left out" in " ".join(podium("tools", "followed").stdout.split())
-    assert podium("tools", "unfollow-mcp", "oddly_").returncode == 0
+    assert podium("tools", "unfollow-mcp", "--shared", "oddly_").returncode == 0
 
 
 def test_headers_are_written_as_people_write_them(podium: CommandLine, odd: str) -> None:
