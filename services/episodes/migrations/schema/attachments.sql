@@ -1,10 +1,12 @@
 -- Bytes of files that came with an episode or a direct call, which owns them. Images and PDF files are
--- compressed already.
+-- compressed already. `tokens` are the most that a model reads of a PDF file: 0 where they cannot be found out, NULL
+-- before it is measured.
 CREATE TABLE attachments (
     tenant text NOT NULL,
     owner_id uuid NOT NULL,
     digest bytea NOT NULL,
     data bytea NOT NULL,
+    tokens bigint,
     create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (owner_id, tenant, digest)
 );
