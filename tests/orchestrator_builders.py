@@ -5,13 +5,13 @@ from typing import Any
 
 from orchestrator_inference.models import (
     Action,
+    ActionToolCall,
     Completion,
     NativeCall,
     Observation,
     PastTurn,
+    PromptTool,
     ResultSection,
-    ToolCall,
-    ToolDefinition,
 )
 from podium_kit.metering import Usage, UsageSource
 
@@ -24,7 +24,7 @@ def make_tool(
     section: ResultSection = ResultSection.ATTEMPT,
     defs: dict[str, Any] | None = None,
     **schema: Any,
-) -> ToolDefinition:
+) -> PromptTool:
     properties = {"expression": {"type": "string"}} if properties is None else properties
     parameters = {
         "type": "object",
@@ -33,7 +33,7 @@ def make_tool(
         "$defs": defs or {},
         **schema,
     }
-    return ToolDefinition(name, description, json.dumps(parameters), section)
+    return PromptTool(name, description, json.dumps(parameters), section)
 
 
 def make_completion(
@@ -58,6 +58,6 @@ def make_completion(
 def make_turn(
     tool: str = "calculator", content: str = "42", completion_text: str = "{}", **changes: Any
 ) -> PastTurn:
-    call = ToolCall(0, tool, '{"expression":"6*7"}')
+    call = ActionToolCall(0, tool, '{"expression":"6*7"}')
     observation = Observation(call, content, changes.get("failure"))
     return PastTurn(completion_text, Action(calls=(call,)), (observation,))

@@ -1,6 +1,6 @@
 """Runs the cost ledger: `python -m cost_ledger`."""
 
-from cost_ledger.config import Settings
+from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import serve
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
@@ -8,7 +8,7 @@ from podium_kit.rpc.settings import load_settings
 
 def main() -> None:
     """Reads the settings and serves until SIGTERM."""
-    settings = load_settings(Settings)
+    settings = load_settings(CostLedgerSettings)
     run(serve(settings))
 
 

@@ -9,7 +9,7 @@ from podium_kit.rpc.settings import ServerSettings
 from podium_kit.stream import KafkaSettings
 
 
-class Settings(ServerSettings):
+class CostLedgerSettings(ServerSettings):
     """The cost ledger: prices, holds, journal, budgets and reports over gRPC."""
 
     model_config = SettingsConfigDict(

@@ -22,9 +22,9 @@ from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.servicer import BudgetServicer
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
-from cost_ledger.charges.service import Charges
+from cost_ledger.charges.service import ChargeReader
 from cost_ledger.charges.store import ChargeStore
-from cost_ledger.config import Settings
+from cost_ledger.config import CostLedgerSettings
 from cost_ledger.invoices.store import InvoiceStore
 from cost_ledger.journal.service import CostLedger
 from cost_ledger.journal.servicer import CostLedgerServicer
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: CostLedgerSettings) -> None:
     """Migrates the database and serves until SIGTERM."""
     shutdown = telemetry.configure("cost-ledger", settings.telemetry)
     if settings.owner_database_url:
@@ -74,7 +74,7 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings,
+    settings: CostLedgerSettings,
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
     """The services over one database, their checks, and the background tasks."""
     async with AsyncExitStack() as stack:
@@ -127,7 +127,7 @@ async def assembled(
         yield services, {"postgres": partial(check, engine)}, tasks
 
 
-def anchor_key(settings: Settings) -> Ed25519PrivateKey | None:
+def anchor_key(settings: CostLedgerSettings) -> Ed25519PrivateKey | None:
     """The key that signs daily roots. Raises InvalidKey, so that a wrong one stops the start."""
     file = settings.anchor_key_file
     if file is None:
@@ -137,7 +137,7 @@ def anchor_key(settings: Settings) -> Ed25519PrivateKey | None:
 
 
 def _audit_servicer(engine: AsyncEngine, anchors: Anchors, prices: PriceBook) -> AuditServicer:
-    journal, charges = AuditStore(engine), Charges(ChargeStore(engine), prices)
+    journal, charges = AuditStore(engine), ChargeReader(ChargeStore(engine), prices)
     audit = Audit(journal, InvoiceStore(engine), anchors, charges)
     verification = Verification(journal, InvariantStore(engine), AnchorStore(engine), prices)
     return AuditServicer(audit, verification, anchors, charges)

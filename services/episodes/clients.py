@@ -49,7 +49,7 @@ PROMOTED = "promoted"
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FittingRequest:
     """Asks for the tools that fit a task best, at most so many, without those that are known."""
 
     task: str
@@ -59,7 +59,7 @@ class Fitting:
 
 
 @dataclass(frozen=True)
-class Registry:
+class RegistryClient:
     """tool-registry."""
 
     channel: grpc.aio.Channel
@@ -68,7 +68,7 @@ class Registry:
         self,
         policy: str,
         tool_names: Sequence[str] = (),
-        fitting: Fitting | None = None,
+        fitting: FittingRequest | None = None,
         price_factors: Mapping[str, str] | None = None,
         client_tools: Sequence[tool_pb2.ClientTool] = (),
     ) -> toolset_pb2.Toolset:
@@ -93,7 +93,7 @@ class Registry:
 class ToolOffers:
     """Offers the tools that an episode names, or else those that fit its task best."""
 
-    registry: Registry
+    registry: RegistryClient
     tools_max: int
 
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
@@ -103,7 +103,7 @@ class ToolOffers:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
             attached = {attachment_from_proto(each).kind for each in spec.attachments}
             task = "\n".join([*before, spec.task])
-            fitting = Fitting(task, self.tools_max, attached=sorted(attached))
+            fitting = FittingRequest(task, self.tools_max, attached=sorted(attached))
         toolset = await self.registry.resolve(
             spec.policy, list(spec.tool_names), fitting, spec.price_factors, spec.client_tools
         )
@@ -132,7 +132,7 @@ class RegistryPolicies:
         ]
 
 
-class Orchestrator:
+class OrchestratorClient:
     """orchestrator-inference."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:

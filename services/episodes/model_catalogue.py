@@ -2,17 +2,17 @@
 
 import time
 
-from episodes.clients import Orchestrator
+from episodes.clients import OrchestratorClient
 from episodes.errors import ModelNotFound
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 
 REFRESH_AFTER_S = 10.0
 
 
-class ModelCatalogue:
+class OrchestratorModels:
     """Finds a model by name; the empty name is the default model."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
+    def __init__(self, orchestrator: OrchestratorClient) -> None:
         self._orchestrator = orchestrator
         self._models: list[pb.Model] = []
         self._fresh_until = 0.0

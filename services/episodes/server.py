@@ -5,7 +5,13 @@ from pathlib import Path
 
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.quota import FileQuota
-from episodes.clients import Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
+from episodes.clients import (
+    Ledger,
+    OrchestratorClient,
+    RegistryClient,
+    RegistryPolicies,
+    ToolOffers,
+)
 from episodes.config import ServerConfig
 from episodes.dead_letters.servicer import DeadLettersServicer
 from episodes.dead_letters.store import DeadLetterStore
@@ -17,13 +23,13 @@ from episodes.direct_calls.store import DirectCallStore
 from episodes.feedback.service import FeedbackGiving
 from episodes.feedback.store import FeedbackStore
 from episodes.leases.store_queue import WorkQueue
-from episodes.model_catalogue import ModelCatalogue
+from episodes.model_catalogue import OrchestratorModels
 from episodes.queued.handover import Handover
 from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
 from episodes.service import Episodes
 from episodes.servicer import EpisodesServicer
 from episodes.standing import INTERVAL_S as STANDING_INTERVAL_S
-from episodes.standing import Standing, oldest, total
+from episodes.standing import EpisodesStatus, oldest, total
 from episodes.steps.store import StepStore
 from episodes.steps.store_client_results import ClientResultStore
 from episodes.steps.store_news import NewsStore
@@ -71,8 +77,8 @@ async def serve(config: ServerConfig) -> None:
         notify_each(watcher.notify, ends.notify),
         notify_each(watcher.notify_all, ends.notify_all),
     )
-    orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
-    registry = Registry(channel_to(config.tool_registry_target))
+    orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
+    registry = RegistryClient(channel_to(config.tool_registry_target))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
     episodes = Episodes(
         store=store,
@@ -86,7 +92,7 @@ async def serve(config: ServerConfig) -> None:
         registry=registry,
         ledger=Ledger(channel_to(config.cost_ledger_target)),
         orchestrator=orchestrator,
-        models=ModelCatalogue(orchestrator),
+        models=OrchestratorModels(orchestrator),
         offers=ToolOffers(registry, config.tools_offered_max),
         checks=FairThread(),
     )
@@ -120,7 +126,7 @@ async def serve(config: ServerConfig) -> None:
         ),
     ]
     queued, calls = WorkQueue(engine, EPISODE_QUEUE), WorkQueue(engine, CALL_QUEUE)
-    standing = Standing(
+    standing = EpisodesStatus(
         outbox.oldest_owed_s,
         oldest(
             partial(backlog_age_s, temporal, config.task_queue), queued.waiting_s, calls.waiting_s

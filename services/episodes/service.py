@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from episodes.admission import admit, check_request, check_spec
-from episodes.approvals.models import Place, WaitingCall
+from episodes.approvals.models import ApprovalPosition, WaitingCall
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.checks import checked_attachments, checked_contents
 from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
@@ -15,7 +15,7 @@ from episodes.attachments.store import Files
 from episodes.charges.shared_budget import calls_orchestrators, episode_budget
 from episodes.charges.spenders import check_labels
 from episodes.checks import tools_of_check
-from episodes.clients import Ledger, Orchestrator, Registry, ToolOffers
+from episodes.clients import Ledger, OrchestratorClient, RegistryClient, ToolOffers
 from episodes.content import may_read, require_readable
 from episodes.errors import (
     EpisodeConflict,
@@ -29,7 +29,7 @@ from episodes.errors import (
     StartTooLate,
 )
 from episodes.keys import StepKind
-from episodes.model_catalogue import ModelCatalogue
+from episodes.model_catalogue import OrchestratorModels
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.queued.handover import Handover
 from episodes.running_episode import RunningEpisode
@@ -69,10 +69,10 @@ class Episodes:
     starter: WorkflowStarter
     handover: Handover
     watcher: Watcher
-    registry: Registry
+    registry: RegistryClient
     ledger: Ledger
-    orchestrator: Orchestrator
-    models: ModelCatalogue
+    orchestrator: OrchestratorClient
+    models: OrchestratorModels
     offers: ToolOffers
     checks: FairThread
 
@@ -184,10 +184,12 @@ class Episodes:
             await self.handover.hand_over(stored.new)
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
-        await self.approvals.decided(Place(episode_id, turn, call_index))
+        await self.approvals.decided(ApprovalPosition(episode_id, turn, call_index))
         return stored
 
-    async def waiting_calls(self, after: Place | None, size: int) -> tuple[list[WaitingCall], bool]:
+    async def waiting_calls(
+        self, after: ApprovalPosition | None, size: int
+    ) -> tuple[list[WaitingCall], bool]:
         """A page of the tenant's calls that wait for a person, and whether there are more."""
         return await self.approvals.waiting(current_identity().tenant, after, size)
 

@@ -32,7 +32,7 @@ def total(*asks: Ask) -> Ask:
     return ask
 
 
-class Standing:
+class EpisodesStatus:
     """Remembers the last look, which a scrape reports; nothing before the first."""
 
     def __init__(self, outbox_age_s: Ask, backlog_age_s: Ask, open_work: Ask) -> None:

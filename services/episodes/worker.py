@@ -18,14 +18,21 @@ from episodes.charges.service import Charges
 from episodes.children.admission import AdmitChildActivity
 from episodes.children.answers import ChildAnswers
 from episodes.children.cut_off import CutOffChildren
-from episodes.clients import Adapters, Ledger, Orchestrator, Registry, RegistryPolicies, ToolOffers
+from episodes.clients import (
+    Adapters,
+    Ledger,
+    OrchestratorClient,
+    RegistryClient,
+    RegistryPolicies,
+    ToolOffers,
+)
 from episodes.config import WorkerConfig
 from episodes.direct_calls.making import DirectCallMaker
 from episodes.direct_calls.queued import CALL_QUEUE, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
 from episodes.leases.runner import KEEP_INTERVAL_S, LeaseRunner
 from episodes.leases.store_queue import WorkQueue
-from episodes.model_catalogue import ModelCatalogue
+from episodes.model_catalogue import OrchestratorModels
 from episodes.queued.handover import Handover
 from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
 from episodes.queued.turns import QueuedEpisodes
@@ -49,7 +56,7 @@ from episodes.turns.cut_off_calls import CutOffCalls
 from episodes.turns.decide import Decider
 from episodes.turns.find_tools import ToolFinder
 from episodes.turns.finish import FinishActivity
-from episodes.turns.invoke import Invoker
+from episodes.turns.invoke import ToolCallInvoker
 from episodes.turns.judge import JudgeActivity
 from episodes.turns.policy_checks import PolicyChecks
 from episodes.turns.turn import TurnActivity
@@ -188,21 +195,21 @@ def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallM
 
 def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnActivity:
     channel_to = _channels(config)
-    orchestrator = Orchestrator(channel_to(config.orchestrator_inference_target))
+    orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     adapters = Adapters(channel_to(config.tool_adapters_target))
     ledger = Ledger(channel_to(config.cost_ledger_target))
     store = EpisodeStore(engine)
     episodes = RunningEpisodes(store)
     logs = StepLogs(StepStore(engine), settlements)
     charges = Charges(ledger, logs)
-    models = ModelCatalogue(orchestrator)
+    models = OrchestratorModels(orchestrator)
     decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
     to_registry = channel_to(config.tool_registry_target)
-    registry = Registry(to_registry)
+    registry = RegistryClient(to_registry)
     policies = PolicyChecks(RegistryPolicies(to_registry))
     children = ChildAnswers(store)
     files = AttachmentStore(engine)
-    invoker = Invoker(adapters, charges, logs, children, ToolFinder(registry), files)
+    invoker = ToolCallInvoker(adapters, charges, logs, children, ToolFinder(registry), files)
     clients = ClientCalls(logs, ClientResultStore(engine))
     finish = FinishActivity(
         episodes,
@@ -224,7 +231,7 @@ def _worker(
     temporal: TemporalConnection,
     turns: TurnActivity,
 ) -> Worker:
-    registry = Registry(_channels(config)(config.tool_registry_target))
+    registry = RegistryClient(_channels(config)(config.tool_registry_target))
     admission = AdmitChildActivity(
         turns.episodes,
         turns.logs,
@@ -306,7 +313,7 @@ async def _tasks(
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
     alerted = partial(telling.lead, alerts.owe)
     to_orchestrator = channel_to(config.orchestrator_inference_target)
-    promotions = Promotions(PromotionStore(engine), webhooks, Orchestrator(to_orchestrator))
+    promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
     promoted = partial(telling.lead, promotions.owe)
     trimming = partial(telling.lead, webhooks.forget)
     tasks = [

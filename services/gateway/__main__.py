@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from gateway.config import DatabaseSettings, Settings
+from gateway.config import DatabaseSettings, GatewaySettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys, openapi_document, serve
 from podium_kit.rpc.errors import DomainError
@@ -16,7 +16,9 @@ from podium_kit.rpc.identity import Identity, Role, acting_as
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import describe_settings, load_settings
 
-SETTINGS_HELP = "\n\n".join(f"\b\n{part}" for part in describe_settings(Settings).split("\n\n"))
+SETTINGS_HELP = "\n\n".join(
+    f"\b\n{part}" for part in describe_settings(GatewaySettings).split("\n\n")
+)
 # Plain help: the settings below it are a table that must keep its lines.
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
@@ -27,7 +29,7 @@ app.add_typer(keys, name="keys")
 def main(context: typer.Context) -> None:
     """Serve the public HTTP API; without a command, until SIGTERM."""
     if context.invoked_subcommand is None:
-        run(serve(load_settings(Settings)))
+        run(serve(load_settings(GatewaySettings)))
 
 
 @app.command()

@@ -18,7 +18,7 @@ from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.routes import audit_router
 from gateway.audit.service import AuditLog
 from gateway.chat.routes import chat_router
-from gateway.config import Settings
+from gateway.config import GatewaySettings
 from gateway.console.routes import console_router
 from gateway.embeddings.routes import embeddings_router
 from gateway.error_responses import error_response, on_domain_error, plain_error_response
@@ -80,7 +80,7 @@ class Apis:
 
 
 def build_app(
-    settings: Settings,
+    settings: GatewaySettings,
     tenancy: Tenancy,
     apis: Apis,
     transcoder: Transcoder,
@@ -150,7 +150,7 @@ def _handle_errors(app: FastAPI) -> None:
         return plain_error_response(error.status_code, error.detail, reason, headers)
 
 
-def _add_middleware(app: FastAPI, settings: Settings, tenancy: Tenancy) -> None:
+def _add_middleware(app: FastAPI, settings: GatewaySettings, tenancy: Tenancy) -> None:
     """The last one added is the outermost."""
     app.add_middleware(
         RequestBodyMiddleware,

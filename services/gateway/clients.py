@@ -12,7 +12,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.attachments.naming import file_named
-from gateway.config import Settings
+from gateway.config import GatewaySettings
 from gateway.convert import (
     attachment_data,
     client_calls_from_proto,
@@ -35,7 +35,7 @@ from gateway.models import (
     MadeCall,
     OrchestratorModel,
     Outcome,
-    Progress,
+    ProgressNote,
     Said,
     ToolModels,
     ToolResults,
@@ -139,7 +139,7 @@ class Upstreams:
         self._channels = channels
 
     @classmethod
-    def open(cls, settings: Settings, signer: TokenSigner) -> "Upstreams":
+    def open(cls, settings: GatewaySettings, signer: TokenSigner) -> "Upstreams":
         """Channels that call with the identity of the current request's caller."""
         targets = {
             "podium.episodes.v1": settings.episodes_target,
@@ -265,7 +265,7 @@ class EpisodesClient:
 
     async def events(
         self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
-    ) -> AsyncIterator[Progress | Outcome]:
+    ) -> AsyncIterator[ProgressNote | Outcome]:
         """The watch in the gateway's own values, from the turn on that was answered.
 
         The outcome comes last: how the episode ended, or how it stands when it waits for calls

@@ -23,7 +23,7 @@ class DatabaseSettings(BaseSettings):
     database_url: str = Field(description="postgresql://user@host/database")
 
 
-class Settings(DatabaseSettings):
+class GatewaySettings(DatabaseSettings):
     """The public HTTP API of Podium."""
 
     host: str = Field("127.0.0.1", description="address to listen on")

@@ -7,15 +7,15 @@ from gateway.limits.models import TenantLimits
 from gateway.models import (
     ClientCall,
     ClientTool,
+    EarlierMessage,
     EmbeddingOrder,
     EpisodeOrder,
     KeptRequest,
     MadeCall,
-    Message,
     OrchestratorModel,
     OrderFile,
     Outcome,
-    Progress,
+    ProgressNote,
     PromptMode,
     Said,
     StopReason,
@@ -100,7 +100,7 @@ def direct_order_to_proto(
         tool_name=tool,
         model_alias=alias,
         policy=order.policy,
-        messages=map(_message_to_proto, (*order.history, Message("user", order.task))),
+        messages=map(_message_to_proto, (*order.history, EarlierMessage("user", order.task))),
         sampling=orchestrator_pb2.Sampling(
             temperature=order.temperature, top_p=order.top_p, max_tokens=order.max_tokens
         ),
@@ -178,7 +178,7 @@ def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outco
     )
 
 
-def _message_to_proto(message: Message) -> orchestrator_pb2.ConversationMessage:
+def _message_to_proto(message: EarlierMessage) -> orchestrator_pb2.ConversationMessage:
     return orchestrator_pb2.ConversationMessage(role=message.role, content=message.content)
 
 
@@ -209,13 +209,13 @@ def kept_request_from_proto(spec: episode_pb2.EpisodeSpec, label: str) -> KeptRe
 
 def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:
     """Its history, its task, its answer if it has one; its files, which `param` brings along."""
-    history = (Message(message.role, message.content) for message in episode.spec.history)
-    answer = [Message("assistant", episode.answer)] if episode.answer else []
+    history = (EarlierMessage(message.role, message.content) for message in episode.spec.history)
+    answer = [EarlierMessage("assistant", episode.answer)] if episode.answer else []
     files = (
         OrderFile(AttachedFile(attachment_from_proto(each), b""), param)
         for each in episode.spec.attachments
     )
-    return Said((*history, Message("user", episode.spec.task), *answer), tuple(files))
+    return Said((*history, EarlierMessage("user", episode.spec.task), *answer), tuple(files))
 
 
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
@@ -268,13 +268,13 @@ def made_call_from_proto(event: episode_pb2.EpisodeEvent) -> MadeCall:
     )
 
 
-def event_from_proto(event: episode_pb2.EpisodeEvent) -> Progress | Outcome:
+def event_from_proto(event: episode_pb2.EpisodeEvent) -> ProgressNote | Outcome:
     """The outcome when the event is the last one, otherwise a line about it."""
     if event.HasField("finished"):
         return outcome_from_proto(event.finished.episode)
     used = (event.action_decided.usage, event.tool_returned.usage)
     quantities = [quantity for usage in used for quantity in usage.quantities]
-    return Progress(event.turn, _line(event), tally_of(quantities))
+    return ProgressNote(event.turn, _line(event), tally_of(quantities))
 
 
 def _line(event: episode_pb2.EpisodeEvent) -> str:

@@ -43,7 +43,7 @@ class PromptMode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Message:
+class EarlierMessage:
     """A message of the conversation before the task."""
 
     role: str
@@ -102,7 +102,7 @@ class OrderFile:
 class Said:
     """What was said in an episode and before it, with the files that it spoke of."""
 
-    messages: tuple[Message, ...] = ()
+    messages: tuple[EarlierMessage, ...] = ()
     files: tuple[OrderFile, ...] = ()
 
 
@@ -123,7 +123,7 @@ class EpisodeOrder:
     """What a chat request asks an episode to do."""
 
     task: str
-    history: tuple[Message, ...]
+    history: tuple[EarlierMessage, ...]
     model: str
     policy: str
     tool_names: tuple[str, ...]
@@ -227,7 +227,7 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProgressNote:
     """Something that happened: a line for a person who waits, and what it used."""
 
     turn: int

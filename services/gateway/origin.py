@@ -16,7 +16,7 @@ class Origin:
 
 
 @dataclass
-class Rejection:
+class OriginRejection:
     """Why the request was rejected; empty when it was not."""
 
     reason: str = ""
@@ -24,7 +24,7 @@ class Rejection:
     audited: bool = False
 
 
-_rejection: ContextVar[Rejection | None] = ContextVar("rejection", default=None)
+_rejection: ContextVar[OriginRejection | None] = ContextVar("rejection", default=None)
 _request_id: ContextVar[str] = ContextVar("request_id", default="")
 _credential: ContextVar[str] = ContextVar("credential", default="command line")
 
@@ -44,9 +44,9 @@ def serving_request(request_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def noting_rejection() -> Iterator[Rejection]:
+def noting_rejection() -> Iterator[OriginRejection]:
     """Why the request served inside was rejected, if it was."""
-    rejection = Rejection()
+    rejection = OriginRejection()
     reset = _rejection.set(rejection)
     try:
         yield rejection

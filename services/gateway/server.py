@@ -27,11 +27,11 @@ from gateway.app import Apis, Tenancy, build_app
 from gateway.audit.attempts import ATTEMPTS_INTERVAL_S, RejectedAttempts
 from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
-from gateway.chat.catalogue import Catalogue
+from gateway.chat.catalogue import ChatModels
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.clients_direct_calls import DirectCallsClient
-from gateway.config import DatabaseSettings, Settings
+from gateway.config import DatabaseSettings, GatewaySettings
 from gateway.connection import BoundedHttp
 from gateway.episode_ids import EpisodeIds
 from gateway.health_routes import Check, health_router
@@ -49,7 +49,7 @@ from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
 from gateway.responses.clients import McpToolsClient
-from gateway.responses.mcp_servers import McpServers
+from gateway.responses.mcp_servers import RegisteredMcpTools
 from gateway.responses.routes import ResponsesApi
 from gateway.rest.audited_calls import AuditedCalls
 from gateway.rest.openapi import document
@@ -76,7 +76,7 @@ EPISODES = "podium.episodes.v1"
 
 
 @asynccontextmanager
-async def application(settings: Settings, draining: asyncio.Event) -> AsyncIterator[FastAPI]:
+async def application(settings: GatewaySettings, draining: asyncio.Event) -> AsyncIterator[FastAPI]:
     """The application with everything it needs; leaving closes it all."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
@@ -88,7 +88,7 @@ async def application(settings: Settings, draining: asyncio.Event) -> AsyncItera
 async def openapi_document() -> dict[str, Any]:
     """The document that a running gateway serves, without any server to connect to."""
     nowhere = "localhost:1"
-    settings = Settings(
+    settings = GatewaySettings(
         database_url="postgresql+asyncpg://localhost/nothing",
         port=0,
         signing_key_file=Path(os.devnull),
@@ -114,7 +114,7 @@ class _Parts:
 
 
 async def _parts(
-    settings: Settings, signer: TokenSigner, draining: asyncio.Event, stack: AsyncExitStack
+    settings: GatewaySettings, signer: TokenSigner, draining: asyncio.Event, stack: AsyncExitStack
 ) -> _Parts:
     engine = open_engine(settings.database_url, answer_timeout_s=settings.database_timeout_s)
     stack.push_async_callback(engine.dispose)
@@ -133,7 +133,9 @@ async def _parts(
         tenancy,
         Apis(
             ResponsesApi(
-                starter, episodes, McpServers(McpToolsClient(upstreams["podium.registry.v1"]))
+                starter,
+                episodes,
+                RegisteredMcpTools(McpToolsClient(upstreams["podium.registry.v1"])),
             ),
             LateApplication(partial(_mcp, starter, upstreams, settings, stack)),
             LateApplication(partial(_a2a, starter, upstreams, tenancy.protected)),
@@ -145,7 +147,7 @@ async def _parts(
 
 
 async def _mcp(
-    starter: EpisodeStarter, upstreams: Upstreams, settings: Settings, stack: AsyncExitStack
+    starter: EpisodeStarter, upstreams: Upstreams, settings: GatewaySettings, stack: AsyncExitStack
 ) -> ASGIApp:
     def build() -> "McpEndpoint":
         from gateway.mcp_server.endpoint import McpEndpoint
@@ -178,7 +180,7 @@ async def _a2a(
 
 
 async def _tenancy(
-    settings: Settings, engine: AsyncEngine, stack: AsyncExitStack
+    settings: GatewaySettings, engine: AsyncEngine, stack: AsyncExitStack
 ) -> tuple[Tenancy, list[BackgroundTask]]:
     audit = PostgresAuditStore(engine)
     log_of_changes, attempts = AuditLog(audit), RejectedAttempts(audit)
@@ -212,11 +214,14 @@ async def _tenancy(
 
 
 def _starter(
-    settings: Settings, upstreams: Upstreams, episodes: EpisodesClient, episode_ids: EpisodeIds
+    settings: GatewaySettings,
+    upstreams: Upstreams,
+    episodes: EpisodesClient,
+    episode_ids: EpisodeIds,
 ) -> EpisodeStarter:
     names = CatalogueClient(upstreams["podium.orchestrator.v1"], upstreams["podium.registry.v1"])
     return EpisodeStarter(
-        catalogue=Catalogue(names, settings.catalogue_cache_s),
+        catalogue=ChatModels(names, settings.catalogue_cache_s),
         episodes=episodes,
         direct_calls=DirectCallsClient(upstreams[EPISODES]),
         episode_ids=episode_ids,
@@ -277,7 +282,7 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: GatewaySettings) -> None:
     """Serves until SIGTERM or SIGINT, then drains."""
     stop_telemetry = telemetry.configure("gateway", settings.telemetry)
     draining = asyncio.Event()
@@ -291,7 +296,7 @@ async def serve(settings: Settings) -> None:
         stop_telemetry()
 
 
-def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def uvicorn_config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
     """How the application is served. Raises TlsUnusable."""
     context = None if settings.tls is None else http_server_context(settings.tls)
     return uvicorn.Config(

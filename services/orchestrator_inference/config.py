@@ -11,7 +11,7 @@ from orchestrator_inference.service import StringBounds
 from podium_kit.rpc.settings import ServerSettings
 
 
-class Settings(ServerSettings):
+class OrchestratorInferenceSettings(ServerSettings):
     """orchestrator-inference: prompts, model calls and actions."""
 
     model_config = SettingsConfigDict(

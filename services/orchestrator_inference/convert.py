@@ -6,6 +6,7 @@ from orchestrator_inference.errors import InvalidSampling
 from orchestrator_inference.models import (
     DEFAULT_MAX_TOKENS,
     Action,
+    ActionToolCall,
     CallEstimate,
     Decision,
     EngineModel,
@@ -15,11 +16,10 @@ from orchestrator_inference.models import (
     PastTurn,
     Preferences,
     PromptMode,
+    PromptTool,
     ResultSection,
     Sampling,
     Situation,
-    ToolCall,
-    ToolDefinition,
     TurnRules,
 )
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -78,12 +78,12 @@ def _rules_from_proto(request: pb.NextActionRequest) -> TurnRules:
     return TurnRules(request.must_answer, must_call, request.answer_json_schema, answering)
 
 
-def _tool_from_proto(tool: pb.ToolDefinition) -> ToolDefinition:
+def _tool_from_proto(tool: pb.ToolDefinition) -> PromptTool:
     if not tool.name:
         raise InvalidArgument("tools.name is unset")
     section = SECTIONS.get(tool.section, ResultSection.ATTEMPT)
     estimates = tuple(_estimate_from_proto(estimate) for estimate in tool.estimates)
-    return ToolDefinition(
+    return PromptTool(
         tool.name,
         tool.description,
         tool.parameters_json_schema,
@@ -147,8 +147,8 @@ def _action_from_proto(action: pb.Action) -> Action:
     )
 
 
-def _call_from_proto(call: pb.ToolCall) -> ToolCall:
-    return ToolCall(call.index, call.tool_name, call.arguments_json, call.model_call_id)
+def _call_from_proto(call: pb.ToolCall) -> ActionToolCall:
+    return ActionToolCall(call.index, call.tool_name, call.arguments_json, call.model_call_id)
 
 
 def _sampling_from_proto(sampling: pb.Sampling) -> Sampling:

@@ -45,7 +45,7 @@ class CallEstimate:
 
 
 @dataclass(frozen=True)
-class ToolDefinition:
+class PromptTool:
     """A tool as the model sees it; parameters are JSON Schema 2020-12 with an object root."""
 
     name: str
@@ -82,7 +82,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class ToolCall:
+class ActionToolCall:
     """A call the model asks for. Arguments are a JSON object."""
 
     index: int
@@ -96,7 +96,7 @@ class Action:
     """What the model decided: exactly one of calls, final answer and malformed."""
 
     thought: str = ""
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[ActionToolCall, ...] = ()
     final_answer: str | None = None
     malformed: ToolFailure | None = None
 
@@ -105,7 +105,7 @@ class Action:
 class Observation:
     """What a call of an earlier turn gave: content, or the failure."""
 
-    call: ToolCall
+    call: ActionToolCall
     content: str = ""
     failure: ToolFailure | None = None
 
@@ -175,7 +175,7 @@ class Situation:
     model: str = ""
     prompt_mode: PromptMode = PromptMode.STATELESS
     instruction: str = ""
-    tools: tuple[ToolDefinition, ...] = ()
+    tools: tuple[PromptTool, ...] = ()
     turns: tuple[PastTurn, ...] = ()
     history: tuple[Message, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)

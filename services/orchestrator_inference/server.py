@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from orchestrator_inference.config import Settings
+from orchestrator_inference.config import OrchestratorInferenceSettings
 from orchestrator_inference.engine.engine import Engine
 from orchestrator_inference.engine.merged import MergedEngines
 from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
@@ -33,7 +33,7 @@ SERVICE_NAME = "podium.orchestrator.v1.OrchestratorService"
 VERSIONS_SERVICE_NAME = "podium.orchestrator.v1.ModelVersionService"
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: OrchestratorInferenceSettings) -> None:
     """Serves until SIGTERM."""
     shutdown = telemetry.configure("orchestrator-inference", settings.telemetry)
     try:
@@ -45,7 +45,7 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings,
+    settings: OrchestratorInferenceSettings,
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
     """The services, the checks of their engine, and the background tasks."""
     base_url = str(settings.engine_base_url)
@@ -79,7 +79,7 @@ def _services(orchestrator: Orchestrator, versions: VersionCatalogue) -> list[Se
 
 @asynccontextmanager
 async def _served_versions(
-    settings: Settings, client: httpx.AsyncClient, main: OpenAiEngine
+    settings: OrchestratorInferenceSettings, client: httpx.AsyncClient, main: OpenAiEngine
 ) -> AsyncIterator[tuple[Engine, VersionRouting | None, list[BackgroundTask]]]:
     """The engines of all versions, who of them is asked, and what brings them about."""
     if settings.policy_store is None:
@@ -105,7 +105,7 @@ async def _served_versions(
         yield EnginePool(main, merged.engines), routing, [rounds]
 
 
-def _merged_engines(settings: Settings) -> MergedEngines:
+def _merged_engines(settings: OrchestratorInferenceSettings) -> MergedEngines:
     return MergedEngines(
         [str(url) for url in settings.merged_engine_urls],
         _key(settings),
@@ -115,7 +115,7 @@ def _merged_engines(settings: Settings) -> MergedEngines:
 
 
 def _replicas(
-    settings: Settings, client: httpx.AsyncClient, merged: MergedEngines
+    settings: OrchestratorInferenceSettings, client: httpx.AsyncClient, merged: MergedEngines
 ) -> dict[Format, Replicas]:
     known: dict[str, EngineReplica] = {}
 
@@ -128,7 +128,7 @@ def _replicas(
     return {Format.ADAPTER: adapters, Format.MERGED: merged.replicas}
 
 
-def _admission_rules(settings: Settings) -> AdmissionRules:
+def _admission_rules(settings: OrchestratorInferenceSettings) -> AdmissionRules:
     return AdmissionRules(
         engine_store=settings.policy_store_in_engines or str(settings.policy_store),
         quorum=settings.publish_quorum,
@@ -138,12 +138,12 @@ def _admission_rules(settings: Settings) -> AdmissionRules:
     )
 
 
-def _key(settings: Settings) -> str | None:
+def _key(settings: OrchestratorInferenceSettings) -> str | None:
     secret = settings.engine_api_key
     return secret.get_secret_value() if secret else None
 
 
-def _policy(settings: Settings) -> Policy:
+def _policy(settings: OrchestratorInferenceSettings) -> Policy:
     return Policy(
         budgets=settings.prompt,
         parallel_calls_max=settings.parallel_calls_max,

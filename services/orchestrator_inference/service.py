@@ -39,7 +39,7 @@ from orchestrator_inference.prompt.budgets import (
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.template import build_template
-from orchestrator_inference.prompt.toolset import Toolset, Toolsets
+from orchestrator_inference.prompt.toolset import PromptToolset, PromptToolsets
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.places import FairThread
 from podium_kit.policy_versions.names import PREFIX
@@ -90,7 +90,7 @@ class Orchestrator:
         self._engine = engine
         self._routing = routing
         self._policy = policy
-        self._toolsets = Toolsets(policy.budgets.tool_description_chars_max)
+        self._toolsets = PromptToolsets(policy.budgets.tool_description_chars_max)
         # First come, first served, and never idle while a call waits.
         self._slots = asyncio.Semaphore(max_in_flight)
         self._grammars = FairThread()
@@ -151,10 +151,10 @@ class Orchestrator:
         call, _, _ = await self._fitted(situation, model, toolset, constraint)
         return await self._engine.count_tokens(call)
 
-    async def _prepared(self, situation: Situation) -> tuple[Toolset, Constraint | None]:
+    async def _prepared(self, situation: Situation) -> tuple[PromptToolset, Constraint | None]:
         """The grammar of the tools' schemas, which a tenant wrote."""
 
-        def prepared() -> tuple[Toolset, Constraint | None]:
+        def prepared() -> tuple[PromptToolset, Constraint | None]:
             toolset = self._toolsets.of(situation.tools)
             by_template = situation.prompt_mode is PromptMode.TEMPLATE
             constraint = None if by_template else toolset.constraint(self._options(situation))
@@ -196,7 +196,7 @@ class Orchestrator:
         self,
         situation: Situation,
         model: EngineModel,
-        toolset: Toolset,
+        toolset: PromptToolset,
         constraint: Constraint | None,
     ) -> tuple[Completion, LeftOut]:
         call, left_out, room = await self._fitted(situation, model, toolset, constraint)
@@ -218,7 +218,7 @@ class Orchestrator:
                     call, left_out, room = shorter
 
     def _shorter(
-        self, situation: Situation, call: ModelCall, toolset: Toolset, room: Room
+        self, situation: Situation, call: ModelCall, toolset: PromptToolset, room: Room
     ) -> tuple[ModelCall, LeftOut, Room] | None:
         """The call with less in it, in this room or a half, a quarter, ... of it; None: in none."""
         while room.prompt_tokens >= PROMPT_TOKENS_MIN:
@@ -232,7 +232,7 @@ class Orchestrator:
         self,
         situation: Situation,
         model: EngineModel,
-        toolset: Toolset,
+        toolset: PromptToolset,
         constraint: Constraint | None,
     ) -> tuple[ModelCall, LeftOut, Room]:
         """With as much as fits; what is left out is left out by the engine's own count."""
@@ -257,7 +257,7 @@ class Orchestrator:
         self,
         situation: Situation,
         model: EngineModel,
-        toolset: Toolset,
+        toolset: PromptToolset,
         constraint: Constraint | None,
         room: Room,
     ) -> tuple[ModelCall, LeftOut]:

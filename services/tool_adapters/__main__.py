@@ -8,13 +8,13 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
-from tool_adapters.config import Settings
+from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.server import serve
 
 
 def main() -> None:
     """Reads the settings and serves."""
-    run(serve(load_settings(Settings)))
+    run(serve(load_settings(ToolAdaptersSettings)))
 
 
 if __name__ == "__main__":

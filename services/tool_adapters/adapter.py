@@ -25,7 +25,7 @@ class CutOff:
 
 
 @dataclass(frozen=True)
-class Message:
+class ModelMessage:
     """Something that was said; the role is "system", "user" or "assistant".
 
     With files it has parts, which are sent in place of the content.
@@ -37,10 +37,10 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ModelConversation:
     """What a model is told as it is; None leaves a parameter to the tool or its provider."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[ModelMessage, ...]
     temperature: float | None = None
     top_p: float | None = None
 
@@ -66,7 +66,7 @@ class ToolCall:
     tenant: str
     model_alias: str = ""
     fallback_models: tuple[str, ...] = ()
-    conversation: Conversation | None = None
+    conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
     cut: CutOff = field(default_factory=CutOff, compare=False)
 

@@ -20,7 +20,7 @@ class EmbeddingsSettings(BaseModel, frozen=True):
     secret: str = Field("", description="name of the platform's secret with the API key")
 
 
-class Settings(ServerSettings):
+class ToolAdaptersSettings(ServerSettings):
     """The tool adapters: call tools, and keep corpora.
 
     Secrets that tools name are TOOL_ADAPTERS_SECRET_<NAME>, or for a tenant's own tools

@@ -11,7 +11,7 @@ from podium_kit.wire import (
     usage_to_proto,
 )
 from podium_kit.wire.attachment import file_from_proto
-from tool_adapters.adapter import Answer, Conversation, Message, Output, OutputFile
+from tool_adapters.adapter import Answer, ModelConversation, ModelMessage, Output, OutputFile
 from tool_adapters.service import CallRequest
 
 
@@ -33,10 +33,10 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
     )
 
 
-def _conversation(request: pb.InvokeRequest) -> Conversation:
+def _conversation(request: pb.InvokeRequest) -> ModelConversation:
     given = request.conversation
-    return Conversation(
-        tuple(Message(each.role, each.content) for each in given.messages),
+    return ModelConversation(
+        tuple(ModelMessage(each.role, each.content) for each in given.messages),
         given.temperature if given.HasField("temperature") else None,
         given.top_p if given.HasField("top_p") else None,
     )

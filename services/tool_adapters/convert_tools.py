@@ -8,6 +8,7 @@ from podium.registry.v1 import tool_pb2
 from podium_kit.wire import duration_from_proto
 from tool_adapters.errors import InvalidCall, KindUnsupported
 from tool_adapters.models import (
+    ArgumentPlace,
     BasicAuth,
     BodyEncoding,
     CodeConnection,
@@ -27,7 +28,6 @@ from tool_adapters.models import (
     McpHttp,
     McpStdio,
     OAuth2Auth,
-    Place,
     PodiumConnection,
     QueryAuth,
     RetrievalConnection,
@@ -42,7 +42,8 @@ SIDE_EFFECTS = {
     tool_pb2.SideEffect.Value(f"SIDE_EFFECT_{effect.name}"): effect for effect in SideEffect
 }
 PLACES = {
-    tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.name}"): place for place in Place
+    tool_pb2.ParameterLocation.Value(f"PARAMETER_LOCATION_{place.name}"): place
+    for place in ArgumentPlace
 }
 STYLES = {tool_pb2.ArgumentStyle.Value(f"ARGUMENT_STYLE_{style.name}"): style for style in Style}
 ENCODINGS = {

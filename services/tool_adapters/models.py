@@ -36,7 +36,7 @@ class FunctionConnection:
     function: str
 
 
-class Place(StrEnum):
+class ArgumentPlace(StrEnum):
     """Where an argument of an HTTP operation goes."""
 
     PATH = "path"
@@ -120,7 +120,7 @@ class HttpConnection:
 
     method: str
     url_template: str
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, ArgumentPlace] = field(default_factory=dict)
     auth: HttpAuth | None = None
     keys: tuple[HeaderAuth | QueryAuth, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ from tool_adapters.calls.facts import FactsBook
 from tool_adapters.calls.store_effects import PostgresEffectStore
 from tool_adapters.clients import FactsReports, LedgerCosts, RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
-from tool_adapters.config import Settings
+from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.convert import answer_from_store, stored_answer
 from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCosts
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
@@ -42,9 +42,9 @@ from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
-from tool_adapters.following.service import Following
+from tool_adapters.following.service import FollowedServers
 from tool_adapters.following.servicer import FollowingRpcs
-from tool_adapters.following.store import PostgresFollowingStore
+from tool_adapters.following.store import PostgresFollowedServerStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.functions.adapter import FunctionAdapter
 from tool_adapters.grpc.adapter import GrpcAdapter
@@ -88,7 +88,7 @@ VECTORS_KEPT = timedelta(days=1)
 LEASE_ROUNDS = 3
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: ToolAdaptersSettings) -> None:
     """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("tool-adapters", settings.telemetry)
     try:
@@ -100,7 +100,7 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings,
+    settings: ToolAdaptersSettings,
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
     """The services, the checks of what they need, and the background tasks."""
     await upgrade(settings.database_url, MIGRATIONS)
@@ -157,7 +157,7 @@ async def assembled(
             effects=EffectLog(effects),
             facts=FactsBook(),
         )
-        followed = PostgresFollowingStore(engine, server_from_row)
+        followed = PostgresFollowedServerStore(engine, server_from_row)
         follower = Follower(
             store=followed,
             watch=ListWatch(servers, settings.mcp_relist_s),
@@ -186,7 +186,9 @@ async def assembled(
             tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
             lost = partial(bought.forget_older_than, VECTORS_KEPT)
             tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
-        following = FollowingRpcs(Following(followed, servers, RegistryPermission(forwarding)))
+        following = FollowingRpcs(
+            FollowedServers(followed, servers, RegistryPermission(forwarding))
+        )
         services = _services(
             ToolAdapterServicer(invoker, servers, following, Deliveries(http, secrets)),
             corpora,
@@ -201,7 +203,7 @@ def _mcp(pool: McpPool) -> Adapter:
     return McpAdapter(pool)
 
 
-async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
+async def _runner(settings: ToolAdaptersSettings, stack: AsyncExitStack) -> Runner:
     """The sandbox pods where there are some; otherwise sandboxes on this machine."""
     if not settings.sandbox_target:
         return LocalRunner(settings.warm_sandboxes)
@@ -210,7 +212,7 @@ async def _runner(settings: Settings, stack: AsyncExitStack) -> Runner:
 
 
 async def _embeddings(
-    settings: Settings, secrets: SecretStore, engine: AsyncEngine, stack: AsyncExitStack
+    settings: ToolAdaptersSettings, secrets: SecretStore, engine: AsyncEngine, stack: AsyncExitStack
 ) -> ChargedEmbeddings | None:
     """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
     if settings.embeddings is None:
@@ -229,14 +231,16 @@ async def _embeddings(
     )
 
 
-async def _forwarding_registry(settings: Settings, stack: AsyncExitStack) -> grpc.aio.Channel:
+async def _forwarding_registry(
+    settings: ToolAdaptersSettings, stack: AsyncExitStack
+) -> grpc.aio.Channel:
     """A registry client that forwards the caller's identity."""
     channel = open_channel(settings.tool_registry_target, tls=settings.tls)
     return await stack.enter_async_context(channel)
 
 
 async def _signed_channel(
-    settings: Settings, target: str, stack: AsyncExitStack
+    settings: ToolAdaptersSettings, target: str, stack: AsyncExitStack
 ) -> grpc.aio.Channel:
     """A service as the adapters themselves call it."""
     channel = open_channel(target, settings.signing_key.signer(), tls=settings.tls)

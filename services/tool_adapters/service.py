@@ -13,8 +13,8 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.json_structure import CostlyJson, require_bounded_json
 from podium_kit.rpc.identity import current_identity
 from podium_kit.time_limit import time_limit
-from tool_adapters.adapter import Adapter, Answer, Conversation, ToolCall
-from tool_adapters.calls.attempts import Attempts, Progress
+from tool_adapters.adapter import Adapter, Answer, ModelConversation, ToolCall
+from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.calls.bulkheads import Gate, Gates
 from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook
@@ -47,7 +47,7 @@ class CallRequest:
     max_output_tokens: int
     model_alias: str = ""
     fallback_models: tuple[str, ...] = ()
-    conversation: Conversation | None = None
+    conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class Invoker:
         failure = arguments if isinstance(arguments, ToolFailure) else None
         failure = failure or self._unserved(tool) or _unfit(tool, call)
         if failure:
-            return Progress(call, tool).answer(failure)
+            return CallProgress(call, tool).answer(failure)
         if tool.side_effect is SideEffect.EFFECTFUL:
             return await self.effects.once(call, tool, lambda: self._answer(call, tool))
         return await self._answer(call, tool)
@@ -111,14 +111,14 @@ class Invoker:
     async def _measured(self, tool: ToolDefinition, call: ToolCall, timeout_s: float) -> Answer:
         alias = call.model_alias
         gate = self.gates.of(call.tenant, tool, alias)
-        answer = await self._guarded(Progress(call, tool), gate, timeout_s)
+        answer = await self._guarded(CallProgress(call, tool), gate, timeout_s)
         if answer.attempts:
             well = not isinstance(answer.outcome, ToolFailure)
             subject = (tool.name, alias)
             self.facts.record(call.tenant, subject, answer.latency_s, answer.usage, succeeded=well)
         return answer
 
-    async def _guarded(self, progress: Progress, gate: Gate, timeout_s: float) -> Answer:
+    async def _guarded(self, progress: CallProgress, gate: Gate, timeout_s: float) -> Answer:
         if not gate.breaker.lets_pass():
             return progress.answer(_resting(progress.tool, gate))
         try:
@@ -132,7 +132,7 @@ class Invoker:
             gate.breaker.abandon()
         return answer
 
-    async def _limited(self, progress: Progress, gate: Gate, timeout_s: float) -> Answer:
+    async def _limited(self, progress: CallProgress, gate: Gate, timeout_s: float) -> Answer:
         """Waiting for a slot and every attempt share the time."""
         tool = progress.tool
         try:
@@ -231,7 +231,7 @@ def _busy(tool: ToolDefinition) -> ToolFailure:
     return ToolFailure(FailureKind.UNAVAILABLE, message, True)
 
 
-def _too_slow(progress: Progress) -> ToolFailure:
+def _too_slow(progress: CallProgress) -> ToolFailure:
     tool, written = progress.tool, progress.call.cut.content
     message = f"{tool.name} gave no answer within {tool.limits.timeout_s:g} s"
     message += f"; it had written: {written}" if written else ""

@@ -6,7 +6,7 @@ from pydantic_settings import SettingsConfigDict
 from podium_kit.rpc.settings import ServerSettings
 
 
-class Settings(ServerSettings):
+class ToolRegistrySettings(ServerSettings):
     """The tool registry: tools, policies and toolsets."""
 
     model_config = SettingsConfigDict(

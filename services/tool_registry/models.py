@@ -295,7 +295,7 @@ class MeasuredTool:
 
 
 @dataclass(frozen=True)
-class Source:
+class FactsSource:
     """An adapters process, and the tenant whose calls it measured."""
 
     reporter: str
@@ -303,7 +303,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Report:
+class FactsReport:
     """What one adapters process measured, and when it said so."""
 
     facts: Facts
@@ -311,7 +311,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ToolAccess:
     """Whether an episode may use a tool, and the rule that decided."""
 
     name: str
@@ -359,7 +359,7 @@ class Toolset:
 
     tools: tuple[ResolvedTool, ...]
     policy: PolicyVersion
-    decisions: tuple[Decision, ...]
+    decisions: tuple[ToolAccess, ...]
     finder: bool = False
     """Whether tools are left out that find_tools would find."""
     client_tools: tuple[ClientTool, ...] = ()
@@ -368,10 +368,10 @@ class Toolset:
     def by_name(self) -> dict[str, ResolvedTool]:
         return {tool.version.spec.name: tool for tool in self.tools}
 
-    def decision(self, name: str) -> Decision | None:
+    def decision(self, name: str) -> ToolAccess | None:
         """Why a tool is in or out; None when there is no such tool."""
         return self._decisions.get(name)
 
     @cached_property
-    def _decisions(self) -> dict[str, Decision]:
+    def _decisions(self) -> dict[str, ToolAccess]:
         return {decision.name: decision for decision in self.decisions}

@@ -23,7 +23,7 @@ from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
-from tool_registry.config import Settings
+from tool_registry.config import ToolRegistrySettings
 from tool_registry.descriptions.convert import described
 from tool_registry.descriptions.service import Descriptions
 from tool_registry.descriptions.servicer import DescriptionServicer
@@ -53,8 +53,8 @@ from tool_registry.tools.convert_resources import with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
-from tool_registry.toolsets.clients import LedgerBudgets, PriceBook
-from tool_registry.toolsets.policy_checks import PolicyChecks
+from tool_registry.toolsets.clients import EffectivePrices, LedgerBudgets
+from tool_registry.toolsets.policy_checks import PolicyValidator
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.resolution import Resolution
 from tool_registry.toolsets.service import Toolsets
@@ -63,7 +63,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 PURGE_INTERVAL_S = 3600.0
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: ToolRegistrySettings) -> None:
     """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("tool-registry", settings.telemetry)
     await upgrade(settings.database_url, MIGRATIONS)
@@ -76,7 +76,7 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings, clock: Clock = utc_now
+    settings: ToolRegistrySettings, clock: Clock = utc_now
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
     """The services over one database, their checks, and the background task."""
     async with AsyncExitStack() as stack:
@@ -88,7 +88,7 @@ async def assembled(
         catalogues = Catalogues(tools, policies, bindings, preset_policies(), with_terms)
         search = ToolSearch(_embeddings(stack, settings))
         episodes = await _episodes(stack, settings)
-        prices = PriceCache(PriceBook(channel), settings.price_cache_s)
+        prices = PriceCache(EffectivePrices(channel), settings.price_cache_s)
         resolution = Resolution(
             tools=tools,
             catalogues=catalogues,
@@ -118,7 +118,7 @@ async def assembled(
                 add_PolicyServiceServicer_to_server,
                 PolicyServicer(
                     registry,
-                    PolicyChecks(tools, catalogues, prices, LedgerBudgets(channel)),
+                    PolicyValidator(tools, catalogues, prices, LedgerBudgets(channel)),
                     resolution,
                     history,
                     PolicyBindings(bindings),
@@ -135,18 +135,22 @@ async def assembled(
         yield services, {"postgres": partial(check, engine)}, [purge]
 
 
-async def _channel(stack: AsyncExitStack, settings: Settings, target: str) -> grpc.aio.Channel:
+async def _channel(
+    stack: AsyncExitStack, settings: ToolRegistrySettings, target: str
+) -> grpc.aio.Channel:
     """A channel that calls as the caller of the request served."""
     return await stack.enter_async_context(open_channel(target, tls=settings.tls))
 
 
-async def _episodes(stack: AsyncExitStack, settings: Settings) -> EpisodeHistory | NoPastEpisodes:
+async def _episodes(
+    stack: AsyncExitStack, settings: ToolRegistrySettings
+) -> EpisodeHistory | NoPastEpisodes:
     if settings.episodes_target is None:
         return NoPastEpisodes()
     return EpisodeHistory(await _channel(stack, settings, settings.episodes_target))
 
 
-def _embeddings(stack: AsyncExitStack, settings: Settings) -> Embeddings:
+def _embeddings(stack: AsyncExitStack, settings: ToolRegistrySettings) -> Embeddings:
     if settings.embeddings_base_url is None:
         return StaticEmbeddings()
     from podium_kit.openai_embeddings import OpenAiEmbeddings

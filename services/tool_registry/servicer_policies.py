@@ -27,7 +27,7 @@ from tool_registry.tools.listing import take_page
 from tool_registry.tools.service import Registry
 from tool_registry.toolsets.call_decisions import PlannedCall
 from tool_registry.toolsets.convert import decisions_to_proto
-from tool_registry.toolsets.policy_checks import PolicyChecks
+from tool_registry.toolsets.policy_checks import PolicyValidator
 from tool_registry.toolsets.resolution import Resolution
 
 MOMENT_MAX, SEQUENCE_MAX = 10**18, 2**63
@@ -40,7 +40,7 @@ class PolicyServicer(PolicyServiceServicer):
     def __init__(
         self,
         registry: Registry,
-        checks: PolicyChecks,
+        checks: PolicyValidator,
         resolution: Resolution,
         history: PolicyHistory,
         bindings: PolicyBindings,

@@ -22,16 +22,16 @@ import tool_registry.config
 from chart.rendering import ROOT
 
 SETTINGS: dict[str, type[BaseSettings]] = {
-    "gateway": gateway.config.Settings,
+    "gateway": gateway.config.GatewaySettings,
     "episodes": episodes.config.ServerConfig,
     "episode-worker": episodes.config.WorkerConfig,
-    "orchestrator-inference": orchestrator_inference.config.Settings,
-    "policy-engines": orchestrator_inference.policy_engines.config.Settings,
-    "tool-registry": tool_registry.config.Settings,
-    "tool-adapters": tool_adapters.config.Settings,
-    "sandbox": tool_adapters.sandbox.config.Settings,
+    "orchestrator-inference": orchestrator_inference.config.OrchestratorInferenceSettings,
+    "policy-engines": orchestrator_inference.policy_engines.config.PolicyEnginesSettings,
+    "tool-registry": tool_registry.config.ToolRegistrySettings,
+    "tool-adapters": tool_adapters.config.ToolAdaptersSettings,
+    "sandbox": tool_adapters.sandbox.config.SandboxSettings,
     "rollout-worker": podium_training.rollouts.worker.WorkerSettings,
-    "cost-ledger": cost_ledger.config.Settings,
+    "cost-ledger": cost_ledger.config.CostLedgerSettings,
 }
 # Where each component is wired.
 WIRING = {

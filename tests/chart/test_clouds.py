@@ -7,7 +7,7 @@ import yaml
 
 from chart.pods import containers, pod_templates
 from chart.rendering import CHARTS, Json, merged, named, of_kind, profile, render
-from gateway.config import Settings
+from gateway.config import GatewaySettings
 
 CLOUDS = sorted(path.stem for path in (CHARTS / "podium/profiles/clouds").glob("*.yaml"))
 BENEATH = ("evaluation", "one-gpu", "production")
@@ -44,7 +44,7 @@ def test_a_proxy_waits_as_long_as_a_chat_may_take(name: str) -> None:
     annotations = ingress["metadata"]["annotations"].items()
     [waits] = [re.search(r"\d+", value) for key, value in annotations if "time" in key + value]
     assert waits
-    longest = Settings.model_fields["chat_wait_s"].default
+    longest = GatewaySettings.model_fields["chat_wait_s"].default
     assert int(waits.group()) > longest
 
 

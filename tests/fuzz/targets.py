@@ -47,7 +47,7 @@ from tool_adapters.corpus.passages import pieces_of
 from tool_adapters.http.client import HttpReply
 from tool_adapters.llm.adapter import _outcome
 from tool_adapters.llm.apis import AnthropicMessages, OpenAiChat
-from tool_adapters.llm.completion import Completion, usage_of_cut
+from tool_adapters.llm.completion import StreamedCompletion, usage_of_cut
 from tool_adapters.llm.embeddings import embeddings_usage, read_embeddings
 from tool_adapters.llm.stream import read_completion
 from tool_adapters.mcp.convert import discovery_to_proto
@@ -108,7 +108,7 @@ def _engine_reply(data: bytes) -> None:
 def _provider(media_type: str) -> Callable[[bytes], None]:
     def read(data: bytes) -> None:
         for api in (OpenAiChat(), AnthropicMessages()):
-            completion = Completion()
+            completion = StreamedCompletion()
             arriving: Any = _Arriving(data, media_type)
             with suppress(CallFailed):
                 asyncio.run(read_completion(arriving, api, completion, BYTES_MAX))

@@ -1,9 +1,9 @@
 """podium.ledger.v1 explanations, verifications, proofs and simulations."""
 
-from cost_ledger.audit.models import Anchor, BudgetDecision, Explanation, Found
+from cost_ledger.audit.models import Anchor, BudgetDecision, EntryRecords, Explanation
 from cost_ledger.audit.service import Window
 from cost_ledger.audit.simulation import SimulatedCost
-from cost_ledger.audit.verification import Position, Range, Step
+from cost_ledger.audit.verification import Position, Range, VerificationStep
 from cost_ledger.chain import canonical
 from cost_ledger.charges.convert import charge_to_proto
 from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
@@ -52,7 +52,7 @@ def range_from_proto(message: pb.VerifyLedgerRequest) -> tuple[Range, Position]:
     return asked, Position(after, token_number(token, "rules", 0), token.get("day", ""))
 
 
-def step_to_proto(step: Step) -> pb.VerifyLedgerResponse:
+def step_to_proto(step: VerificationStep) -> pb.VerifyLedgerResponse:
     token = ""
     if at := step.next:
         values = {"sequence": str(at.sequence), "rules": str(at.rules), "day": at.day}
@@ -85,7 +85,9 @@ def anchor_to_proto(anchor: Anchor) -> audit_pb2.Anchor:
     )
 
 
-def proof_to_proto(found: Found, proof: EntryProof, anchor: Anchor) -> audit_pb2.InclusionProof:
+def proof_to_proto(
+    found: EntryRecords, proof: EntryProof, anchor: Anchor
+) -> audit_pb2.InclusionProof:
     """The message; it needs nothing beside a public key to be verified."""
     previous = found.previous.hash if found.previous else bytes(32)
     return audit_pb2.InclusionProof(

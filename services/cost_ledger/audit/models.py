@@ -22,7 +22,7 @@ class BudgetDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EntryRecords:
     """What belongs to an entry in the database."""
 
     entry: Entry
@@ -36,7 +36,7 @@ class Found:
 class Explanation:
     """An entry, the parts of its amount, and why it can be trusted."""
 
-    found: Found
+    found: EntryRecords
     charge: Charge
     anchor_day: str
 

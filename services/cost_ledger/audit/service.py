@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cost_ledger.audit.anchoring import Anchors
-from cost_ledger.audit.models import Anchor, Explanation, Found
+from cost_ledger.audit.models import Anchor, EntryRecords, Explanation
 from cost_ledger.audit.simulation import OtherPrices, SimulatedCost
 from cost_ledger.audit.store import AuditStore
-from cost_ledger.charges.service import Charges
+from cost_ledger.charges.service import ChargeReader
 from cost_ledger.errors import EntryUnknown, InvoiceNotFound, NothingAnchored
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.invoices.reconciliation import reconcile
@@ -32,7 +32,7 @@ class Audit:
     """Explains, proves, compares and simulates; changes nothing in the journal."""
 
     def __init__(
-        self, journal: AuditStore, invoices: InvoiceStore, anchors: Anchors, charges: Charges
+        self, journal: AuditStore, invoices: InvoiceStore, anchors: Anchors, charges: ChargeReader
     ) -> None:
         self._journal = journal
         self._invoices = invoices
@@ -49,7 +49,9 @@ class Audit:
             return Explanation(found, charge, "")
         return Explanation(found, charge, anchor.root.day)
 
-    async def prove(self, tenant: str, sequence_or_key: str) -> tuple[Found, EntryProof, Anchor]:
+    async def prove(
+        self, tenant: str, sequence_or_key: str
+    ) -> tuple[EntryRecords, EntryProof, Anchor]:
         """The way from an entry to a signed root. Raises EntryUnknown, NothingAnchored."""
         found = await self._find(tenant, sequence_or_key)
         return found, *(await self._anchors.prove(tenant, found.entry.sequence))
@@ -85,7 +87,7 @@ class Audit:
         last = entries[-1].sequence if len(entries) == window.limit else 0
         return await asyncio.to_thread(prices.simulate, entries), last
 
-    async def _find(self, tenant: str, sequence_or_key: str) -> Found:
+    async def _find(self, tenant: str, sequence_or_key: str) -> EntryRecords:
         found = await self._journal.find(tenant, sequence_or_key)
         if found is None:
             raise EntryUnknown(tenant, sequence_or_key)

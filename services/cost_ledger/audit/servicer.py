@@ -25,7 +25,7 @@ from cost_ledger.charges.convert import (
     month_from_proto,
     table_from_proto,
 )
-from cost_ledger.charges.service import Charges
+from cost_ledger.charges.service import ChargeReader
 from cost_ledger.errors import AuditBusy
 from cost_ledger.invoices.convert import (
     invoice_from_proto,
@@ -57,7 +57,7 @@ class AuditServicer(rpc.AuditServiceServicer):
         audit: Audit,
         verification: Verification,
         anchors: Anchors,
-        charges: Charges,
+        charges: ChargeReader,
         wait_s: float = WAIT_S,
     ) -> None:
         self._audit = audit

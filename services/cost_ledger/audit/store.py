@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from cost_ledger.audit.models import BudgetDecision, Found
+from cost_ledger.audit.models import BudgetDecision, EntryRecords
 from cost_ledger.journal.store_reads import read_entries
 from cost_ledger.journal.store_rows import hold_from_row
 from cost_ledger.models import Entry
@@ -69,7 +69,7 @@ class AuditStore:
         """Entries of a range of sequences, in order."""
         return await self._entries(ENTRIES, tenant, first=first, last=last)
 
-    async def find(self, tenant: str, sequence_or_key: str) -> Found | None:
+    async def find(self, tenant: str, sequence_or_key: str) -> EntryRecords | None:
         """An entry by its sequence or by the key of its call, with what belongs to it."""
         async with tenant_transaction(self._engine, tenant) as connection:
             sequence = await _sequence(connection, tenant, sequence_or_key)
@@ -93,7 +93,7 @@ async def _sequence(connection: AsyncConnection, tenant: str, asked: str) -> int
     return int(found.scalar() or 0)
 
 
-async def _found(connection: AsyncConnection, tenant: str, sequence: int) -> Found | None:
+async def _found(connection: AsyncConnection, tenant: str, sequence: int) -> EntryRecords | None:
     near = await read_entries(connection, ENTRIES, tenant, first=sequence - 1, last=sequence)
     if not near or near[-1].sequence != sequence:
         return None
@@ -108,7 +108,7 @@ async def _found(connection: AsyncConnection, tenant: str, sequence: int) -> Fou
         sequence=sequence,
         corrects=entry.corrects_sequence,
     )
-    return Found(
+    return EntryRecords(
         entry=entry,
         previous=near[0] if len(near) > 1 else None,
         hold=hold_from_row(parsed(hold)) if hold else None,

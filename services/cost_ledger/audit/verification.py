@@ -56,7 +56,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VerificationStep:
     """What a step found; no next position after the last one."""
 
     findings: tuple[Finding, ...]
@@ -81,7 +81,7 @@ class Verification:
         self._anchors = anchors
         self._prices = prices
 
-    async def step(self, tenant: str, asked: Range, at: Position) -> Step:
+    async def step(self, tenant: str, asked: Range, at: Position) -> VerificationStep:
         head = await self._journal.head(tenant)
         if asked.first > max(head, 1):
             raise InvalidReport(f"the journal ends with entry {head}; begin there or before")
@@ -93,7 +93,7 @@ class Verification:
             return await self._verify_rule(tenant, *done)
         return await self._verify_roots(tenant, *done)
 
-    async def _verify_entries(self, tenant: str, asked: Range, at: Position) -> Step:
+    async def _verify_entries(self, tenant: str, asked: Range, at: Position) -> VerificationStep:
         until = min(at.sequence + asked.entries_per_step, asked.last)
         before = await self._journal.entries(tenant, at.sequence, at.sequence)
         entries = await self._journal.entries(tenant, at.sequence + 1, until)
@@ -109,13 +109,13 @@ class Verification:
         )
         return _step(found, [CHAIN, AMOUNTS], asked, replace(at, sequence=until))
 
-    async def _verify_rule(self, tenant: str, asked: Range, at: Position) -> Step:
+    async def _verify_rule(self, tenant: str, asked: Range, at: Position) -> VerificationStep:
         invariant = INVARIANTS[at.rules]
         found = await self._invariants.check(tenant, invariant)
         rule = invariant.rule, invariant.text
         return _step([found] if found else [], [rule], asked, replace(at, rules=at.rules + 1))
 
-    async def _verify_roots(self, tenant: str, asked: Range, at: Position) -> Step:
+    async def _verify_roots(self, tenant: str, asked: Range, at: Position) -> VerificationStep:
         covered = await self._anchors.after(tenant, at.day)
         if covered is None:
             return _step([], [ROOTS], asked, None)
@@ -177,7 +177,9 @@ def _amount_problem(entry: Entry, histories: Histories) -> str:
     return "" if recomputed == entry.cost else f"it is {entry.cost}, recomputed {recomputed}"
 
 
-def _step(found: list[Finding], rules: list[Rule], asked: Range, position: Position | None) -> Step:
+def _step(
+    found: list[Finding], rules: list[Rule], asked: Range, position: Position | None
+) -> VerificationStep:
     total = max(asked.last - asked.first + 1, 0)
     checked = min(position.sequence - asked.first + 1, total) if position else total
-    return Step(tuple(found), tuple(rules), checked, total, position)
+    return VerificationStep(tuple(found), tuple(rules), checked, total, position)

@@ -22,7 +22,7 @@ class ChargesPage:
     head: int
 
 
-class Charges:
+class ChargeReader:
     """Reads costs and what they are made of."""
 
     def __init__(self, store: ChargeStore, prices: PriceBook) -> None:

@@ -2,7 +2,7 @@
 
 from cost_ledger.errors import InvalidReport
 from cost_ledger.models import Entry, EntryKind
-from cost_ledger.spend.models import EntryFilter, Report, SpendDimension, SpendRow
+from cost_ledger.spend.models import EntryFilter, SpendDimension, SpendReport, SpendRow
 from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
@@ -41,12 +41,12 @@ def next_entries_page(entries: list[Entry], limit: int) -> str:
     return encode_page_token({"after": str(entries[-1].sequence)})
 
 
-def report_from_proto(message: pb.ReportSpendRequest) -> Report:
+def report_from_proto(message: pb.ReportSpendRequest) -> SpendReport:
     """The report. Raises InvalidReport or InvalidPageToken."""
     if unknown := [number for number in message.group_by if number not in DIMENSION_FROM_WIRE]:
         raise InvalidReport(f"group_by contains {unknown[0]}, which is no dimension")
     token = decode_page_token(message.page_token)
-    return Report(
+    return SpendReport(
         group_by=tuple(DIMENSION_FROM_WIRE[number] for number in message.group_by),
         start_time=optional_time(message, "start_time"),
         end_time=optional_time(message, "end_time"),
@@ -57,7 +57,7 @@ def report_from_proto(message: pb.ReportSpendRequest) -> Report:
     )
 
 
-def next_report_page(report: Report, rows: list[SpendRow]) -> str:
+def next_report_page(report: SpendReport, rows: list[SpendRow]) -> str:
     """Where the next page starts; empty on the last one."""
     if len(rows) < report.limit:
         return ""

@@ -58,7 +58,7 @@ class EntryFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SpendReport:
     """Sums over [start_time, end_time), None without a bound, rows from `offset` on."""
 
     group_by: tuple[SpendDimension, ...]

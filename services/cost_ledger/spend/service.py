@@ -1,6 +1,6 @@
 """Spend reports, and the daily sums that they are read from."""
 
-from cost_ledger.spend.models import Report, SpendRow
+from cost_ledger.spend.models import SpendReport, SpendRow
 from cost_ledger.spend.store import SpendStore
 from cost_ledger.spend.store_rollups import RollupStore
 
@@ -12,7 +12,7 @@ class SpendReports:
         self._store = store
         self._rollups = rollups
 
-    async def page(self, tenant: str, report: Report) -> list[SpendRow]:
+    async def page(self, tenant: str, report: SpendReport) -> list[SpendRow]:
         """A page of a report, most expensive first."""
         # The sums come first: reading what they lack from the journal would cost more.
         if report.all_tenants:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.spend.models import Report, SpendDimension, SpendRow
+from cost_ledger.spend.models import SpendDimension, SpendReport, SpendRow
 from cost_ledger.store_engine import tenant_transaction
 from podium_kit.metering import Dimension
 
@@ -97,13 +97,13 @@ class SpendStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def spend(self, tenant: str, report: Report) -> list[SpendRow]:
+    async def spend(self, tenant: str, report: SpendReport) -> list[SpendRow]:
         """A page of the tenant's sums, most expensive first, from the daily sums where possible."""
         read = _from_sums if report.from_sums else _from_journal
         lines, values = read(report)
         return await self._page(tenant, lines, values | {"tenant": tenant}, report)
 
-    async def platform_spend(self, tenant: str, report: Report) -> list[SpendRow]:
+    async def platform_spend(self, tenant: str, report: SpendReport) -> list[SpendRow]:
         """A page of every tenant's sums; `tenant` is the caller's."""
         lines = FROM_PLATFORM.format(names=_columns(PLATFORM_COLUMNS, report))
         groups = {f"by_{name}": name in report.group_by for name in PLATFORM_COLUMNS}
@@ -112,7 +112,7 @@ class SpendStore:
         return await self._page(tenant, lines, values, report)
 
     async def _page(
-        self, tenant: str, lines: str, values: dict[str, Any], report: Report
+        self, tenant: str, lines: str, values: dict[str, Any], report: SpendReport
     ) -> list[SpendRow]:
         page = {"limit": report.limit, "offset": report.offset}
         async with tenant_transaction(self._engine, tenant) as connection:
@@ -126,7 +126,7 @@ def _statement(lines: str) -> TextClause:
     return text(PAGE.format(lines=lines))
 
 
-def _from_journal(report: Report) -> tuple[str, dict[str, Any]]:
+def _from_journal(report: SpendReport) -> tuple[str, dict[str, Any]]:
     lines = FROM_JOURNAL.format(
         names=_columns(JOURNAL_COLUMNS, report),
         of_episode=OF_EPISODE if report.episode_id else "",
@@ -135,18 +135,18 @@ def _from_journal(report: Report) -> tuple[str, dict[str, Any]]:
     return lines, values | ({"episode_id": report.episode_id} if report.episode_id else {})
 
 
-def _from_sums(report: Report) -> tuple[str, dict[str, Any]]:
+def _from_sums(report: SpendReport) -> tuple[str, dict[str, Any]]:
     whole_days, bounds = _whole_days(report)
     edges, spans = _edges(report)
     lines = FROM_SUMS.format(names=_columns(SUM_COLUMNS, report), whole_days=whole_days)
     return lines + edges, bounds | spans
 
 
-def _columns(columns: dict[SpendDimension, str], report: Report) -> str:
+def _columns(columns: dict[SpendDimension, str], report: SpendReport) -> str:
     return ", ".join(columns[dimension] for dimension in report.group_by)
 
 
-def _whole_days(report: Report) -> tuple[str, dict[str, date]]:
+def _whole_days(report: SpendReport) -> tuple[str, dict[str, date]]:
     conditions, values = "", {}
     if report.first_day:
         conditions, values["first_day"] = "AND day >= :first_day", report.first_day
@@ -156,7 +156,7 @@ def _whole_days(report: Report) -> tuple[str, dict[str, date]]:
     return conditions, values
 
 
-def _edges(report: Report) -> tuple[str, dict[str, datetime]]:
+def _edges(report: SpendReport) -> tuple[str, dict[str, datetime]]:
     """Parts of days that the journal must be asked for."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     start, end = report.start_time, report.end_time

@@ -7,7 +7,7 @@ from decimal import Decimal
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from cost_ledger.audit.anchoring import Anchors
-from cost_ledger.standing.store import Standing, StandingStore, UsedBudget
+from cost_ledger.standing.store import LedgerStatus, StandingStore, UsedBudget
 from podium_kit import telemetry
 
 INTERVAL_S = 30.0
@@ -25,7 +25,7 @@ class Standings:
         self._store = store
         self._anchors = anchors
         self._publishes = publishes
-        self._standing: Standing | None = None
+        self._standing: LedgerStatus | None = None
         self._budgets: list[UsedBudget] = []
         self._late_s: float | None = None
         meter = telemetry.get_meter(__name__)
@@ -66,7 +66,7 @@ class Standings:
         self._budgets = await self._store.nearly_spent(NEARLY, BUDGETS_MAX)
         self._late_s = await self._anchors.late_s(datetime.now(UTC))
 
-    def _of_standing(self, value_of: Callable[[Standing], float | None]) -> Reported:
+    def _of_standing(self, value_of: Callable[[LedgerStatus], float | None]) -> Reported:
         def reported(_: CallbackOptions) -> Iterable[Observation]:
             value = None if self._standing is None else value_of(self._standing)
             return [] if value is None else [Observation(value)]

@@ -13,7 +13,7 @@ NEARLY_SPENT = text("SELECT * FROM nearly_spent_budgets(:share, :count_max)")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LedgerStatus:
     """How the whole ledger stands."""
 
     overdue_s: float
@@ -39,10 +39,10 @@ class StandingStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> LedgerStatus:
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(STANDING)).one()
-        return Standing(row.overdue_s, row.untied_tenants, row.owed_s)
+        return LedgerStatus(row.overdue_s, row.untied_tenants, row.owed_s)
 
     async def nearly_spent(self, share: Decimal, count_max: int) -> list[UsedBudget]:
         """Budgets whose current window is used to this share or more, the most used first."""

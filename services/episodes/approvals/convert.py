@@ -2,7 +2,7 @@
 
 import uuid
 
-from episodes.approvals.models import Place, WaitingCall
+from episodes.approvals.models import ApprovalPosition, WaitingCall
 from episodes.steps.watch import SEQUENCE_MAX
 from episodes.workflows.convert import self_approval
 from podium.episodes.v1 import episode_pb2
@@ -31,7 +31,7 @@ def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
     )
 
 
-def place_from_token(token: str) -> Place | None:
+def place_from_token(token: str) -> ApprovalPosition | None:
     """After which call a page begins; None for the first. Raises InvalidPageToken."""
     if not (values := decode_page_token(token)):
         return None
@@ -42,10 +42,10 @@ def place_from_token(token: str) -> Place | None:
     turn, call_index = token_number(values, "turn", 0), token_number(values, "call", 0)
     if max(turn, call_index) > SEQUENCE_MAX:
         raise InvalidPageToken
-    return Place(episode_id, turn, call_index)
+    return ApprovalPosition(episode_id, turn, call_index)
 
 
-def token_of(place: Place) -> str:
+def token_of(place: ApprovalPosition) -> str:
     """Where the next page begins."""
     return encode_page_token(
         {"episode": place.episode_id, "turn": str(place.turn), "call": str(place.call_index)}

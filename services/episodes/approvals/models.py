@@ -5,7 +5,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True)
-class Place:
+class ApprovalPosition:
     """Of a call among all of its tenant: episodes in the order they began."""
 
     episode_id: str
@@ -17,7 +17,7 @@ class Place:
 class WaitingCall:
     """A request for approval that nobody has decided. Blobs are serialized messages."""
 
-    place: Place
+    place: ApprovalPosition
     started_by: str
     request: bytes
     toolset: bytes

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.approvals.models import Place, WaitingCall
+from episodes.approvals.models import ApprovalPosition, WaitingCall
 from podium_kit.postgres.engine import autocommit
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
@@ -54,13 +54,13 @@ class ApprovalStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def decided(self, place: Place) -> None:
+    async def decided(self, place: ApprovalPosition) -> None:
         """The call waits no longer; again, it changes nothing."""
         async with autocommit(self._engine) as connection:
             await connection.execute(DECIDED, vars(place))
 
     async def waiting(
-        self, tenant: str, after: Place | None, size: int
+        self, tenant: str, after: ApprovalPosition | None, size: int
     ) -> tuple[list[WaitingCall], bool]:
         """A page of the tenant's calls that wait, and whether there are more."""
         values = {
@@ -79,7 +79,7 @@ class ApprovalStore:
 
 def _call_of(row: Any) -> WaitingCall:
     return WaitingCall(
-        place=Place(str(row.episode_id), row.turn, row.call_index),
+        place=ApprovalPosition(str(row.episode_id), row.turn, row.call_index),
         started_by=row.subject,
         request=row.body,
         toolset=row.toolset,

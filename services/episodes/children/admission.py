@@ -9,7 +9,7 @@ from episodes.charges.shared_budget import shared_budget_id
 from episodes.children.calls import task_of
 from episodes.clients import ToolOffers
 from episodes.errors import InvalidEpisode
-from episodes.model_catalogue import ModelCatalogue
+from episodes.model_catalogue import OrchestratorModels
 from episodes.running_episode import RunningEpisode, RunningEpisodes
 from episodes.steps.log import StepLogs
 from episodes.store import EpisodeStore
@@ -34,7 +34,7 @@ class AdmitChildActivity:
     logs: StepLogs
     store: EpisodeStore
     offers: ToolOffers
-    models: ModelCatalogue
+    models: OrchestratorModels
 
     @activity.defn(name=ADMIT_CHILD)
     async def admit_child(self, call: ChildCall) -> EpisodeInput:

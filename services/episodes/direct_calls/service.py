@@ -18,7 +18,7 @@ from episodes.attachments.checks import (
 from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
 from episodes.charges.spenders import check_labels
-from episodes.clients import Ledger, Registry
+from episodes.clients import Ledger, RegistryClient
 from episodes.content import may_read
 from episodes.direct_calls.call import DirectCall
 from episodes.direct_calls.ends import CallEnds
@@ -55,7 +55,7 @@ class DirectCalls:
 
     store: DirectCallStore
     ends: CallEnds
-    registry: Registry
+    registry: RegistryClient
     policies: Policies
     ledger: Ledger
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from episodes.charges.purchases import Purchase, most_tokens, token_worst_case
 from episodes.charges.service import Charges, Grant
-from episodes.clients import Orchestrator
+from episodes.clients import OrchestratorClient
 from episodes.keys import StepKind, effect_key
-from episodes.model_catalogue import ModelCatalogue
+from episodes.model_catalogue import OrchestratorModels
 from episodes.models import StopReason
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
@@ -31,8 +31,8 @@ DEFAULT_MAX_TOKENS = 512
 class Decider:
     """Makes an episode's model calls."""
 
-    orchestrator: Orchestrator
-    models: ModelCatalogue
+    orchestrator: OrchestratorClient
+    models: OrchestratorModels
     charges: Charges
     logs: StepLogs
     prompt_tokens_max: int

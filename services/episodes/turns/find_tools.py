@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from episodes.children.calls import arguments_problem
-from episodes.clients import Fitting, Registry
+from episodes.clients import FittingRequest, RegistryClient
 from episodes.running_episode import RunningEpisode
 from podium.episodes.v1 import trajectory_pb2
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -20,7 +20,7 @@ DESCRIPTION_CHARACTERS_MAX = 120
 class ToolFinder:
     """Finds tools for running episodes."""
 
-    registry: Registry
+    registry: RegistryClient
 
     async def fill(
         self,
@@ -37,7 +37,7 @@ class ToolFinder:
         known = [tool.name for tool in episode.toolset.tools]
         toolset = await self.registry.resolve(
             episode.stored.new.policy_name,
-            fitting=Fitting(json.loads(arguments)["query"], FOUND_MAX, known),
+            fitting=FittingRequest(json.loads(arguments)["query"], FOUND_MAX, known),
             price_factors=episode.spec.price_factors,
         )
         # An episode that starts others shares its budget with them from the beginning.

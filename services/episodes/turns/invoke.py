@@ -81,7 +81,7 @@ class ToolCallPlan:
 
 
 @dataclass(frozen=True)
-class Invoker:
+class ToolCallInvoker:
     """Makes an episode's tool calls."""
 
     adapters: Adapters

@@ -28,7 +28,7 @@ from episodes.turns.cut_off_calls import ending_after_cut_off
 from episodes.turns.cut_replies import ending_after_cuts
 from episodes.turns.decide import Decider
 from episodes.turns.finish import FinishActivity
-from episodes.turns.invoke import Invoker, ToolCallPlan
+from episodes.turns.invoke import ToolCallInvoker, ToolCallPlan
 from episodes.turns.judge import JudgeActivity
 from episodes.turns.policy_checks import PolicyChecks, planned_call, planned_fallbacks
 from episodes.webhooks.events import approval_requested
@@ -59,7 +59,7 @@ class TurnActivity:
     episodes: RunningEpisodes
     logs: StepLogs
     decider: Decider
-    invoker: Invoker
+    invoker: ToolCallInvoker
     policies: PolicyChecks
     clients: ClientCalls
     judge: JudgeActivity

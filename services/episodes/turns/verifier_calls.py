@@ -14,7 +14,7 @@ from episodes.charges.purchases import (
     token_worst_case,
 )
 from episodes.charges.service import Charges, Grant
-from episodes.clients import Adapters, Registry
+from episodes.clients import Adapters, RegistryClient
 from episodes.keys import StepKind, effect_key, verifier_session
 from episodes.running_episode import RunningEpisode
 from episodes.steps.log import StepLog, StepLogs
@@ -34,7 +34,7 @@ from podium_kit.wire import failure_to_proto
 class VerifierCalls:
     """Makes the calls verifiers need."""
 
-    registry: Registry
+    registry: RegistryClient
     adapters: Adapters
     charges: Charges
     logs: StepLogs

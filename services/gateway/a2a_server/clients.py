@@ -6,7 +6,7 @@ from typing import Protocol
 
 import grpc
 
-from gateway.a2a_server.models import CONTEXT_LABEL, Standing, TaskRecord
+from gateway.a2a_server.models import CONTEXT_LABEL, TaskProgress, TaskRecord
 from gateway.clients import answer
 from gateway.convert import outcome_from_proto, require_content, said_from_proto
 from gateway.models import Said
@@ -16,7 +16,7 @@ from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import NotFound
 
 STANDINGS = {
-    episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{each.name}"): each for each in Standing
+    episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{each.name}"): each for each in TaskProgress
 }
 
 

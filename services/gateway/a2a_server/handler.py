@@ -36,7 +36,7 @@ from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.starting import EpisodeStarter
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate
-from gateway.models import NOTHING_SAID, EpisodeOrder, Progress, Said
+from gateway.models import NOTHING_SAID, EpisodeOrder, ProgressNote, Said
 
 # How long a cancel waits to say that the task has ended.
 CANCEL_WAIT_S = 10.0
@@ -144,7 +144,7 @@ class TaskHandler(RequestHandler):
         yield task_of(record, history_length)
         numbers = count(1)
         async for event in run.events():
-            if isinstance(event, Progress):
+            if isinstance(event, ProgressNote):
                 yield progress_event(record, next(numbers), event)
         record = await self._record(run.episode_id)
         if record.outcome.answer:

@@ -12,7 +12,7 @@ CARD_PATH = "/.well-known/agent-card.json"
 CONTEXT_LABEL = "a2a_context"
 
 
-class Standing(StrEnum):
+class TaskProgress(StrEnum):
     """How far an episode is."""
 
     PENDING = "pending"
@@ -28,7 +28,7 @@ class TaskRecord:
     id: str
     context_id: str
     task: str
-    standing: Standing
+    standing: TaskProgress
     outcome: Outcome
     created: datetime
     # When it ended, or else when it began.
@@ -36,4 +36,4 @@ class TaskRecord:
 
     @property
     def ended(self) -> bool:
-        return self.standing is Standing.FINISHED
+        return self.standing is TaskProgress.FINISHED

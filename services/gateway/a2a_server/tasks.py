@@ -13,18 +13,18 @@ from a2a.types.a2a_pb2 import (
 )
 from google.protobuf.struct_pb2 import Struct
 
-from gateway.a2a_server.models import Standing, TaskRecord
+from gateway.a2a_server.models import TaskProgress, TaskRecord
 from gateway.chat.outcomes import episode_error
 from gateway.chat.response import podium
-from gateway.models import Outcome, Progress, StopReason
+from gateway.models import Outcome, ProgressNote, StopReason
 from podium_kit.wire import timestamp_to_proto
 
 ANSWER = "answer"
 WAITS = "a call waits for a person's approval, or for the client that started this episode"
 UNDER_WAY = {
-    Standing.PENDING: TaskState.TASK_STATE_SUBMITTED,
-    Standing.RUNNING: TaskState.TASK_STATE_WORKING,
-    Standing.WAITING: TaskState.TASK_STATE_WORKING,
+    TaskProgress.PENDING: TaskState.TASK_STATE_SUBMITTED,
+    TaskProgress.RUNNING: TaskState.TASK_STATE_WORKING,
+    TaskProgress.WAITING: TaskState.TASK_STATE_WORKING,
 }
 
 
@@ -41,7 +41,9 @@ def task_of(record: TaskRecord, history_length: int | None = None) -> Task:
     return task
 
 
-def progress_event(record: TaskRecord, number: int, progress: Progress) -> TaskStatusUpdateEvent:
+def progress_event(
+    record: TaskRecord, number: int, progress: ProgressNote
+) -> TaskStatusUpdateEvent:
     """What has happened, in a line; the number stays the same each time."""
     name = f"progress-{number}"
     status = TaskStatus(
@@ -85,7 +87,7 @@ def _status(record: TaskRecord) -> TaskStatus:
     said = ""
     if not record.ended:
         state = UNDER_WAY[record.standing]
-        said = WAITS if record.standing is Standing.WAITING else ""
+        said = WAITS if record.standing is TaskProgress.WAITING else ""
     elif (state := state_of(record.outcome)) != TaskState.TASK_STATE_COMPLETED:
         said = episode_error(record.outcome).message
     status = TaskStatus(state=state, timestamp=timestamp_to_proto(record.changed))

@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 
 from gateway.audit.models import AuditEntry, Claimant
 from gateway.audit.redaction import redacted
-from gateway.audit.service import AuditStore
+from gateway.audit.service import AuditLogStore
 from podium_kit.characters import storable
 from podium_kit.rpc.errors import Unavailable
 
@@ -40,7 +40,7 @@ Kind = tuple[Claimant, str]
 class RejectedAttempts:
     """Counts attempts of known tenants; what names no tenant is nobody's to read."""
 
-    def __init__(self, store: AuditStore) -> None:
+    def __init__(self, store: AuditLogStore) -> None:
         self._store = store
         self._counted: dict[str, dict[Kind, _Counted]] = {}
 

@@ -18,7 +18,7 @@ from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 
 
-class AuditStore(Protocol):
+class AuditLogStore(Protocol):
     """Where entries are kept."""
 
     async def begin(self, entry: AuditEntry) -> None: ...
@@ -31,7 +31,7 @@ class AuditStore(Protocol):
 class AuditLog:
     """Writes and lists entries."""
 
-    def __init__(self, store: AuditStore) -> None:
+    def __init__(self, store: AuditLogStore) -> None:
         self._store = store
 
     @asynccontextmanager

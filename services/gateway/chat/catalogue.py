@@ -61,7 +61,7 @@ class Choice:
     alias: str = ""
 
 
-class Catalogue:
+class ChatModels:
     """Lists and resolves model ids; the names are remembered a few seconds."""
 
     def __init__(self, source: CatalogueSource, cache_s: float) -> None:

@@ -10,7 +10,7 @@ from gateway.errors import UnsupportedParameter
 from gateway.models import ClientTool
 
 
-class Function(BaseModel):
+class FunctionSchema(BaseModel):
     """A function and the JSON Schema of its arguments."""
 
     model_config = ConfigDict(extra="ignore")
@@ -27,7 +27,7 @@ class Tool(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["function"]
-    function: Function
+    function: FunctionSchema
 
     def offered(self) -> ClientTool:
         # Libraries name the draft that they write for; what they use of it is in all drafts.

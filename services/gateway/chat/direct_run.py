@@ -8,7 +8,7 @@ from gateway.chat.catalogue import Choice
 from gateway.chat.outcomes import ERROR_OF_FAILURE, REASON_OF_FAILURE
 from gateway.episode_ids import EpisodeId
 from gateway.errors import CallTooLate, UnsupportedParameter
-from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Progress, Vectors
+from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, ProgressNote, Vectors
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc import errors
@@ -22,7 +22,7 @@ ERROR_OF_CALL: dict[FailureKind, type[errors.DomainError]] = {
 }
 
 
-class DirectCalls(Protocol):
+class DirectCallRunner(Protocol):
     """What a request needs of the episode service."""
 
     async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None: ...
@@ -36,7 +36,9 @@ class DirectRun:
 
     answered_turn = 0
 
-    def __init__(self, calls: DirectCalls, call: EpisodeId, choice: Choice, wait_s: float) -> None:
+    def __init__(
+        self, calls: DirectCallRunner, call: EpisodeId, choice: Choice, wait_s: float
+    ) -> None:
         self._calls = calls
         self._call = call
         self._choice = choice
@@ -54,7 +56,7 @@ class DirectRun:
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
             await self._calls.start(self.episode_id, order, tool, alias)
 
-    async def events(self) -> AsyncIterator[Progress | Outcome]:
+    async def events(self) -> AsyncIterator[ProgressNote | Outcome]:
         """The outcome alone. Raises CallTooLate, CallLost, and the error of a call that failed."""
         yield await self.outcome()
 

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate, WatchLost
-from gateway.models import EpisodeOrder, Outcome, Progress, ToolResults
+from gateway.models import EpisodeOrder, Outcome, ProgressNote, ToolResults
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError, Unavailable
 
 log = logging.getLogger(__name__)
 
 
-class Episodes(Protocol):
+class EpisodeRunner(Protocol):
     """What a request needs of the episode service."""
 
     async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
@@ -23,7 +23,7 @@ class Episodes(Protocol):
     async def answer(self, results: ToolResults) -> None: ...
     def events(
         self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
-    ) -> AsyncIterator[Progress | Outcome]: ...
+    ) -> AsyncIterator[ProgressNote | Outcome]: ...
     async def cancel(self, episode_id: str, reason: str) -> None: ...
 
 
@@ -31,7 +31,7 @@ class EpisodeRun:
     """One request's part of an episode: to its end, or to calls that the client is to run."""
 
     def __init__(
-        self, episodes: Episodes, episode: EpisodeId, wait_s: float, answered_turn: int = 0
+        self, episodes: EpisodeRunner, episode: EpisodeId, wait_s: float, answered_turn: int = 0
     ) -> None:
         self._episodes = episodes
         self._episode = episode
@@ -59,7 +59,7 @@ class EpisodeRun:
                 return event
         raise AssertionError("a watch ends with an outcome or an error")
 
-    async def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]:
+    async def events(self, *, with_calls: bool = False) -> AsyncIterator[ProgressNote | Outcome]:
         """What happens; the outcome comes last. Raises AnswerTooLate, WatchLost."""
         deadline = time.monotonic() + self._wait_s
         source = self._episodes.events(self.episode_id, self.answered_turn, with_calls=with_calls)

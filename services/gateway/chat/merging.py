@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from gateway.chat.run import Run
-from gateway.models import Outcome, Progress
+from gateway.models import Outcome, ProgressNote
 from podium_kit.rpc.errors import DomainError
 
-Event = Progress | Outcome | DomainError
+Event = ProgressNote | Outcome | DomainError
 
 
 async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
@@ -18,7 +18,7 @@ async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
         running = len(following)
         while running:
             index, event = await events.get()
-            running -= not isinstance(event, Progress)
+            running -= not isinstance(event, ProgressNote)
             yield index, event
     finally:
         for task in following:

@@ -11,7 +11,7 @@ from gateway.attachments.sent_file import SentFile
 from gateway.chat.call_ids import CallId
 from gateway.chat.parts import Content, require_texts_of
 from gateway.errors import InvalidChat
-from gateway.models import Message, ToolResults
+from gateway.models import EarlierMessage, ToolResults
 
 
 class FunctionCall(BaseModel):
@@ -23,7 +23,7 @@ class FunctionCall(BaseModel):
     arguments: str = "{}"
 
 
-class ToolCall(BaseModel):
+class ChatToolCall(BaseModel):
     """A call that the assistant asked for."""
 
     model_config = ConfigDict(extra="ignore")
@@ -39,7 +39,7 @@ class ChatMessage(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Content | None = None
-    tool_calls: list[ToolCall] | None = Field(None, description="of the assistant")
+    tool_calls: list[ChatToolCall] | None = Field(None, description="of the assistant")
     tool_call_id: str | None = Field(None, description="of the call that a tool message answers")
 
     @model_validator(mode="after")
@@ -94,7 +94,7 @@ class Conversation:
         since = [f"{each.role}: {each.content}" for each in self._said(self.messages[at + 1 :])]
         return "\n\n".join([self.messages[at].text(), *since])
 
-    def history(self) -> tuple[Message, ...]:
+    def history(self) -> tuple[EarlierMessage, ...]:
         """What was said before the task."""
         return tuple(self._said(self.messages[: self._task_at()]))
 
@@ -102,13 +102,13 @@ class Conversation:
         places = range(len(self.messages) - 1, -1, -1)
         return next((at for at in places if self.messages[at].role == "user"), None)
 
-    def _said(self, messages: Sequence[ChatMessage]) -> Iterator[Message]:
+    def _said(self, messages: Sequence[ChatMessage]) -> Iterator[EarlierMessage]:
         """The messages in words: orchestrators know no tools but their own."""
         names = {call.id: call.function.name for each in messages for call in each.tool_calls or ()}
         for message in messages:
             if message.role == "tool":
                 name = names.get(message.tool_call_id or "", "the tool")
-                yield Message("user", f"{name} returned {message.text()}")
+                yield EarlierMessage("user", f"{name} returned {message.text()}")
                 continue
             calls = (
                 f"{call.function.name}({call.function.arguments})"
@@ -116,4 +116,4 @@ class Conversation:
             )
             role = "system" if message.role == "developer" else message.role
             if said := "\n".join(filter(None, [message.text(), *calls])):
-                yield Message(role, said)
+                yield EarlierMessage(role, said)

@@ -11,7 +11,7 @@ from gateway.chat.response import Chunks, Json, completion
 from gateway.chat.run import Run
 from gateway.chat.stop import stopped
 from gateway.error_responses import error_body
-from gateway.models import Outcome, Progress
+from gateway.models import Outcome, ProgressNote
 from gateway.sse import data
 from podium_kit.rpc.errors import DomainError
 
@@ -30,7 +30,7 @@ class ChatRun:
         """Waits for the end. Raises the first error when no choice has an answer."""
         ends: Ends = {}
         async for index, event in self._events():
-            if not isinstance(event, Progress):
+            if not isinstance(event, ProgressNote):
                 ends[index] = event
         return completion(_answered(ends), self.request.model, self.created)
 
@@ -45,7 +45,7 @@ class ChatRun:
         for index in range(len(self.runs)):
             yield chunks.opening(index, may_call=bool(self.request.tools))
         async for index, event in self._events():
-            if isinstance(event, Progress):
+            if isinstance(event, ProgressNote):
                 yield chunks.reasoning(index, event.line)
                 continue
             ends[index] = event

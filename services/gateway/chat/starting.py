@@ -9,9 +9,9 @@ from typing import Protocol
 from starlette.requests import Request
 
 from gateway.chat.answer_schemas import enforceable
-from gateway.chat.catalogue import Catalogue, Choice
-from gateway.chat.direct_run import DirectCalls, DirectRun
-from gateway.chat.episode_run import EpisodeRun, Episodes
+from gateway.chat.catalogue import ChatModels, Choice
+from gateway.chat.direct_run import DirectCallRunner, DirectRun
+from gateway.chat.episode_run import EpisodeRun, EpisodeRunner
 from gateway.chat.run import Run
 from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
 from gateway.errors import UnsupportedParameter
@@ -49,9 +49,9 @@ class StartedRuns:
 class EpisodeStarter:
     """What requests are answered with."""
 
-    catalogue: Catalogue
-    episodes: Episodes
-    direct_calls: DirectCalls
+    catalogue: ChatModels
+    episodes: EpisodeRunner
+    direct_calls: DirectCallRunner
     episode_ids: EpisodeIds
     wait_s: float
     keepalive_s: float

@@ -21,7 +21,7 @@ BATCH_S = 0.05
 
 
 @dataclass(frozen=True)
-class Grant:
+class DrawnTokens:
     """Tokens drawn now, and what is left in the bucket."""
 
     granted: int
@@ -41,7 +41,7 @@ class RateLimitStatus:
 class BucketStore(Protocol):
     """Where the buckets of all replicas are."""
 
-    async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> Grant: ...
+    async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> DrawnTokens: ...
 
 
 @dataclass

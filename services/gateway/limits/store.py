@@ -10,7 +10,7 @@ from sqlalchemy.engine import CursorResult
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway.limits.models import TenantLimits
-from gateway.limits.rate_limiter import Grant
+from gateway.limits.rate_limiter import DrawnTokens
 from podium_kit.postgres.engine import autocommit
 
 GET = """
@@ -90,7 +90,7 @@ class PostgresBucketStore(_Statements):
         super().__init__(engine)
         self._clock = clock
 
-    async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> Grant:
+    async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> DrawnTokens:
         """Up to `wanted` whole tokens of what has been refilled by now."""
         values = {
             "tenant": tenant,
@@ -100,7 +100,7 @@ class PostgresBucketStore(_Statements):
             "now": self._clock() if self._clock else None,
         }
         row = (await self._run(DRAW, values)).one()
-        return Grant(int(row.granted), float(row.tokens))
+        return DrawnTokens(int(row.granted), float(row.tokens))
 
 
 class PostgresSlotStore(_Statements):

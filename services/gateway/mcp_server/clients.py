@@ -11,8 +11,8 @@ from gateway.convert import tally_of
 from gateway.limits.service import current_limits
 from gateway.mcp_server.models import (
     OfferedTool,
-    OutputFile,
     SideEffect,
+    ToolFile,
     ToolOrder,
     ToolResult,
 )
@@ -115,7 +115,7 @@ def _result(call: calls_pb.DirectCall) -> ToolResult:
         call_id=call.id,
         content=call.content,
         content_json=call.content_json,
-        files=tuple(OutputFile(each.name, each.media_type, each.data) for each in call.files),
+        files=tuple(ToolFile(each.name, each.media_type, each.data) for each in call.files),
         failure=failure_from_proto(call.failure) if call.HasField("failure") else None,
         tally=tally_of(call.usage.quantities),
         cost=optional_money_from_proto(call.cost),

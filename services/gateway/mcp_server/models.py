@@ -35,7 +35,7 @@ class ToolOrder:
 
 
 @dataclass(frozen=True)
-class OutputFile:
+class ToolFile:
     """A file that a tool made."""
 
     name: str
@@ -50,7 +50,7 @@ class ToolResult:
     call_id: str
     content: str
     content_json: str
-    files: tuple[OutputFile, ...]
+    files: tuple[ToolFile, ...]
     failure: ToolFailure | None
     tally: Tally
     cost: Money | None

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp import types
 
-from gateway.mcp_server.models import OutputFile, ToolResult
+from gateway.mcp_server.models import ToolFile, ToolResult
 from podium_kit.money import Money
 
 MESSAGE_CHARACTERS_MAX = 4_000
@@ -44,7 +44,7 @@ def _structured(content_json: str) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _file(call_id: str, file: OutputFile) -> types.ContentBlock:
+def _file(call_id: str, file: ToolFile) -> types.ContentBlock:
     data = base64.b64encode(file.data).decode()
     kind = file.media_type.partition("/")[0]
     if kind == "image":

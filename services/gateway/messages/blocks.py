@@ -16,7 +16,7 @@ from pydantic import (
 
 from gateway.attachments.encoded import fetches_nothing, from_base64, reject_id
 from gateway.attachments.sent_file import InvalidFile
-from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
+from gateway.chat.messages import ChatMessage, ChatToolCall, FunctionCall
 from gateway.chat.parts import Part, named_parts, require_texts_of, unreadable
 
 FILES = ("image", "document")
@@ -74,7 +74,7 @@ def _as_result(given: Any) -> Any:
 ResultTexts = Annotated[list[TextBlock], BeforeValidator(_as_result)]
 
 
-class Source(_Block):
+class FileSource(_Block):
     """Where a file's bytes are."""
 
     type: str = Field(description="base64; url and file are rejected, and text of a document")
@@ -86,7 +86,7 @@ class FileBlock(_Block):
     """An image or a document."""
 
     type: Literal["image", "document"]
-    source: Source
+    source: FileSource
     title: str | None = None
     _part: Part = PrivateAttr()
 
@@ -215,6 +215,6 @@ def _content(text: str) -> list[Part]:
     return [Part(type="text", text=text)]
 
 
-def _call(block: ToolUseBlock) -> ToolCall:
+def _call(block: ToolUseBlock) -> ChatToolCall:
     function = FunctionCall(name=block.name, arguments=json.dumps(block.input))
-    return ToolCall(id=block.id, function=function)
+    return ChatToolCall(id=block.id, function=function)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import (
-    Function,
+    FunctionSchema,
     HostedTool,
     NamedFunction,
     NamedTool,
@@ -21,11 +21,11 @@ from gateway.chat.response_format import JsonSchema, NamedSchema, answer_schema
 from gateway.chat.stop import StopText
 from gateway.messages.blocks import AnthropicMessage, FileBlock, HostedBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
-from gateway.models import EpisodeOrder, Message, ToolResults
+from gateway.models import EarlierMessage, EpisodeOrder, ToolResults
 from gateway.request_model import RequestModel
 
 
-class ClientTool(BaseModel):
+class MessagesTool(BaseModel):
     """A function that the client runs."""
 
     model_config = ConfigDict(extra="ignore")
@@ -35,7 +35,7 @@ class ClientTool(BaseModel):
     input_schema: dict[str, Any]
 
     def tool(self) -> Tool:
-        function = Function(
+        function = FunctionSchema(
             name=self.name, description=self.description, parameters=self.input_schema
         )
         return Tool(type="function", function=function)
@@ -43,11 +43,11 @@ class ClientTool(BaseModel):
 
 def _kind(given: Any) -> str:
     kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
-    return "custom" if kind in (None, "custom") or isinstance(given, ClientTool) else "hosted"
+    return "custom" if kind in (None, "custom") or isinstance(given, MessagesTool) else "hosted"
 
 
 MessageTool = Annotated[
-    Annotated[ClientTool, Tag("custom")] | Annotated[HostedTool, Tag("hosted")],
+    Annotated[MessagesTool, Tag("custom")] | Annotated[HostedTool, Tag("hosted")],
     Discriminator(_kind),
 ]
 
@@ -145,8 +145,8 @@ class MessageRequest(RequestModel):
         files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None
         chosen = () if wanted == "none" else self.tools or ()
-        offered = tuple(each.tool().offered() for each in chosen if isinstance(each, ClientTool))
-        system = [Message("system", text_of(self.system))] if self.system else []
+        offered = tuple(each.tool().offered() for each in chosen if isinstance(each, MessagesTool))
+        system = [EarlierMessage("system", text_of(self.system))] if self.system else []
         return EpisodeOrder(
             task=conversation.task(),
             history=(*system, *conversation.history()),

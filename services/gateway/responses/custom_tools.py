@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from gateway.chat.client_tools import Function, Tool
+from gateway.chat.client_tools import FunctionSchema, Tool
 from gateway.models import ClientTool
 
 # An episode keeps the schemas of its client's functions: this one says that a function is such a
@@ -32,7 +32,9 @@ class CustomTool(BaseModel):
 
     def tool(self) -> Tool:
         """As a function, which is what an orchestrator calls."""
-        function = Function(name=self.name, description=self.description, parameters=PARAMETERS)
+        function = FunctionSchema(
+            name=self.name, description=self.description, parameters=PARAMETERS
+        )
         return Tool(type="function", function=function)
 
 

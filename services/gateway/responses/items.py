@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from gateway.chat.messages import ChatMessage, FunctionCall, ToolCall
+from gateway.chat.messages import ChatMessage, ChatToolCall, FunctionCall
 from gateway.chat.parts import Content, Texts, named_parts, require_texts_of
 
 
@@ -48,7 +48,7 @@ class FunctionCallItem(_Item):
 
     def messages(self) -> list[ChatMessage]:
         function = FunctionCall(name=self.name, arguments=self.arguments)
-        call = ToolCall(id=self.call_id, function=function)
+        call = ChatToolCall(id=self.call_id, function=function)
         return [ChatMessage(role="assistant", tool_calls=[call])]
 
 
@@ -73,7 +73,7 @@ class CustomCallItem(_Item):
 
     def messages(self) -> list[ChatMessage]:
         function = FunctionCall(name=self.name, arguments=json.dumps({"input": self.input}))
-        call = ToolCall(id=self.call_id, function=function)
+        call = ChatToolCall(id=self.call_id, function=function)
         return [ChatMessage(role="assistant", tool_calls=[call])]
 
 
@@ -113,7 +113,7 @@ class McpCallItem(_Item):
 
     def messages(self) -> list[ChatMessage]:
         function = FunctionCall(name=self.name, arguments=self.arguments)
-        call = ToolCall(id=self.id, function=function)
+        call = ChatToolCall(id=self.id, function=function)
         said = self.output if self.error is None else f"an error: {_problem(self.error)}"
         return [
             ChatMessage(role="assistant", tool_calls=[call]),

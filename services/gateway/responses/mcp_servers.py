@@ -18,7 +18,7 @@ URL_BY_LABEL = TypeAdapter(dict[str, str])
 
 
 @dataclass(frozen=True)
-class McpServers:
+class RegisteredMcpTools:
     """Finds their tools among those that are registered."""
 
     tools: McpTools

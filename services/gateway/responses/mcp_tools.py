@@ -42,7 +42,7 @@ class NamedServer:
         return next((tool for tool in self.tools if tool.name == name), None)
 
 
-class ToolFilter(BaseModel):
+class McpToolFilter(BaseModel):
     """Which tools of a server are offered."""
 
     model_config = ConfigDict(extra="ignore")
@@ -60,7 +60,7 @@ class McpTool(BaseModel):
     server_label: str
     server_url: str | None = None
     server_description: str | None = None
-    allowed_tools: list[str] | ToolFilter | None = None
+    allowed_tools: list[str] | McpToolFilter | None = None
     require_approval: Literal["never"] | None = None
 
     @model_validator(mode="before")
@@ -84,7 +84,7 @@ class McpTool(BaseModel):
         if not found:
             raise UnknownMcpServer(self.server_url or self.server_label)
         wanted = self.allowed_tools
-        chosen = ToolFilter(tool_names=wanted) if isinstance(wanted, list) else wanted
+        chosen = McpToolFilter(tool_names=wanted) if isinstance(wanted, list) else wanted
         if chosen is None:
             return NamedServer(self.server_label, tuple(found))
         names = {name for tool in found for name in (tool.own_name, tool.name)}
@@ -101,7 +101,7 @@ class McpTool(BaseModel):
         return tool.server == self.server_label
 
 
-def _fits(tool: RegisteredTool, chosen: ToolFilter) -> bool:
+def _fits(tool: RegisteredTool, chosen: McpToolFilter) -> bool:
     named = chosen.tool_names is None or {tool.own_name, tool.name} & set(chosen.tool_names)
     return bool(named) and (chosen.read_only is None or chosen.read_only == tool.read_only)
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import (
-    Function,
+    FunctionSchema,
     HostedTool,
     NamedFunction,
     NamedTool,
@@ -21,7 +21,7 @@ from gateway.chat.parts import note_places
 from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
 from gateway.errors import UnsupportedParameter
-from gateway.models import NOTHING_SAID, ClientTool, EpisodeOrder, Message, Said, ToolResults
+from gateway.models import NOTHING_SAID, ClientTool, EarlierMessage, EpisodeOrder, Said, ToolResults
 from gateway.request_model import Flag, RequestModel
 from gateway.responses.custom_tools import CustomTool, ignored_formats
 from gateway.responses.items import Input, MessageItem, hosted_items, messages_of
@@ -30,13 +30,13 @@ from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
 from gateway.responses.parameters import RESPONSES
 
 
-class FunctionTool(Function):
+class FunctionTool(FunctionSchema):
     """A function that the client runs."""
 
     type: Literal["function"]
 
     def tool(self) -> Tool:
-        return Tool(type="function", function=Function(**self.model_dump()))
+        return Tool(type="function", function=FunctionSchema(**self.model_dump()))
 
 
 def _kind(given: Any) -> str:
@@ -155,7 +155,7 @@ class ResponseRequest(RequestModel):
         functions = [each for each in chosen if isinstance(each, FunctionTool | CustomTool)]
         offered = tuple(each.tool().offered() for each in functions)
         of_servers = tuple(tool.name for server in servers for tool in server.tools)
-        instructions = [Message("system", self.instructions)] if self.instructions else []
+        instructions = [EarlierMessage("system", self.instructions)] if self.instructions else []
         return EpisodeOrder(
             task=conversation.task(),
             history=(*instructions, *before.messages, *conversation.history()),

@@ -15,7 +15,7 @@ from gateway.clients import EpisodesClient
 from gateway.models import StopReason
 from gateway.responses.custom_tools import custom_names
 from gateway.responses.ids import ResponseId
-from gateway.responses.mcp_servers import LABEL, McpServers
+from gateway.responses.mcp_servers import LABEL, RegisteredMcpTools
 from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import FollowUp, ResponseRequest
 from gateway.responses.response import Shape
@@ -31,7 +31,7 @@ class ResponsesApi:
 
     starter: EpisodeStarter
     episodes: EpisodesClient
-    mcp_servers: McpServers
+    mcp_servers: RegisteredMcpTools
 
     async def create(self, body: ResponseRequest, request: Request) -> Response:
         """Starts the episode before anything is sent, so that rejections have a status."""

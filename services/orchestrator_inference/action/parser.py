@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 
 from orchestrator_inference.action.schema import parsed_schema
-from orchestrator_inference.models import CUT_REPLY, Action, Completion, ToolCall, TurnRules
+from orchestrator_inference.models import CUT_REPLY, Action, ActionToolCall, Completion, TurnRules
 from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.json_schemas.validators import validator_of
@@ -143,7 +143,7 @@ def _validator(schema: str) -> Draft202012Validator:
     return validator_of(parsed_schema(schema))
 
 
-def called(index: int, entry: Any) -> ToolCall:
+def called(index: int, entry: Any) -> ActionToolCall:
     """The call that an object asks for. Raises MalformedAction."""
     if not isinstance(entry, dict):
         raise MalformedAction("a call is not a JSON object")
@@ -153,7 +153,7 @@ def called(index: int, entry: Any) -> ToolCall:
     arguments = entry.get("arguments", {})
     if not isinstance(arguments, dict):
         raise MalformedAction(f'"arguments" of {name} is not a JSON object')
-    return ToolCall(index, storable(name), _arguments_json(arguments))
+    return ActionToolCall(index, storable(name), _arguments_json(arguments))
 
 
 def _arguments_json(arguments: dict[str, Any]) -> str:

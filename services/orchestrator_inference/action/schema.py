@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator_inference.action.limits import ActionLimits, Bounds
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
-from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition, TurnRules
+from orchestrator_inference.models import Constraint, PromptTool, ResultSection, TurnRules
 from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, SchemaLimits, normalise
 from podium_kit.json_schemas.inlining import GrammarSize, SchemaError
 
@@ -29,7 +29,7 @@ class ActionOptions:
     any_whitespace: bool = False
 
 
-def build_constraint(tools: Sequence[ToolDefinition], options: ActionOptions) -> Constraint:
+def build_constraint(tools: Sequence[PromptTool], options: ActionOptions) -> Constraint:
     """The schema as text, and its digest. Same tools and options give the same bytes.
 
     Raises InvalidToolSchema.
@@ -42,7 +42,7 @@ def build_constraint(tools: Sequence[ToolDefinition], options: ActionOptions) ->
     return Constraint(schema, text, hashlib.sha256(hashed.encode()).hexdigest())
 
 
-def action_schema(tools: Sequence[ToolDefinition], options: ActionOptions) -> dict[str, Any]:
+def action_schema(tools: Sequence[PromptTool], options: ActionOptions) -> dict[str, Any]:
     """The schema of one action. Raises InvalidToolSchema."""
     limits = ActionLimits(options.max_tokens, options.bounds)
     thought = {"type": "string", "maxLength": limits.thought_chars}
@@ -66,7 +66,7 @@ def _answer(rules: TurnRules, limits: ActionLimits, size: GrammarSize) -> dict[s
     return dict(schema)
 
 
-def _call(tool: ToolDefinition, limits: ActionLimits, size: GrammarSize) -> dict[str, Any]:
+def _call(tool: PromptTool, limits: ActionLimits, size: GrammarSize) -> dict[str, Any]:
     is_code = tool.section is ResultSection.CODE
     try:
         arguments = normalise(parameters_of(tool), limits.arguments(is_code=is_code), size)
@@ -75,7 +75,7 @@ def _call(tool: ToolDefinition, limits: ActionLimits, size: GrammarSize) -> dict
     return {"tool": {"const": tool.name}, "arguments": arguments}
 
 
-def parameters_of(tool: ToolDefinition) -> Mapping[str, Any]:
+def parameters_of(tool: PromptTool) -> Mapping[str, Any]:
     """The tool's own schema; no text means no parameters. Raises InvalidToolSchema."""
     try:
         return parsed_schema(tool.parameters_json_schema or "{}")

@@ -1,6 +1,6 @@
 """`python -m orchestrator_inference.policy_engines`."""
 
-from orchestrator_inference.policy_engines.config import Settings
+from orchestrator_inference.policy_engines.config import PolicyEnginesSettings
 from orchestrator_inference.policy_engines.worker import work
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
@@ -8,7 +8,7 @@ from podium_kit.rpc.settings import load_settings
 
 def main() -> None:
     """Reads the settings and works until SIGTERM."""
-    run(work(load_settings(Settings)))
+    run(work(load_settings(PolicyEnginesSettings)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from podium_kit.telemetry import TelemetrySettings
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
-class Settings(BaseSettings):
+class PolicyEnginesSettings(BaseSettings):
     """policy-engines: InferenceServices of merged policy versions."""
 
     model_config = SettingsConfigDict(

@@ -5,7 +5,7 @@ import signal
 from functools import partial
 
 from orchestrator_inference.policy_engines.blueprint import EngineRules
-from orchestrator_inference.policy_engines.config import Settings
+from orchestrator_inference.policy_engines.config import PolicyEnginesSettings
 from orchestrator_inference.policy_engines.keeper import EngineKeeper
 from orchestrator_inference.policy_engines.kserve_api import KServeEngines
 from podium_kit import telemetry
@@ -15,7 +15,7 @@ from podium_kit.rpc.health import HealthMonitor
 from podium_kit.rpc.probes import answered_probes
 
 
-async def work(settings: Settings) -> None:
+async def work(settings: PolicyEnginesSettings) -> None:
     """Works until SIGTERM."""
     stop_telemetry = telemetry.configure("policy-engines", settings.telemetry)
     stopped = asyncio.Event()

@@ -14,10 +14,10 @@ from orchestrator_inference.prompt.fitting import (
     cut_to,
     shown_tools,
 )
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 
 
-def build_chat(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
+def build_chat(situation: Situation, toolset: PromptToolset, room: Room, calls_max: int) -> Prompt:
     """System, conversation, task, then a reply and its observations per turn.
 
     When it does not fit, the oldest turns are left out; the newest keeps its end. So does a

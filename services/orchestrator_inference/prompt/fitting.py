@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator_inference.models import Message, Situation, ToolDefinition
+from orchestrator_inference.models import Message, PromptTool, Situation
 from orchestrator_inference.prompt.budgets import Room, estimated_tokens, keep_end
 
 # Of the room, however much there is to remember: without any tool nothing can be done.
@@ -35,7 +35,7 @@ class Prompt:
 class ShownTools:
     """Those of a situation's tools that a prompt describes, and how long their descriptions are."""
 
-    tools: tuple[ToolDefinition, ...]
+    tools: tuple[PromptTool, ...]
     description_chars_max: int
     count: int
     """Of all of them."""
@@ -66,7 +66,7 @@ def shown_tools(
     situation: Situation,
     room: Room,
     needed: int,
-    size_of: Callable[[Sequence[ToolDefinition], int], int],
+    size_of: Callable[[Sequence[PromptTool], int], int],
 ) -> ShownTools:
     """The tools that fit beside what else is needed, in tokens, by a measure of their listing.
 
@@ -98,7 +98,7 @@ def cut_to(text: str, tokens_max: int) -> tuple[str, bool]:
     return (f"{CUT} {kept}" if kept else ""), True
 
 
-def _by_use(situation: Situation) -> list[ToolDefinition]:
+def _by_use(situation: Situation) -> list[PromptTool]:
     used: dict[str, Any] = dict.fromkeys(situation.rules.must_call)
     for turn in reversed(situation.turns):
         used |= dict.fromkeys(each.call.tool_name for each in turn.observations)

@@ -23,10 +23,12 @@ from orchestrator_inference.prompt.fitting import (
     cut_to,
     shown_tools,
 )
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 
 
-def build_stateless(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
+def build_stateless(
+    situation: Situation, toolset: PromptToolset, room: Room, calls_max: int
+) -> Prompt:
     """The two messages of a turn, within the room."""
     wanted = parts.wanted(situation, parts.MUST_ANSWER)
     bare = estimated_tokens(parts.system_line(parts.NO_LINES, calls_max))
@@ -36,7 +38,7 @@ def build_stateless(situation: Situation, toolset: Toolset, room: Room, calls_ma
     return laid_out(situation, toolset, room, system=system, wanted=wanted, shown=shown)
 
 
-def needed_tokens(situation: Situation, toolset: Toolset, room: Room, wanted: str) -> int:
+def needed_tokens(situation: Situation, toolset: PromptToolset, room: Room, wanted: str) -> int:
     """What all but the tools takes at most, by the budgets of its sections."""
     blocks, _ = _blocks(situation, toolset, room, wanted, room.prompt_tokens)
     return sum(estimated_tokens(block) for block in blocks) + SEPARATORS_TOKENS
@@ -44,7 +46,7 @@ def needed_tokens(situation: Situation, toolset: Toolset, room: Room, wanted: st
 
 def laid_out(
     situation: Situation,
-    toolset: Toolset,
+    toolset: PromptToolset,
     room: Room,
     *,
     system: str,
@@ -61,7 +63,7 @@ def laid_out(
 
 
 def _blocks(
-    situation: Situation, toolset: Toolset, room: Room, wanted: str, left: int
+    situation: Situation, toolset: PromptToolset, room: Room, wanted: str, left: int
 ) -> tuple[list[str], list[str]]:
     """The user's message in its parts, and what was cut of them."""
     request = parts.request_line(situation, wanted)
@@ -76,7 +78,7 @@ def _blocks(
 
 
 def _known(
-    situation: Situation, toolset: Toolset, room: Room, left: int
+    situation: Situation, toolset: PromptToolset, room: Room, left: int
 ) -> tuple[list[str], list[str]]:
     """The sections in the paper's order, given room in the paper's cascade; what was cut."""
     texts = _section_texts(situation.turns, toolset, room)
@@ -109,7 +111,7 @@ def _conversation(situation: Situation) -> str:
 
 
 def _section_texts(
-    turns: Iterable[PastTurn], toolset: Toolset, room: Room
+    turns: Iterable[PastTurn], toolset: PromptToolset, room: Room
 ) -> dict[ResultSection, str]:
     entries: dict[ResultSection, list[str]] = {section: [] for section in ResultSection}
     for turn in turns:
@@ -122,7 +124,7 @@ def _section_texts(
     return {section: "\n".join(lines) for section, lines in entries.items()}
 
 
-def _section(observation: Observation, toolset: Toolset) -> ResultSection:
+def _section(observation: Observation, toolset: PromptToolset) -> ResultSection:
     # A failure is something that was tried, whatever the tool would have given.
     if observation.failure is not None:
         return ResultSection.ATTEMPT

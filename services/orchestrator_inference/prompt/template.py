@@ -11,19 +11,21 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator_inference.action.schema import parameters_of
-from orchestrator_inference.models import Situation, ToolDefinition
+from orchestrator_inference.models import PromptTool, Situation
 from orchestrator_inference.prompt import parts
 from orchestrator_inference.prompt.budgets import Room, estimated_tokens
 from orchestrator_inference.prompt.fitting import Prompt, shown_tools
 from orchestrator_inference.prompt.stateless import laid_out, needed_tokens
 from orchestrator_inference.prompt.tool_listing import shortened
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 
 SYSTEM = "You are good at using tools."
 MUST_ANSWER = "This is the last turn: give the final answer now."
 
 
-def build_template(situation: Situation, toolset: Toolset, room: Room, calls_max: int) -> Prompt:
+def build_template(
+    situation: Situation, toolset: PromptToolset, room: Room, calls_max: int
+) -> Prompt:
     """The two messages of a turn; what the definitions take is left out of the room."""
     wanted = parts.wanted(situation, MUST_ANSWER)
     callable_tools = [tool for tool in situation.tools if situation.rules.may_call(tool.name)]
@@ -44,12 +46,12 @@ def build_template(situation: Situation, toolset: Toolset, room: Room, calls_max
     return replace(prompt, functions=functions)
 
 
-def _tokens(tools: Sequence[ToolDefinition], description_chars_max: int) -> int:
+def _tokens(tools: Sequence[PromptTool], description_chars_max: int) -> int:
     return estimated_tokens(json.dumps(_functions(tools, description_chars_max)))
 
 
 def _functions(
-    tools: Sequence[ToolDefinition], description_chars_max: int
+    tools: Sequence[PromptTool], description_chars_max: int
 ) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {
@@ -64,7 +66,7 @@ def _functions(
     )
 
 
-def _description(tool: ToolDefinition, chars_max: int) -> str:
+def _description(tool: PromptTool, chars_max: int) -> str:
     """The notes before the prose, which alone is cut."""
     notes = f"[{tool.notes}] " if tool.notes else ""
     return notes + shortened(tool.description, chars_max)

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator_inference.action.schema import parsed_schema
 from orchestrator_inference.errors import InvalidToolSchema
-from orchestrator_inference.models import ToolDefinition
+from orchestrator_inference.models import PromptTool
 from podium_kit.json_schemas.grammar import SchemaLimits, normalise
 from podium_kit.json_schemas.inlining import SchemaError
 
@@ -15,7 +15,7 @@ from podium_kit.json_schemas.inlining import SchemaError
 LINES_KEPT = 10_000
 
 
-def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> str:
+def list_tools(tools: Sequence[PromptTool], description_chars_max: int) -> str:
     """Lines like `- convert(value: number, unit: "km"|"mi") [$0.01, 1 s]: Converts lengths.`
 
     Prose is cut; names, arguments and terms never are.
@@ -24,7 +24,7 @@ def list_tools(tools: Sequence[ToolDefinition], description_chars_max: int) -> s
 
 
 @lru_cache(LINES_KEPT)
-def _line(tool: ToolDefinition, description_chars_max: int) -> str:
+def _line(tool: PromptTool, description_chars_max: int) -> str:
     try:
         signature = _signature(tool.parameters_json_schema)
     except SchemaError as error:

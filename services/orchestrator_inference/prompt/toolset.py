@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from orchestrator_inference.action.schema import ActionOptions, build_constraint
 from orchestrator_inference.errors import DuplicateTool
-from orchestrator_inference.models import Constraint, ResultSection, ToolDefinition
+from orchestrator_inference.models import Constraint, PromptTool, ResultSection
 from orchestrator_inference.prompt.budgets import estimated_tokens
 from orchestrator_inference.prompt.fitting import ShownTools
 from orchestrator_inference.prompt.tool_listing import list_tools
@@ -14,10 +14,10 @@ TOOLSETS_KEPT = 256
 CONSTRAINTS_KEPT = 16
 
 
-class Toolset:
+class PromptToolset:
     """The names, the listing and the grammars of some tools. Raises InvalidToolSchema."""
 
-    def __init__(self, tools: Sequence[ToolDefinition], description_chars_max: int) -> None:
+    def __init__(self, tools: Sequence[PromptTool], description_chars_max: int) -> None:
         self.sections: dict[str, ResultSection] = {}
         for tool in tools:
             if tool.name in self.sections:
@@ -33,10 +33,10 @@ class Toolset:
         lines = self._lines(shown.tools, shown.description_chars_max)
         return "\n".join(part for part in (lines, shown.note()) if part)
 
-    def listing_tokens(self, tools: Sequence[ToolDefinition], description_chars_max: int) -> int:
+    def listing_tokens(self, tools: Sequence[PromptTool], description_chars_max: int) -> int:
         return estimated_tokens(self._lines(tools, description_chars_max))
 
-    def _lines(self, tools: Sequence[ToolDefinition], description_chars_max: int) -> str:
+    def _lines(self, tools: Sequence[PromptTool], description_chars_max: int) -> str:
         whole = description_chars_max == self._description_chars_max
         if whole and tuple(tools) == self._tools:
             return self.listing
@@ -46,12 +46,12 @@ class Toolset:
         return build_constraint(self._tools, options)
 
 
-class Toolsets:
+class PromptToolsets:
     """The toolsets used lately, by their full content."""
 
     def __init__(self, description_chars_max: int) -> None:
         self._description_chars_max = description_chars_max
         self.of = lru_cache(TOOLSETS_KEPT)(self._build)
 
-    def _build(self, tools: tuple[ToolDefinition, ...]) -> Toolset:
-        return Toolset(tools, self._description_chars_max)
+    def _build(self, tools: tuple[PromptTool, ...]) -> PromptToolset:
+        return PromptToolset(tools, self._description_chars_max)

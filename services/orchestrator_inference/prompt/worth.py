@@ -8,7 +8,7 @@ cannot work that out of prices, latencies and weights; it is left to know who is
 from collections import Counter
 from collections.abc import Sequence
 
-from orchestrator_inference.models import CallEstimate, Preferences, ToolDefinition
+from orchestrator_inference.models import CallEstimate, Preferences, PromptTool
 
 # A tool's name, and one way to call it.
 Way = tuple[str, CallEstimate]
@@ -18,7 +18,7 @@ SCALE = 10
 COST_SPREAD_MIN, LATENCY_SPREAD_MIN_S = 0.001, 5.0
 
 
-def worth_line(tools: Sequence[ToolDefinition], weights: Preferences) -> str:
+def worth_line(tools: Sequence[PromptTool], weights: Preferences) -> str:
     """For example `A right answer is worth, of 10: by tools 10, small 8, large 4.`
 
     What is worth most comes first: a small model copies the first name more surely than it finds

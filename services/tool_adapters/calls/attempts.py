@@ -39,7 +39,7 @@ SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
 
 
 @dataclass
-class Progress:
+class CallProgress:
     """What is known of a call while it runs, and all that remains of it when it is cut off."""
 
     call: ToolCall
@@ -81,7 +81,7 @@ class Attempts:
         self._adapters = adapters
         self._searching = FairThread()
 
-    async def make(self, progress: Progress) -> Answer:
+    async def make(self, progress: CallProgress) -> Answer:
         """The answer of the last attempt. Retries wait at least as long as the tool asks."""
         progress.started = time.monotonic()
         effectful = progress.tool.side_effect is SideEffect.EFFECTFUL
@@ -90,7 +90,9 @@ class Attempts:
             outcome = await self._again(progress, outcome)
         return progress.answer(outcome)
 
-    async def _again(self, progress: Progress, first: Output | ToolFailure) -> Output | ToolFailure:
+    async def _again(
+        self, progress: CallProgress, first: Output | ToolFailure
+    ) -> Output | ToolFailure:
         """The outcome of the last attempt, after one that may be tried again."""
         limits = progress.tool.limits
         left_s = limits.timeout_s - (time.monotonic() - progress.started)
@@ -109,7 +111,7 @@ class Attempts:
 
         return await retrying(attempt)
 
-    async def _attempt(self, progress: Progress) -> Output | ToolFailure:
+    async def _attempt(self, progress: CallProgress) -> Output | ToolFailure:
         progress.running = True
         with noting_secrets() as used:
             result = await self._invoke(progress.call, progress.tool)

@@ -49,7 +49,7 @@ class LeaseStore(Protocol):
     async def keep_problem(self, server: FollowedServer, problem: str) -> None: ...
 
 
-class Catalogue(Protocol):
+class FollowedCatalogue(Protocol):
     """The registry, which lets us change tools of followed servers; see clients."""
 
     async def register(self, server: FollowedServer, spec: ListedSpec) -> None: ...
@@ -86,7 +86,7 @@ class Follower:
 
     store: LeaseStore
     watch: ListWatch
-    catalogue: Catalogue
+    catalogue: FollowedCatalogue
     specs: Specs
     lease_s: float
     _name: str = field(default_factory=lambda: uuid4().hex)

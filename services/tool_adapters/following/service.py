@@ -12,7 +12,7 @@ from tool_adapters.secret_store import PLATFORM
 FOLLOWED_MAX = 100
 
 
-class FollowingStore(Protocol):
+class FollowedServerStore(Protocol):
     """What the service needs of a database; see store."""
 
     async def follow(self, server: FollowedServer) -> FollowedServer | None: ...
@@ -29,10 +29,12 @@ class Permission(Protocol):
     async def end(self, server_id: str) -> None: ...
 
 
-class Following:
+class FollowedServers:
     """The followed servers of the caller's tenant and of the platform."""
 
-    def __init__(self, store: FollowingStore, servers: McpServers, permission: Permission) -> None:
+    def __init__(
+        self, store: FollowedServerStore, servers: McpServers, permission: Permission
+    ) -> None:
         self._store = store
         self._permission = permission
         self._servers = servers

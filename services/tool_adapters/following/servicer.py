@@ -4,7 +4,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 from tool_adapters.following.convert import id_from_proto, server_from_proto, server_to_proto
-from tool_adapters.following.service import Following
+from tool_adapters.following.service import FollowedServers
 
 FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
@@ -12,7 +12,7 @@ FIRST_ID = "00000000-0000-0000-0000-000000000000"
 class FollowingRpcs:
     """Converts, calls, converts."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: FollowedServers) -> None:
         self._following = following
 
     async def follow(self, request: pb.FollowMcpServerRequest) -> pb.FollowMcpServerResponse:

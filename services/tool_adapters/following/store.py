@@ -54,7 +54,7 @@ KEEP_PROBLEM = text(
 )
 
 
-class PostgresFollowingStore:
+class PostgresFollowedServerStore:
     """One row per followed server; a row is read back by the function it is given."""
 
     def __init__(self, engine: AsyncEngine, read_row: ReadRow) -> None:

@@ -8,7 +8,7 @@ from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import FormField, HttpRequest
 from tool_adapters.http.writing import cookies, form, header, path_part, query, text_of
-from tool_adapters.models import BodyEncoding, HttpConnection, JsonObject, Place, Style
+from tool_adapters.models import ArgumentPlace, BodyEncoding, HttpConnection, JsonObject, Style
 
 WITHOUT_BODY = {"GET", "DELETE", "HEAD"}
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -16,22 +16,22 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest:
     """The request of a call; an argument cannot leave its place. Raises CallFailed."""
-    placed: dict[Place, JsonObject] = {place: {} for place in Place}
+    placed: dict[ArgumentPlace, JsonObject] = {place: {} for place in ArgumentPlace}
     for name, value in arguments.items():
         wire_name = connection.wire_names.get(name, name)
         placed[_place(connection, name)][wire_name] = value
     styles = {
         connection.wire_names.get(name, name): style for name, style in connection.styles.items()
     }
-    url = _with_path(connection.url_template, placed[Place.PATH], styles)
-    if asked := query(placed[Place.QUERY], styles):
+    url = _with_path(connection.url_template, placed[ArgumentPlace.PATH], styles)
+    if asked := query(placed[ArgumentPlace.QUERY], styles):
         url = f"{url}{'&' if '?' in url else '?'}{asked}"
     sent = {
         name: _one_line(name, header(value, styles.get(name)))
-        for name, value in placed[Place.HEADER].items()
+        for name, value in placed[ArgumentPlace.HEADER].items()
     }
-    if placed[Place.COOKIE]:
-        sent["Cookie"] = cookies(placed[Place.COOKIE], styles)
+    if placed[ArgumentPlace.COOKIE]:
+        sent["Cookie"] = cookies(placed[ArgumentPlace.COOKIE], styles)
     # The operation's own headers win over what the model wrote, however it is spelled.
     constant = {name.lower() for name in connection.headers}
     headers = {name: value for name, value in sent.items() if name.lower() not in constant}
@@ -39,7 +39,7 @@ def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest
     method = connection.method.upper()
     if connection.body_argument:
         return _with_whole_body(connection, HttpRequest(method, url, headers), arguments)
-    body = placed[Place.BODY]
+    body = placed[ArgumentPlace.BODY]
     if not body and method in WITHOUT_BODY:
         return HttpRequest(method, url, headers)
     match connection.body_encoding:
@@ -67,12 +67,12 @@ def _with_whole_body(
     return HttpRequest(request.method, request.url, headers, body=json.dumps(body).encode())
 
 
-def _place(connection: HttpConnection, name: str) -> Place:
+def _place(connection: HttpConnection, name: str) -> ArgumentPlace:
     if name in connection.places:
         return connection.places[name]
     if f"{{{name}}}" in connection.url_template:
-        return Place.PATH
-    return Place.QUERY if connection.method.upper() in WITHOUT_BODY else Place.BODY
+        return ArgumentPlace.PATH
+    return ArgumentPlace.QUERY if connection.method.upper() in WITHOUT_BODY else ArgumentPlace.BODY
 
 
 def _with_path(template: str, values: JsonObject, styles: Mapping[str, Style]) -> str:

@@ -13,7 +13,7 @@ from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
-from tool_adapters.llm.completion import FILTER, LENGTH, REFUSAL, Completion, usage_of_cut
+from tool_adapters.llm.completion import FILTER, LENGTH, REFUSAL, StreamedCompletion, usage_of_cut
 from tool_adapters.llm.embeddings import (
     PATH,
     REPLY_BYTES_MAX,
@@ -106,7 +106,7 @@ class LlmAdapter:
     async def _answer(
         self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
     ) -> AdapterResult:
-        completion = Completion()
+        completion = StreamedCompletion()
         try:
             await self._ask(call, tool, model, question, completion)
         except CallFailed as error:
@@ -128,7 +128,7 @@ class LlmAdapter:
         tool: ToolDefinition,
         model: LlmModel,
         question: Question,
-        completion: Completion,
+        completion: StreamedCompletion,
     ) -> None:
         api = APIS[model.api]
         secret = await self._secret(call, tool, model)
@@ -167,7 +167,7 @@ def _model(connection: LlmConnection, alias: str) -> LlmModel:
     return next(model for model in connection.models if model.alias == alias)
 
 
-def _outcome(completion: Completion, cut_is_answer: bool = False) -> Output | ToolFailure:
+def _outcome(completion: StreamedCompletion, cut_is_answer: bool = False) -> Output | ToolFailure:
     """The model's text, or why there is none: who speaks to a model directly sees that it wrote
     nothing, and why it stopped."""
     if completion.text or (cut_is_answer and completion.is_cut):
@@ -180,7 +180,7 @@ def _outcome(completion: Completion, cut_is_answer: bool = False) -> Output | To
     return ToolFailure(FailureKind.MALFORMED_OUTPUT, message)
 
 
-def _with_partial(failure: ToolFailure, completion: Completion) -> ToolFailure:
+def _with_partial(failure: ToolFailure, completion: StreamedCompletion) -> ToolFailure:
     """What was written is shown, and not bought a second time."""
     if not completion.texts:
         return failure
@@ -188,26 +188,26 @@ def _with_partial(failure: ToolFailure, completion: Completion) -> ToolFailure:
     return ToolFailure(failure.kind, f"{failure.message}; it had written: {written}")
 
 
-def _usage(model: LlmModel, question: Question, completion: Completion) -> Usage:
+def _usage(model: LlmModel, question: Question, completion: StreamedCompletion) -> Usage:
     """The provider's report, or an estimate without one."""
     return _reported(model, completion) or _estimated(question, completion)
 
 
-def _usage_of_failure(model: LlmModel, question: Question, completion: Completion) -> Usage:
+def _usage_of_failure(model: LlmModel, question: Question, completion: StreamedCompletion) -> Usage:
     if not completion.texts and not completion.report:
         return NOTHING_USED
     return _usage_of_cut(model, question, completion)
 
 
-def _usage_of_cut(model: LlmModel, question: Question, completion: Completion) -> Usage:
+def _usage_of_cut(model: LlmModel, question: Question, completion: StreamedCompletion) -> Usage:
     return usage_of_cut(_reported(model, completion), _estimated(question, completion))
 
 
-def _estimated(question: Question, completion: Completion) -> Usage:
+def _estimated(question: Question, completion: StreamedCompletion) -> Usage:
     return estimated_usage(question.text, completion.text, question.file_tokens)
 
 
-def _reported(model: LlmModel, completion: Completion) -> Usage | None:
+def _reported(model: LlmModel, completion: StreamedCompletion) -> Usage | None:
     if not completion.report:
         return None
     return APIS[model.api].usage(completion.report, completion.request_id)

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from podium_kit.metering import Usage
 from podium_kit.metering.usage_reports import anthropic_usage, merged_report, openai_usage
-from tool_adapters.adapter import Message
-from tool_adapters.llm.completion import Completion
+from tool_adapters.adapter import ModelMessage
+from tool_adapters.llm.completion import StreamedCompletion
 from tool_adapters.llm.files import anthropic_content, openai_content
 from tool_adapters.models import JsonObject, LlmModel
 
@@ -22,7 +22,7 @@ class Question:
     """What a model is asked; None leaves a parameter to the provider's default."""
 
     system_prompt: str
-    messages: tuple[Message, ...]
+    messages: tuple[ModelMessage, ...]
     max_output_tokens: int
     temperature: float | None
     top_p: float | None = None
@@ -57,10 +57,10 @@ class LlmApiFormat(Protocol):
     def body(self, model: LlmModel, question: Question) -> JsonObject:
         """The request; it asks for a stream with a report of usage."""
 
-    def read_event(self, event: JsonObject, completion: Completion) -> None:
+    def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         """Adds one event of a stream."""
 
-    def read_reply(self, reply: JsonObject, completion: Completion) -> None:
+    def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         """Adds the reply of a server that does not stream."""
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
@@ -92,7 +92,7 @@ class OpenAiChat:
         }
         return body | _sampling(question)
 
-    def read_event(self, event: JsonObject, completion: Completion) -> None:
+    def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = event.get("id") or completion.request_id
         _note_report(event, completion)
         # Events hold reports, marks of filters and other things, with and without a choice.
@@ -102,7 +102,7 @@ class OpenAiChat:
             completion.refuse(delta.get("refusal"))
             completion.end(choice.get("finish_reason"))
 
-    def read_reply(self, reply: JsonObject, completion: Completion) -> None:
+    def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = reply.get("id") or ""
         _note_report(reply, completion)
         choice = reply["choices"][0]
@@ -139,7 +139,7 @@ class AnthropicMessages:
             body["system"] = instructions
         return body | _sampling(question)
 
-    def read_event(self, event: JsonObject, completion: Completion) -> None:
+    def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         match event["type"]:
             case "message_start":
                 completion.request_id = event["message"]["id"]
@@ -150,7 +150,7 @@ class AnthropicMessages:
                 completion.end((event.get("delta") or {}).get("stop_reason"))
                 _note_report(event, completion)
 
-    def read_reply(self, reply: JsonObject, completion: Completion) -> None:
+    def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = reply.get("id") or ""
         _note_report(reply, completion)
         for block in reply["content"]:
@@ -162,7 +162,7 @@ class AnthropicMessages:
         return anthropic_usage(report, request_id)
 
 
-def _note_report(event: JsonObject, completion: Completion) -> None:
+def _note_report(event: JsonObject, completion: StreamedCompletion) -> None:
     """The report of usage and the class of service, wherever providers put them."""
     within = event.get("x_groq")
     reports = [event.get("usage"), within.get("usage") if isinstance(within, dict) else None]

@@ -22,7 +22,7 @@ TIER_CHARACTERS_MAX = 50
 
 
 @dataclass
-class Completion:
+class StreamedCompletion:
     """Filled while a reply streams; `reason` is "" until the model says why it stopped."""
 
     texts: list[str] = field(default_factory=list)

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from podium_kit.attachments import AttachedFile, MediaKind
-from tool_adapters.adapter import Message
+from tool_adapters.adapter import ModelMessage
 from tool_adapters.models import JsonObject
 
 Parts = tuple[str | AttachedFile, ...]
 
 
 def with_files(
-    messages: Sequence[Message], files: Sequence[AttachedFile], *, labelled: bool
-) -> tuple[Message, ...]:
+    messages: Sequence[ModelMessage], files: Sequence[AttachedFile], *, labelled: bool
+) -> tuple[ModelMessage, ...]:
     """The messages with each file where a user's message first has its placeholder; what none
     names stands behind the last one.
 
@@ -56,12 +56,12 @@ def _places(text: str, files: Iterable[AttachedFile]) -> Iterator[tuple[int, Att
         yield (at if at >= 0 else len(text)), file
 
 
-def openai_content(message: Message) -> str | list[JsonObject]:
+def openai_content(message: ModelMessage) -> str | list[JsonObject]:
     """As chat completions take it; a text alone is what servers without vision know."""
     return [_openai_part(part) for part in message.parts] or message.content
 
 
-def anthropic_content(message: Message) -> str | list[JsonObject]:
+def anthropic_content(message: ModelMessage) -> str | list[JsonObject]:
     """As messages take it."""
     return [_anthropic_part(part) for part in message.parts] or message.content
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tool_adapters.adapter import Message, ToolCall
+from tool_adapters.adapter import ModelMessage, ToolCall
 from tool_adapters.llm.apis import Question
 from tool_adapters.llm.files import with_files
 from tool_adapters.models import LlmConnection
@@ -42,7 +42,7 @@ class Prompts:
             "task": call.task,
             "request": str(call.arguments.get("prompt", "")),
         }
-        asked = Message("user", self._text(f"{role}/question.jinja", values))
+        asked = ModelMessage("user", self._text(f"{role}/question.jinja", values))
         return Question(
             system_prompt=connection.system_prompt or self._text(f"{role}/system.jinja", values),
             messages=with_files([asked], call.files, labelled=True),

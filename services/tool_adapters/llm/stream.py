@@ -17,7 +17,7 @@ from tool_adapters.http.client import (
 )
 from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import LlmApiFormat, error_words
-from tool_adapters.llm.completion import Completion
+from tool_adapters.llm.completion import StreamedCompletion
 from tool_adapters.replies import reply_json
 
 # An event carries a few characters in an envelope of this size at most.
@@ -36,7 +36,7 @@ NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError)
 
 
 async def read_completion(
-    arriving: ArrivingReply, api: LlmApiFormat, completion: Completion, bytes_max: int
+    arriving: ArrivingReply, api: LlmApiFormat, completion: StreamedCompletion, bytes_max: int
 ) -> None:
     """Fills the completion. Raises CallFailed; what arrived before stays in the completion."""
     streams = arriving.headers.get("content-type", "").startswith("text/event-stream")
@@ -67,7 +67,7 @@ async def learnt_from(
 
 
 async def _read_stream(
-    arriving: ArrivingReply, api: LlmApiFormat, completion: Completion, bytes_max: int
+    arriving: ArrivingReply, api: LlmApiFormat, completion: StreamedCompletion, bytes_max: int
 ) -> None:
     async for data in event_data(arriving.chunks(), bytes_max + ENVELOPE_BYTES_MAX):
         if data == LAST_EVENT:
@@ -86,7 +86,7 @@ async def _read_stream(
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.texts)
 
 
-def _broke_off(error: Any, words: str, completion: Completion) -> CallFailed:
+def _broke_off(error: Any, words: str, completion: StreamedCompletion) -> CallFailed:
     """The failure that the status would have meant; what was bought is not bought again."""
     fault = error if isinstance(error, dict) else {}
     status = STATUS_OF_ERROR.get(str(fault.get("type")), fault.get("code"))
@@ -105,7 +105,7 @@ def require_success(reply: HttpReply) -> None:
         raise CallFailed.of(replace(failure, kind=kind))
 
 
-def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: Completion) -> None:
+def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: StreamedCompletion) -> None:
     require_success(reply)
     try:
         api.read_reply(_object(reply.body), completion)

@@ -8,7 +8,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
-from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.config import SandboxSettings
 from tool_adapters.sandbox.local_runner import IsolationUnavailable
 from tool_adapters.sandbox.server import serve
 
@@ -16,7 +16,7 @@ from tool_adapters.sandbox.server import serve
 def main() -> None:
     """Reads the settings and serves; exit status 3 where code cannot be isolated."""
     try:
-        run(serve(load_settings(Settings)))
+        run(serve(load_settings(SandboxSettings)))
     except IsolationUnavailable as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(3) from None

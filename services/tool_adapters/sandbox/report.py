@@ -32,7 +32,7 @@ class _Header(BaseModel):
 
 
 @dataclass(frozen=True)
-class Report:
+class RunReport:
     """How a run ended; `state` is the packed workspace, never opened outside of a sandbox."""
 
     cause: str
@@ -44,7 +44,7 @@ class Report:
     state: bytes
 
 
-async def read_report(stream: asyncio.StreamReader, limits: Limits) -> Report:
+async def read_report(stream: asyncio.StreamReader, limits: Limits) -> RunReport:
     """Raises BrokenReport for anything but a report within the limits."""
     try:
         header = _Header.model_validate_json(await stream.readline())
@@ -58,12 +58,12 @@ async def read_report(stream: asyncio.StreamReader, limits: Limits) -> Report:
         state = await stream.readexactly(header.state_bytes)
     except (ValueError, asyncio.IncompleteReadError) as error:
         raise BrokenReport("the sandbox ended without a report") from error
-    return Report(
+    return RunReport(
         header.cause, header.status, stdout, stderr, tuple(files), tuple(header.left_out), state
     )
 
 
-def failure_of(report: Report, limits: Limits) -> ToolFailure | None:
+def failure_of(report: RunReport, limits: Limits) -> ToolFailure | None:
     """The failure the model sees; None for code that ran to its end."""
     if report.cause:
         return _limit_failure(report.cause, limits)

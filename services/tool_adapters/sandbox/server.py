@@ -7,12 +7,12 @@ from podium.adapters.v1.sandbox_service_pb2_grpc import add_SandboxServiceServic
 from podium_kit import telemetry
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
-from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.config import SandboxSettings
 from tool_adapters.sandbox.local_runner import LocalRunner
 from tool_adapters.sandbox.servicer import SandboxServicer
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: SandboxSettings) -> None:
     """Serves until SIGTERM. Raises IsolationUnavailable before it serves."""
     stop_telemetry = telemetry.configure("sandbox", settings.telemetry)
     try:
@@ -24,7 +24,7 @@ async def serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings,
+    settings: SandboxSettings,
 ) -> AsyncIterator[tuple[Sequence[Service], dict[str, Check]]]:
     """The service, which exists only where code is isolated."""
     runner = LocalRunner(settings.warm_sandboxes)

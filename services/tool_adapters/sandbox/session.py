@@ -13,7 +13,7 @@ from podium_kit.time_limit import time_limit
 from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.launch import code_world, launch
 from tool_adapters.sandbox.limits import Sizes
-from tool_adapters.sandbox.report import BrokenReport, Report, read_report
+from tool_adapters.sandbox.report import BrokenReport, RunReport, read_report
 from tool_adapters.sandbox.runner import Job, SandboxBroken
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Session:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def run(self, job: Job) -> Report:
+    async def run(self, job: Job) -> RunReport:
         """The report. Raises SandboxBroken; whatever happens, nothing is left running."""
         try:
             await self._send(job)

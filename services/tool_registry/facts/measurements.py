@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from podium_kit.metering import LatencyHistogram, Usage, UsageSource
 from tool_registry.errors import InvalidFacts
 from tool_registry.facts.store import FactsStore, Kept
-from tool_registry.models import Facts, Source
+from tool_registry.models import Facts, FactsSource
 
 # How much older than a tool's newest report another one may be, and still count.
 REPORT_LIFETIME = timedelta(minutes=10)
@@ -56,7 +56,7 @@ class MeasurementBook:
             known = self._known[tenant] = await self._read(tenant, version, now, before)
         return known
 
-    async def record(self, source: Source, reports: Sequence[tuple[str, Facts]]) -> None:
+    async def record(self, source: FactsSource, reports: Sequence[tuple[str, Facts]]) -> None:
         """Takes a process's figures; each comes with the owner of its tool."""
         for _, facts in reports:
             check_facts(facts)

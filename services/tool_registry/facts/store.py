@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.postgres.engine import transaction
-from tool_registry.models import PLATFORM, Facts, Report, Source
+from tool_registry.models import PLATFORM, Facts, FactsReport, FactsSource
 from tool_registry.store_versions import bump_facts
 
 RECORD = text(
@@ -68,7 +68,7 @@ class FactsStore:
         self._stored_as = stored_as
 
     async def record(
-        self, source: Source, reports: Sequence[tuple[str, Facts]], now: datetime, kept: Kept
+        self, source: FactsSource, reports: Sequence[tuple[str, Facts]], now: datetime, kept: Kept
     ) -> None:
         """Replaces what the source reported of the same tools; `reports` name the owners."""
         values = [self._values(source, owner, entry, now) for owner, entry in reports]
@@ -82,14 +82,16 @@ class FactsStore:
                 subjects = [_subject(owner, each, superseded) for owner, each in reports]
                 await connection.execute(SUPERSEDE, subjects)
 
-    async def reports(self, tenant: str, oldest: datetime) -> list[Report]:
+    async def reports(self, tenant: str, oldest: datetime) -> list[FactsReport]:
         """What processes said of the tenant's and the shared tools since `oldest`."""
         values = {"tenant": tenant, "platform": PLATFORM, "oldest": oldest}
         async with transaction(self._engine) as connection:
             rows = await connection.execute(REPORTS, values)
-            return [Report(self._stored_as.read(row.facts), row.report_time) for row in rows]
+            return [FactsReport(self._stored_as.read(row.facts), row.report_time) for row in rows]
 
-    def _values(self, source: Source, owner: str, facts: Facts, now: datetime) -> dict[str, object]:
+    def _values(
+        self, source: FactsSource, owner: str, facts: Facts, now: datetime
+    ) -> dict[str, object]:
         return {
             **vars(source),
             "owner": owner,

@@ -36,7 +36,7 @@ PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)
-class Found:
+class RankedTool:
     """A tool that fits; only the order of scores means something."""
 
     tool: ToolVersion
@@ -55,13 +55,13 @@ class ToolSearch:
         self._words: WeakKeyDictionary[Tools, ToolIndex] = WeakKeyDictionary()
         self._indexing = FairThread()
 
-    async def search(self, tools: Tools, query: str) -> tuple[list[Found], bool]:
+    async def search(self, tools: Tools, query: str) -> tuple[list[RankedTool], bool]:
         """Every tool that fits, best first, and whether embeddings counted."""
         if not query.strip() or len(query) > QUERY_CHARACTERS_MAX:
             raise InvalidArgument(f"query must hold 1 to {QUERY_CHARACTERS_MAX} characters")
         index = await self._index(tools)
         vector = await self._vector(index, query)
-        found = [Found(tools.current[at], score) for at, score in index.fitting(query, vector)]
+        found = [RankedTool(tools.current[at], score) for at, score in index.fitting(query, vector)]
         return found, vector is not None
 
     async def rank(

@@ -21,7 +21,7 @@ SKUS_PER_CALL = 1000
 TIMEOUT_S = 5.0
 
 
-class PriceBook:
+class EffectivePrices:
     """Effective prices from cost-ledger. A price that is not known is missing, never zero."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:

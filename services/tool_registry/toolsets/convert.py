@@ -16,8 +16,8 @@ from tool_registry.models import (
     FIND_TOOLS,
     CallEstimate,
     ClientTool,
-    Decision,
     ResolvedTool,
+    ToolAccess,
     Toolset,
 )
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
@@ -110,7 +110,7 @@ def client_tools_from_proto(offered: Iterable[tool_pb2.ClientTool]) -> list[Clie
     ]
 
 
-def decisions_to_proto(decisions: Iterable[Decision]) -> list[toolset_pb2.ToolDecision]:
+def decisions_to_proto(decisions: Iterable[ToolAccess]) -> list[toolset_pb2.ToolDecision]:
     """Why each tool is in or out."""
     return [
         toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)

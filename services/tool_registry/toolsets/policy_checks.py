@@ -19,7 +19,7 @@ class BudgetIds(Protocol):
     async def missing(self, budget_ids: Sequence[str]) -> list[str]: ...
 
 
-class PolicyChecks:
+class PolicyValidator:
     """Rejects a policy that no episode could run under, and notices guards that match nothing."""
 
     def __init__(

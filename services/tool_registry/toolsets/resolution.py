@@ -12,19 +12,19 @@ from tool_registry.errors import PresetDisabled
 from tool_registry.facts.measurements import Clock, MeasurementBook
 from tool_registry.models import (
     ClientTool,
-    Decision,
     Facts,
+    FactsSource,
     MeasuredTool,
     PolicySpec,
     PolicyVersion,
-    Source,
+    ToolAccess,
     Toolset,
 )
 from tool_registry.policies.compiled import selects
 from tool_registry.policies.floors import bound, disabling
 from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.experience import Experience
-from tool_registry.ranking.search import Found, ToolSearch
+from tool_registry.ranking.search import RankedTool, ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import SCHEMAS
 from tool_registry.tools.store import ToolStore
@@ -101,7 +101,7 @@ class Resolution:
         tenant = current_identity().tenant
         return await SCHEMAS.run(tenant, partial(with_client_tools, toolset, client_tools))
 
-    async def found(self, query: str) -> tuple[list[Found], bool]:
+    async def found(self, query: str) -> tuple[list[RankedTool], bool]:
         """Tools that fit the words, best first, and whether embeddings counted. Those that no
         episode of the caller may use without naming another policy are left out."""
         versions = await self.tools.versions()
@@ -110,7 +110,7 @@ class Resolution:
         policy = self._policy(catalogue, "", None).spec
         return [each for each in found if selects(policy, each.tool.spec)], embeddings_used
 
-    async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[Decision, ...]:
+    async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[ToolAccess, ...]:
         """Why each tool is in or out, under a stored policy or one that is only tried."""
         catalogue, sources = await self._sources()
         return (await self._toolset(catalogue, sources, policy, spec)).decisions
@@ -153,7 +153,7 @@ class Resolution:
         versions = await self.tools.versions()
         tools = (await self.catalogues.of(identity.tenant, versions.catalogue)).tools
         reports = [(tools.owner(entry.tool_name), entry) for entry in facts]
-        await self.measurements.record(Source(reporter, identity.tenant), reports)
+        await self.measurements.record(FactsSource(reporter, identity.tenant), reports)
 
     async def facts(self) -> list[MeasuredTool]:
         """Measured behaviour of the tools the caller can see, at the caller's prices."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from podium_kit.money import Money
 from tool_registry.models import (
-    Decision,
     Facts,
     ModelChoice,
     PolicySpec,
     Price,
     ResolvedTool,
+    ToolAccess,
     ToolKind,
     ToolSpec,
     ToolVersion,
@@ -45,7 +45,7 @@ class ResolvedEntry:
     """A tool's decision, what it was made from and, when the tool is in, its view."""
 
     sources: tuple[ToolVersion | Price | Facts | None, ...]
-    decision: Decision
+    decision: ToolAccess
     tool: ResolvedTool | None
 
 
@@ -94,14 +94,14 @@ def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | No
     return worst_case_of(price, spec, known.llm_input_tokens_max)
 
 
-def _decision(policy: PolicySpec, spec: ToolSpec, rejections: Rejections) -> Decision:
+def _decision(policy: PolicySpec, spec: ToolSpec, rejections: Rejections) -> ToolAccess:
     out = [f"{choice.alias}: {reason}" if choice.alias else reason for choice, reason in rejections]
     reasons = "; ".join(text for text, (_, reason) in zip(out, rejections, strict=True) if reason)
     admitted = next((choice for choice, reason in rejections if not reason), None)
     if admitted is None:
-        return Decision(spec.name, False, reasons)
+        return ToolAccess(spec.name, False, reasons)
     without = f"; without {reasons}" if reasons else ""
-    return Decision(spec.name, True, admission(policy, spec, admitted) + without)
+    return ToolAccess(spec.name, True, admission(policy, spec, admitted) + without)
 
 
 def _view(

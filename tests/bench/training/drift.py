@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from bench.figures import Figures
 from callers import client_channel, make_identity, make_key_pair, write_verify_keys
-from orchestrator_inference.config import Settings
+from orchestrator_inference.config import OrchestratorInferenceSettings
 from orchestrator_inference.server import assembled
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
@@ -110,7 +110,7 @@ async def _service(
     folder: Path, engine_url: str, model: str
 ) -> AsyncIterator["OrchestratorServiceAsyncStub"]:
     pair = make_key_pair()
-    settings = Settings(
+    settings = OrchestratorInferenceSettings(
         port=0,
         verify_keys_file=write_verify_keys(folder / "keys.json", [pair]),
         engine_base_url=engine_url,

@@ -16,7 +16,7 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
-from cost_ledger.config import Settings
+from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import MIGRATIONS, assembled
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
@@ -83,7 +83,7 @@ async def running_ledger(
 ) -> AsyncIterator[RunningLedger]:
     """A ledger on a database, served on a free port."""
     keys = make_key_pair()
-    config = Settings(
+    config = CostLedgerSettings(
         port=0,
         verify_keys_file=write_verify_keys(tmp_path / "keys.json", [keys]),
         database_url=as_service(database_url),

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from integration.episodes.platform_under_test import finished, run_platform, start
 from openai_server import OpenAiServer, Reply
-from orchestrator_inference.config import Settings
+from orchestrator_inference.config import OrchestratorInferenceSettings
 from orchestrator_inference.server import assembled
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.embedded.kafka import EmbeddedKafka
@@ -46,7 +46,7 @@ async def test_a_turn_waits_as_long_as_the_engine_asks(
     episodes = create_async_engine(url)
     with OpenAiServer(busy) as engine:
         async with run_platform(url, temporal, kafka, tmp_path, target) as platform:
-            settings = Settings(
+            settings = OrchestratorInferenceSettings(
                 port=orchestrator,
                 verify_keys_file=tmp_path / "verify.json",
                 engine_base_url=engine.base_url,

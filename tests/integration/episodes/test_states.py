@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.approvals.models import Place
+from episodes.approvals.models import ApprovalPosition
 from episodes.approvals.store import ApprovalStore
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step
@@ -67,7 +67,7 @@ async def test_what_was_decided_or_answered_waits_no_longer(engine: AsyncEngine)
     await store.append(steps_of(decided, MODEL, *asked))
     await store.append(steps_of(answered, MODEL, CLIENT_CALLS, (StepKind.TOOL, 1)))
     for index, state in enumerate((EpisodeState.WAITING, running)):
-        await ApprovalStore(engine).decided(Place(decided, 1, index))
+        await ApprovalStore(engine).decided(ApprovalPosition(decided, 1, index))
         assert await states(engine, decided) == (state, [state])
     await ClientResultStore(engine).put(answered, 1, b"")
     assert await states(engine, answered) == (running, [running])

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from openai import AsyncOpenAI
 
 from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
-from gateway.config import DatabaseSettings, Settings
+from gateway.config import DatabaseSettings, GatewaySettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys, application, uvicorn_config
 from integration.gateway.neighbours import (
@@ -81,7 +81,7 @@ class GatewayUnderTest:
     episodes: ScriptedEpisodes
     tools: Tools
     draining: asyncio.Event
-    settings: Settings
+    settings: GatewaySettings
 
     def environment(self, **changes: object) -> dict[str, str]:
         """The settings as a process of its own would be given them."""
@@ -149,18 +149,20 @@ def _upstream(
 
 def _settings(
     database_url: str, pair: KeyPair, folder: Path, upstream_port: int, **settings: object
-) -> Settings:
+) -> GatewaySettings:
     key_file = folder / "gateway.pem"
     key_file.write_text(pair.private_pem)
     targets = dict.fromkeys(TARGETS, f"127.0.0.1:{upstream_port}")
     values = {"port": 0, "database_url": database_url, "signing_key_file": key_file, **targets}
     # A busy machine is not away.
     patient = {"answer_timeout_s": 300, "database_timeout_s": 300, "body_timeout_s": 300}
-    return Settings.model_validate({**values, **patient, "drain_grace_s": 1, **settings})
+    return GatewaySettings.model_validate({**values, **patient, "drain_grace_s": 1, **settings})
 
 
 @asynccontextmanager
-async def _served(app: FastAPI, settings: Settings, draining: asyncio.Event) -> AsyncIterator[str]:
+async def _served(
+    app: FastAPI, settings: GatewaySettings, draining: asyncio.Event
+) -> AsyncIterator[str]:
     listener = socket.socket()
     listener.bind((settings.host, 0))
     config = uvicorn_config(app, settings)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from embedded_servers import Database
-from gateway.config import Settings
+from gateway.config import GatewaySettings
 from gateway.connection import BoundedHttp
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 
@@ -103,7 +103,7 @@ async def test_a_slow_answer_is_not_a_slow_question(gateway: GatewayUnderTest) -
 async def test_an_idle_connection_is_kept_longer_than_clients_and_load_balancers_keep_it(
     database: Database, tmp_path: Path
 ) -> None:
-    assert Settings.model_fields["idle_connection_s"].default > 60
+    assert GatewaySettings.model_fields["idle_connection_s"].default > 60
     async with run_gateway(await database("gateway"), tmp_path, idle_connection_s=0.2) as gateway:
         streams = await connect(gateway)
         streams[1].write(START + b"\r\n")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 
 from callers import client_channel, make_identity, make_key_pair, write_verify_keys
-from orchestrator_inference.config import Settings
+from orchestrator_inference.config import OrchestratorInferenceSettings
 from orchestrator_inference.server import assembled
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
 from podium_kit.rpc.server import running_server
@@ -24,7 +24,7 @@ async def start_service(tmp_path: Path) -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
 
         async def start(base_url: str, *, identity: Any = None, **changes: Any) -> Any:
-            settings = Settings(
+            settings = OrchestratorInferenceSettings(
                 port=0,
                 verify_keys_file=keys_file,
                 engine_base_url=base_url,

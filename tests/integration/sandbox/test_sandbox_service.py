@@ -24,12 +24,12 @@ from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.server import running_server
 from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
-from tool_adapters.calls.attempts import Attempts, Progress
+from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
 from tool_adapters.sandbox.clients import RemoteRunner
-from tool_adapters.sandbox.config import Settings
+from tool_adapters.sandbox.config import SandboxSettings
 from tool_adapters.sandbox.killing import kill_tree
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.server import assembled
@@ -61,7 +61,7 @@ class Service:
 @pytest_asyncio.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
     keys = make_key_pair()
-    settings = Settings(
+    settings = SandboxSettings(
         port=0,
         verify_keys_file=write_verify_keys(tmp_path / "keys.json", [keys]),
         warm_sandboxes=0,
@@ -136,7 +136,7 @@ async def test_while_no_pod_answers_the_call_waits_and_is_no_answer(service: Ser
         adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), RemoteRunner(nowhere)))
         attempts = Attempts({ToolKind.CODE: adapter})
         with pytest.raises(DependencyAway):
-            await attempts.make(Progress(make_call("1"), TOOL))
+            await attempts.make(CallProgress(make_call("1"), TOOL))
 
 
 async def test_a_sandbox_that_is_killed_is_our_fault_and_no_answer(
@@ -144,7 +144,7 @@ async def test_a_sandbox_that_is_killed_is_our_fault_and_no_answer(
 ) -> None:
     attempts = Attempts({ToolKind.CODE: await CodeAdapter.start(sandbox)})
     call = make_call("import time; time.sleep(600)")
-    running = asyncio.create_task(attempts.make(Progress(call, TOOL)))
+    running = asyncio.create_task(attempts.make(CallProgress(call, TOOL)))
     while not own_processes("bwrap"):
         assert not running.done(), running
         await asyncio.sleep(0.02)

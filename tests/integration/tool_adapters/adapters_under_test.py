@@ -27,7 +27,7 @@ from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
-from tool_adapters.config import Settings
+from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.server import assembled
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ async def run_adapters(
     keys = make_key_pair()
     private_key_file = folder / "signing.pem"
     private_key_file.write_text(keys.private_pem)
-    configured = Settings(
+    configured = ToolAdaptersSettings(
         port=0,
         database_url=database_url,
         verify_keys_file=write_verify_keys(folder / "keys.json", [keys]),

@@ -32,7 +32,7 @@ from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Identity, Scope, current_identity
 from podium_kit.rpc.server import Service, running_server
 from podium_kit.rpc.settings import ServerSettings
-from tool_registry.config import Settings
+from tool_registry.config import ToolRegistrySettings
 from tool_registry.server import MIGRATIONS, assembled
 
 
@@ -217,7 +217,7 @@ async def running_registry(
     )
     await upgrade(database_url, MIGRATIONS)
     async with running_server(ledger_settings, [book, budget_book], {}) as ledger_port:
-        settings = Settings(
+        settings = ToolRegistrySettings(
             port=0,
             verify_keys_file=keys_file,
             drain_grace_s=0,

@@ -15,7 +15,7 @@ from callers import (
     make_key_pair,
     write_verify_keys,
 )
-from cost_ledger.config import Settings as LedgerSettings
+from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import assembled as assembled_ledger
 from embedded_servers import Database
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
@@ -27,9 +27,9 @@ from podium_cli.local.keys import SCOPES_OF_SIGNER
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
-from tool_adapters.config import Settings as AdaptersSettings
+from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.server import assembled as assembled_adapters
-from tool_registry.config import Settings as RegistrySettings
+from tool_registry.config import ToolRegistrySettings
 from tool_registry.server import assembled as assembled_registry
 
 # What the episode worker and a tenant's developer may do together.
@@ -64,7 +64,7 @@ class ToolsPlatform:
     keys: KeyPair
     adapters_key: KeyPair
     stack: AsyncExitStack
-    adapters_settings: AdaptersSettings
+    adapters_settings: ToolAdaptersSettings
     running_adapters: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def restart_adapters(self) -> None:
@@ -127,10 +127,10 @@ async def running_platform(
     signing = folder / "signing.pem"
     signing.write_text(adapters_key.private_pem)
     async with AsyncExitStack() as stack:
-        ledger = LedgerSettings(database_url=await database("cost_ledger"), **shared)
+        ledger = CostLedgerSettings(database_url=await database("cost_ledger"), **shared)
         served = await stack.enter_async_context(assembled_ledger(ledger))
         ledger_port = await stack.enter_async_context(running_server(ledger, *served))
-        registry = RegistrySettings(
+        registry = ToolRegistrySettings(
             database_url=await database("tool_registry"),
             cost_ledger_target=f"127.0.0.1:{ledger_port}",
             price_cache_s=0,
@@ -138,7 +138,7 @@ async def running_platform(
         )
         served = await stack.enter_async_context(assembled_registry(registry))
         registry_port = await stack.enter_async_context(running_server(registry, *served))
-        adapters = AdaptersSettings(
+        adapters = ToolAdaptersSettings(
             **{"database_url": await database("tool_adapters")} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",
             cost_ledger_target=f"127.0.0.1:{ledger_port}",

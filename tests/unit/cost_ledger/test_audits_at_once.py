@@ -10,8 +10,8 @@ from callers import make_identity
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.service import Audit
 from cost_ledger.audit.servicer import AuditServicer
-from cost_ledger.audit.verification import Position, Range, Step, Verification
-from cost_ledger.charges.service import Charges
+from cost_ledger.audit.verification import Position, Range, Verification, VerificationStep
+from cost_ledger.charges.service import ChargeReader
 from cost_ledger.errors import AuditBusy
 from cost_ledger.invoices.models import Invoice, Match
 from cost_ledger.months import Month
@@ -44,9 +44,9 @@ class Verifying(Verification):
     def __init__(self, computing: Computing) -> None:
         self._computing = computing
 
-    async def step(self, tenant: str, asked: Range, at: Position) -> Step:
+    async def step(self, tenant: str, asked: Range, at: Position) -> VerificationStep:
         await self._computing.compute(tenant)
-        return Step((), (), 0, 0, None)
+        return VerificationStep((), (), 0, 0, None)
 
 
 class Auditing(Audit):
@@ -67,7 +67,7 @@ def make_servicer(computing: Computing, **settings: float) -> AuditServicer:
         Auditing(computing),
         Verifying(computing),
         cast(Anchors, None),
-        cast(Charges, None),
+        cast(ChargeReader, None),
         **settings,
     )
 

@@ -12,7 +12,7 @@ from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Position, Range, Verification
-from cost_ledger.charges.service import Charges
+from cost_ledger.charges.service import ChargeReader
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match
 from cost_ledger.invoices.store import InvoiceStore
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
@@ -105,7 +105,7 @@ class Invoices(InvoiceStore):
 
 async def test_a_comparison_of_an_invoice_leaves_the_event_loop_to_others() -> None:
     audit = Audit(
-        cast(AuditStore, None), Invoices(Turn()), cast(Anchors, None), cast(Charges, None)
+        cast(AuditStore, None), Invoices(Turn()), cast(Anchors, None), cast(ChargeReader, None)
     )
     _, matches = await audit.reconcile("acme", "november")
     assert not matches

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from cost_ledger.charges.focus import rows_of as focus_rows_of
 from cost_ledger.charges.models import Charge, ChargeLine
-from cost_ledger.charges.service import Charges
+from cost_ledger.charges.service import ChargeReader
 from cost_ledger.charges.store import ChargeStore
 from cost_ledger.charges.tables import CHARGES
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
@@ -47,7 +47,7 @@ class BusyJournal(ChargeStore):
 
 
 async def test_what_is_posted_while_a_page_is_read_is_not_on_the_next_one_too() -> None:
-    charges = Charges(BusyJournal(), NoPrices())
+    charges = ChargeReader(BusyJournal(), NoPrices())
     sequences, after, head = [], 0, 1
     while after < head:
         page = await charges.page("acme", None, after, 500)

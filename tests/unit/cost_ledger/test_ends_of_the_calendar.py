@@ -6,7 +6,7 @@ import pytest
 
 from cost_ledger.errors import InvalidMonth, InvalidReport
 from cost_ledger.months import Month
-from cost_ledger.spend.models import LAST_DAY, Report
+from cost_ledger.spend.models import LAST_DAY, SpendReport
 
 
 @pytest.mark.parametrize("text", ["0000-01", "0001-01", "0999-12", "9999-11", "9999-12"])
@@ -21,8 +21,8 @@ def test_the_first_and_the_last_month_have_months_beside_them(text: str) -> None
     assert month.moved(-1).start < month.start < month.end < month.next().end
 
 
-def report_from(start_time: datetime) -> Report:
-    return Report((), start_time, None, episode_id="", limit=1, offset=0)
+def report_from(start_time: datetime) -> SpendReport:
+    return SpendReport((), start_time, None, episode_id="", limit=1, offset=0)
 
 
 def test_a_report_that_starts_within_the_last_day_is_rejected() -> None:

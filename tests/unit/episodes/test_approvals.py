@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from episodes.approvals.convert import place_from_token, token_of
-from episodes.approvals.models import Place
+from episodes.approvals.models import ApprovalPosition
 from episodes.service import REASON_CHARACTERS_MAX, Episodes
 from episodes.steps.watch import SEQUENCE_MAX
 from podium_kit.rpc.bounds import OutOfBounds
@@ -24,11 +24,15 @@ async def test_a_reason_that_no_workflow_takes_is_rejected() -> None:
 
 
 def test_a_page_begins_after_the_last_call_of_the_page_before() -> None:
-    place = Place(EPISODE_ID, SEQUENCE_MAX, 1)
+    place = ApprovalPosition(EPISODE_ID, SEQUENCE_MAX, 1)
     assert place_from_token(token_of(place)) == place
 
 
-@pytest.mark.parametrize("place", [Place(EPISODE_ID, 2**31, 0), Place(EPISODE_ID, 1, 10**17)])
-def test_a_page_token_with_a_turn_that_no_call_can_have_is_rejected(place: Place) -> None:
+@pytest.mark.parametrize(
+    "place", [ApprovalPosition(EPISODE_ID, 2**31, 0), ApprovalPosition(EPISODE_ID, 1, 10**17)]
+)
+def test_a_page_token_with_a_turn_that_no_call_can_have_is_rejected(
+    place: ApprovalPosition,
+) -> None:
     with pytest.raises(InvalidPageToken):
         place_from_token(token_of(place))

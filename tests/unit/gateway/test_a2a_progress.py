@@ -9,8 +9,8 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, TaskStatu
 
 from callers import make_identity
 from gateway.a2a_server.handler import TaskHandler
-from gateway.a2a_server.models import Standing, TaskRecord
-from gateway.models import NOTHING_SAID, Outcome, Progress, Said
+from gateway.a2a_server.models import TaskProgress, TaskRecord
+from gateway.models import NOTHING_SAID, Outcome, ProgressNote, Said
 from podium_kit.rpc.identity import acting_as
 from unit.gateway.test_outcomes import make_outcome
 from unit.gateway.waiting_episodes import WaitingEpisodes, make_starter
@@ -21,9 +21,9 @@ class TwoCalls(WaitingEpisodes):
 
     async def events(
         self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
-    ) -> AsyncIterator[Progress | Outcome]:
+    ) -> AsyncIterator[ProgressNote | Outcome]:
         for line in ("Turn 1: two calls", "one returned", "the other returned"):
-            yield Progress(1, line, {})
+            yield ProgressNote(1, line, {})
         yield make_outcome(answer="42")
 
 
@@ -33,7 +33,7 @@ class Ended:
     async def find(self, task_id: str) -> TaskRecord | None:
         now = datetime.now(UTC)
         outcome = make_outcome(answer="42")
-        return TaskRecord(task_id, task_id, "6*7?", Standing.FINISHED, outcome, now, now)
+        return TaskRecord(task_id, task_id, "6*7?", TaskProgress.FINISHED, outcome, now, now)
 
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None:
         return None

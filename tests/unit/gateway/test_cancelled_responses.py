@@ -8,7 +8,7 @@ from gateway.clients import EpisodesClient
 from gateway.errors import EpisodeCancelled
 from gateway.models import KeptRequest, Outcome, StopReason
 from gateway.responses.ids import ResponseId
-from gateway.responses.mcp_servers import McpServers
+from gateway.responses.mcp_servers import RegisteredMcpTools
 from gateway.responses.routes import ResponsesApi
 from unit.gateway.test_outcomes import make_outcome
 
@@ -34,7 +34,7 @@ class Stands(EpisodesClient):
 
 def api(episodes: EpisodesClient) -> ResponsesApi:
     unused: Any = None
-    return ResponsesApi(unused, episodes, McpServers(unused))
+    return ResponsesApi(unused, episodes, RegisteredMcpTools(unused))
 
 
 @pytest.mark.parametrize("outcome", [None, make_outcome(StopReason.CANCELLED)])

@@ -14,7 +14,7 @@ from gateway.chat.routes import chat_router
 from gateway.mcp_server.options import TaskOptions
 from gateway.mcp_server.run_task import run_task
 from gateway.messages.routes import messages_router
-from gateway.responses.mcp_servers import McpServers
+from gateway.responses.mcp_servers import RegisteredMcpTools
 from gateway.responses.routes import ResponsesApi, responses_router
 from gateway.server import DrainingServer
 from podium_kit.rpc.identity import acting_as
@@ -27,7 +27,7 @@ def app_over(episodes: WaitingEpisodes) -> FastAPI:
     app, starter = FastAPI(), make_starter(episodes)
     app.include_router(chat_router(starter))
     app.include_router(messages_router(starter))
-    responses = ResponsesApi(starter, UNUSED, McpServers(UNUSED))
+    responses = ResponsesApi(starter, UNUSED, RegisteredMcpTools(UNUSED))
     app.include_router(responses_router(responses))
     return app
 

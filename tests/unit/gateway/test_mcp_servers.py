@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.models import KeptRequest
-from gateway.responses.mcp_servers import LABEL, McpServers, label_of
+from gateway.responses.mcp_servers import LABEL, RegisteredMcpTools, label_of
 from gateway.responses.mcp_tools import McpTool, RegisteredTool
 
 CLOCK = RegisteredTool(
@@ -27,10 +27,10 @@ class OneTool:
 
 async def test_what_a_response_kept_of_its_servers_finds_them_again() -> None:
     kept = label_of([McpTool(type="mcp", server_label="clock")])[LABEL]
-    [server] = await McpServers(OneTool()).kept(KeptRequest(kept, (CLOCK.name,)))
+    [server] = await RegisteredMcpTools(OneTool()).kept(KeptRequest(kept, (CLOCK.name,)))
     assert (server.label, server.tools) == ("clock", (CLOCK,))
 
 
 @pytest.mark.parametrize("label", ["", "on", "[]", "null", '{"clock": 1}', "[" * 256])
 async def test_a_label_of_that_name_that_a_caller_chose_names_no_servers(label: str) -> None:
-    assert await McpServers(OneTool()).kept(KeptRequest(label, (CLOCK.name,))) == ()
+    assert await RegisteredMcpTools(OneTool()).kept(KeptRequest(label, (CLOCK.name,))) == ()

@@ -1,7 +1,7 @@
 """What an OpenAI client reads while an episode runs."""
 
 from gateway.convert import event_from_proto
-from gateway.models import Progress
+from gateway.models import ProgressNote
 from podium.episodes.v1 import episode_pb2
 
 
@@ -10,7 +10,7 @@ def progress_line(name: str) -> str:
     event = episode_pb2.EpisodeEvent()
     getattr(event, name).SetInParent()
     progress = event_from_proto(event)
-    assert isinstance(progress, Progress)
+    assert isinstance(progress, ProgressNote)
     return progress.line
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from callers import make_identity
-from gateway.chat.catalogue import Catalogue, Choice
+from gateway.chat.catalogue import ChatModels, Choice
 from gateway.errors import ModelNotFound
 from gateway.models import OrchestratorModel, ToolModels
 from podium_kit.rpc.identity import acting_as
@@ -29,7 +29,7 @@ class Names:
 
 async def test_a_policy_can_be_named_as_soon_as_it_is_there() -> None:
     names = Names()
-    catalogue = Catalogue(names, cache_s=60)
+    catalogue = ChatModels(names, cache_s=60)
     with acting_as(make_identity()):
         with pytest.raises(ModelNotFound):
             await catalogue.resolve("podium:mine")

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
-from gateway.chat.catalogue import Catalogue
+from gateway.chat.catalogue import ChatModels
 from gateway.chat.starting import EpisodeStarter
 from gateway.episode_ids import EpisodeIds
-from gateway.models import EpisodeOrder, Outcome, Progress, ToolModels, ToolResults
+from gateway.models import EpisodeOrder, Outcome, ProgressNote, ToolModels, ToolResults
 
 UNUSED: Any = None
 
@@ -31,10 +31,10 @@ class WaitingEpisodes:
 
     async def events(
         self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
-    ) -> AsyncIterator[Progress | Outcome]:
+    ) -> AsyncIterator[ProgressNote | Outcome]:
         self.followed.set()
         await asyncio.Event().wait()
-        yield Progress(0, "", {})
+        yield ProgressNote(0, "", {})
 
     async def cancel(self, episode_id: str, reason: str) -> None:
         # As a call of another service, it takes a while.
@@ -63,7 +63,7 @@ class _Keys:
 
 def make_starter(episodes: WaitingEpisodes, *, cancel_on_disconnect: bool = True) -> EpisodeStarter:
     return EpisodeStarter(
-        catalogue=Catalogue(_Names(), cache_s=60),
+        catalogue=ChatModels(_Names(), cache_s=60),
         episodes=episodes,
         direct_calls=UNUSED,
         episode_ids=EpisodeIds(_Keys()),

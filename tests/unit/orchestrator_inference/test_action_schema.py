@@ -14,7 +14,7 @@ from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
-from orchestrator_inference.models import ResultSection, ToolDefinition, TurnRules
+from orchestrator_inference.models import PromptTool, ResultSection, TurnRules
 from podium_kit.characters import storable
 from smallest_instance import smallest_instance
 
@@ -93,7 +93,7 @@ def keywords(schema: Any) -> set[str]:
 @given(TOOLS, OPTIONS, st.data())
 @settings(suppress_health_check=list(HealthCheck), max_examples=60)
 def test_every_text_the_grammar_allows_is_an_action(
-    tools: list[ToolDefinition], options: ActionOptions, data: st.DataObject
+    tools: list[PromptTool], options: ActionOptions, data: st.DataObject
 ) -> None:
     schema = action_schema(tools, options)
     value = data.draw(grammar_values(schema))
@@ -118,7 +118,7 @@ def test_every_text_the_grammar_allows_is_an_action(
 @given(TOOLS, OPTIONS)
 @settings(max_examples=60)
 def test_the_grammar_uses_only_keywords_its_compiler_knows(
-    tools: list[ToolDefinition], options: ActionOptions
+    tools: list[PromptTool], options: ActionOptions
 ) -> None:
     schema = action_schema(tools, options)
     assert keywords(schema) <= KEYWORDS
@@ -129,7 +129,7 @@ def test_the_grammar_uses_only_keywords_its_compiler_knows(
 @given(TOOLS, OPTIONS)
 @settings(max_examples=20)
 def test_same_tools_and_options_give_the_same_bytes(
-    tools: list[ToolDefinition], options: ActionOptions
+    tools: list[PromptTool], options: ActionOptions
 ) -> None:
     assert build_constraint(tools, options) == build_constraint(tools, options)
 
@@ -225,6 +225,6 @@ def test_code_keeps_its_newlines_until_a_reply_was_cut() -> None:
     ],
 )
 def test_a_schema_that_is_none_is_rejected_with_the_tools_name(parameters: str, why: str) -> None:
-    tool = ToolDefinition("broken", "", parameters)
+    tool = PromptTool("broken", "", parameters)
     with pytest.raises(InvalidToolSchema, match=f"parameters of tool broken: .*{why}"):
         build_constraint([tool], ActionOptions(512))

@@ -12,10 +12,10 @@ from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.fitting import Prompt
 from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.template import build_template
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 
 CONTEXT, COMPLETION = 8192, 512
-Build = Callable[[Situation, Toolset, Room, int], Prompt]
+Build = Callable[[Situation, PromptToolset, Room, int], Prompt]
 # As a directory of operations: far more than the context holds.
 MANY = tuple(
     make_tool(
@@ -34,7 +34,7 @@ def build(
         key="e/1/model/0", task="What is 6*7?", tools=MANY, turns=turns, rules=rules or TurnRules()
     )
     room = room_for(context, COMPLETION, SectionBudgets())
-    return how(situation, Toolset(MANY, 400), room, 1)
+    return how(situation, PromptToolset(MANY, 400), room, 1)
 
 
 def text_of(prompt: Prompt) -> str:
@@ -89,7 +89,7 @@ def test_what_fits_is_left_as_it_is(how: Build) -> None:
     few = MANY[:5]
     situation = Situation(key="e/1/model/0", task="What is 6*7?", tools=few)
     room = room_for(CONTEXT, COMPLETION, SectionBudgets())
-    whole = how(situation, Toolset(few, 400), room, 1)
+    whole = how(situation, PromptToolset(few, 400), room, 1)
     assert text_of(whole).count("d" * 300) == 5
     assert [message.role for message in whole.messages] == ["system", "user"]
     assert isinstance(whole.messages[0], Message)
@@ -102,7 +102,9 @@ def test_a_conversation_that_does_not_fit_keeps_its_end(how: Build) -> None:
     situation = Situation(
         key="e/1/model/0", task="What is 6*7?", tools=MANY, turns=(found,), history=history
     )
-    prompt = how(situation, Toolset(MANY, 400), room_for(CONTEXT, COMPLETION, SectionBudgets()), 1)
+    prompt = how(
+        situation, PromptToolset(MANY, 400), room_for(CONTEXT, COMPLETION, SectionBudgets()), 1
+    )
     text = text_of(prompt)
     assert estimated_tokens(text) <= CONTEXT - COMPLETION
     assert "said 199 hhh" in text
@@ -116,5 +118,5 @@ def test_a_conversation_that_fits_a_chat_stays_whole() -> None:
     history = tuple(Message("user", f"said {number} " + "h" * 3_000) for number in range(6))
     situation = Situation(key="e/1/model/0", task="What is 6*7?", tools=MANY, history=history)
     room = room_for(CONTEXT, COMPLETION, SectionBudgets())
-    prompt = build_chat(situation, Toolset(MANY, 400), room, 1)
+    prompt = build_chat(situation, PromptToolset(MANY, 400), room, 1)
     assert prompt.messages[1:7] == list(history)

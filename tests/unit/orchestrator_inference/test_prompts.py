@@ -28,7 +28,7 @@ from orchestrator_inference.prompt.budgets import (
 )
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.money import Money
 
@@ -37,7 +37,7 @@ TOOLS = (
     make_tool("search", {"query": {"type": "string"}}, section=ResultSection.DOCUMENT),
     make_tool("python", {"code": {"type": "string"}}, section=ResultSection.CODE),
 )
-TOOLSET = Toolset(TOOLS, 400)
+TOOLSET = PromptToolset(TOOLS, 400)
 BUDGETS = SectionBudgets()
 MALFORMED = ToolFailure(FailureKind.MALFORMED_ACTION, "the reply holds no JSON object")
 
@@ -135,14 +135,14 @@ def test_tools_are_listed_in_one_line_each_with_types_and_choices() -> None:
         description="Converts\n lengths.",
         required=["value", "unit"],
     )
-    assert Toolset([tool], 400).listing == (
+    assert PromptToolset([tool], 400).listing == (
         '- convert(value: number, unit: "km"|"mi", tags?: [string]): Converts lengths.'
     )
 
 
 def test_fifteen_tools_take_less_than_a_third_of_a_context_of_8192() -> None:
     tools = [make_tool(f"tool_{number}", description="d" * 2_000) for number in range(15)]
-    assert estimated_tokens(Toolset(tools, 400).listing) < 8192 / 3
+    assert estimated_tokens(PromptToolset(tools, 400).listing) < 8192 / 3
 
 
 def test_a_completion_as_long_as_the_context_is_rejected() -> None:
@@ -206,7 +206,7 @@ def test_what_is_spent_up_is_said_as_nothing() -> None:
 def test_a_tools_terms_are_never_cut() -> None:
     terms = "; ".join(f"model{number}: $0.01, 1 s" for number in range(50))
     tool = replace(make_tool(description="x" * 2_000), terms=terms)
-    [line] = Toolset([tool], 40).listing.splitlines()
+    [line] = PromptToolset([tool], 40).listing.splitlines()
     assert f"[{terms}]: xxx" in line
     assert len(line) < len(terms) + 100
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator_inference.action.schema import ActionOptions, build_constraint
-from orchestrator_inference.models import ToolDefinition
+from orchestrator_inference.models import PromptTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.tools.schemas import check_parameters_schema
 
@@ -89,7 +89,7 @@ def test_what_no_grammar_can_say_is_left_to_the_adapter(value: dict[str, Any]) -
 
 def offered(text: str) -> str:
     """The constraint of an action that may call a tool of that schema."""
-    tool = ToolDefinition(
+    tool = PromptTool(
         name="tool",
         description="A tool.",
         parameters_json_schema=text,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator_inference.models import CallEstimate, Preferences, ToolDefinition
+from orchestrator_inference.models import CallEstimate, Preferences, PromptTool
 from orchestrator_inference.prompt.worth import worth_line
 from podium_kit.money import Money
 
@@ -16,8 +16,8 @@ def way(alias: str, cost: str, latency_s: float | None, weight: float = 0.0) -> 
     return CallEstimate(alias, Money(Decimal(cost), "USD") if cost else None, latency_s, weight)
 
 
-def tool(name: str, *ways: CallEstimate) -> ToolDefinition:
-    return ToolDefinition(name, "", "{}", estimates=ways)
+def tool(name: str, *ways: CallEstimate) -> PromptTool:
+    return PromptTool(name, "", "{}", estimates=ways)
 
 
 CALCULATOR = tool("calculator", way("", "0.000001", 0.01))

@@ -9,7 +9,7 @@ import pytest
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import CallFailed
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat
-from tool_adapters.llm.completion import Completion
+from tool_adapters.llm.completion import StreamedCompletion
 from tool_adapters.llm.stream import read_completion
 
 STARTED = {
@@ -35,7 +35,7 @@ class Stream:
 async def failure_of(api: LlmApiFormat, *events: object) -> ToolFailure:
     arriving: Any = Stream(*events)
     with pytest.raises(CallFailed, match="the model server broke off: no") as failed:
-        await read_completion(arriving, api, Completion(), 65_536)
+        await read_completion(arriving, api, StreamedCompletion(), 65_536)
     return failed.value.failure
 
 
@@ -67,7 +67,7 @@ async def test_what_was_bought_is_not_bought_again() -> None:
 
 
 def test_a_class_of_service_that_is_no_name_is_not_reported() -> None:
-    completion = Completion()
+    completion = StreamedCompletion()
     completion.serve("flex")
     for tier in ("\0", "\ud83d", "a\nb", None, 5, ["flex"]):
         completion.serve(tier)

@@ -12,7 +12,7 @@ from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import ArrivingReply, HttpClient, HttpRequest, status_failure
 from tool_adapters.llm.apis import OpenAiChat
-from tool_adapters.llm.completion import Completion
+from tool_adapters.llm.completion import StreamedCompletion
 from tool_adapters.llm.stream import read_completion
 from tool_adapters.network_guard import NetworkGuard
 
@@ -63,7 +63,7 @@ async def test_a_success_that_is_too_large_is_none() -> None:
     ],
 )
 async def test_an_error_that_calls_itself_a_stream_is_no_answer(body: bytes) -> None:
-    completion = Completion()
+    completion = StreamedCompletion()
     async with arriving(429, "text/event-stream", body) as reply:
         with pytest.raises(CallFailed, match=r"status 429: .*slow down") as failed:
             await read_completion(reply, OpenAiChat(), completion, 65_536)

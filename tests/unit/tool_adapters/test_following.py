@@ -8,7 +8,7 @@ from callers import make_identity
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.following.errors import TooManyFollowed
 from tool_adapters.following.models import FollowedServer
-from tool_adapters.following.service import FOLLOWED_MAX, Following
+from tool_adapters.following.service import FOLLOWED_MAX, FollowedServers
 from tool_adapters.models import McpHttp, McpStdio
 
 
@@ -40,7 +40,7 @@ def server_of(owner: str, number: int) -> FollowedServer:
 
 async def test_a_tenant_follows_so_many_servers_and_may_change_each_of_them() -> None:
     kept: Any = Kept()
-    following = Following(kept, kept, kept)
+    following = FollowedServers(kept, kept, kept)
     with acting_as(make_identity("acme")):
         for number in range(FOLLOWED_MAX):
             await following.follow(server_of("acme", number))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tool_adapters.adapter import NOTHING_USED, ToolCall
-from tool_adapters.calls.attempts import Attempts, Progress
+from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.grpc.adapter import GrpcAdapter
 from tool_adapters.models import GrpcConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.secret_store import MountedSecrets
@@ -26,5 +26,5 @@ async def test_a_call_without_a_usable_secret_is_free(variables: dict[str, str])
         side_effect=SideEffect.PURE,
     )
     call = ToolCall("k", "e", "quote", 1, {}, "", "", 0, "acme")
-    answer = await attempts.make(Progress(call, tool))
+    answer = await attempts.make(CallProgress(call, tool))
     assert (answer.usage.quantities, answer.unsent) == (NOTHING_USED.quantities, True)

@@ -11,7 +11,7 @@ from mcp_types.methods import validate_server_result
 
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import Answer, Output, ToolCall
-from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, Progress
+from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, CallProgress
 from tool_adapters.mcp.adapter import McpAdapter
 from tool_adapters.mcp.messages import read_message
 from tool_adapters.mcp.results import outcome_of
@@ -58,7 +58,7 @@ async def answer_of(**result: Any) -> Answer:
         limits=Limits(max_output_bytes=BYTES_MAX),
     )
     call = ToolCall("k", "e", "look_up", 1, {}, "", "", 0, "acme")
-    return await attempts.make(Progress(call, tool))
+    return await attempts.make(CallProgress(call, tool))
 
 
 def text(words: str) -> mcp_types.TextContent:

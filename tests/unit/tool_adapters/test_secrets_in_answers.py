@@ -6,7 +6,7 @@ import pytest
 
 from podium_kit.failures import ToolFailure
 from tool_adapters.adapter import Answer, Output, ToolCall
-from tool_adapters.calls.attempts import Attempts, Progress
+from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.client import WORDS_OF_ERRORS_MAX, HttpReply
 from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition, ToolKind
@@ -40,7 +40,7 @@ async def answer_to(status: int, media_type: str, body: bytes) -> Answer:
         side_effect=SideEffect.PURE,
     )
     call = ToolCall("k", "e", "api", 1, {}, "", "", 0, "acme")
-    return await attempts.make(Progress(call, tool))
+    return await attempts.make(CallProgress(call, tool))
 
 
 @pytest.mark.parametrize(

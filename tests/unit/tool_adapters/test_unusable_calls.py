@@ -7,7 +7,7 @@ import pytest
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.places import Places
 from tool_adapters.adapter import Adapter, CallFailed, ToolCall
-from tool_adapters.calls.attempts import Attempts, Progress
+from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.http.client import HttpReply, host_of
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
@@ -50,7 +50,7 @@ async def test_arguments_that_only_the_adapter_needs_are_asked_for(
     }
     call = ToolCall("k", "e", "t", 1, arguments, "", "", 0, "acme")
     attempts = Attempts(adapters)
-    answer = await attempts.make(Progress(call, tool_of(kind, connection)))
+    answer = await attempts.make(CallProgress(call, tool_of(kind, connection)))
     assert isinstance(answer.outcome, ToolFailure)
     assert answer.outcome.kind is FailureKind.INVALID_ARGUMENTS
     assert words in answer.outcome.message

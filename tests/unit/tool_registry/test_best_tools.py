@@ -8,9 +8,9 @@ from podium.registry.v1 import policy_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
 from tool_registry.models import (
-    Decision,
     PolicyVersion,
     ResolvedTool,
+    ToolAccess,
     Toolset,
     ToolVersion,
 )
@@ -41,7 +41,7 @@ def make_toolset(*names: str, deny: frozenset[str] = frozenset()) -> Toolset:
     )
     written = policy_pb2.PolicySpec(name="mine", deny=policy_pb2.ToolSelector(names=sorted(deny)))
     policy = stored_policy(written.SerializeToString())
-    decisions = tuple(Decision(name, name in names, "") for name in NAMES)
+    decisions = tuple(ToolAccess(name, name in names, "") for name in NAMES)
     return Toolset(tools, PolicyVersion(1, policy, "", NOW, ""), decisions)
 
 

@@ -10,7 +10,7 @@ from orchestrator_inference.convert import decision_to_proto, situation_from_pro
 from orchestrator_inference.models import Completion, Decision
 from orchestrator_inference.prompt.budgets import SectionBudgets, room_for
 from orchestrator_inference.prompt.stateless import build_stateless
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.metering import Usage, UsageSource
 from podium_training.demonstrations.completions import completion
@@ -32,7 +32,7 @@ class Demonstrator:
         """What a platform would have recorded. Raises NoDemonstration."""
         situation = situation_from_proto(request)
         tokens_max = situation.sampling.max_tokens
-        toolset = Toolset(situation.tools, BUDGETS.tool_description_chars_max)
+        toolset = PromptToolset(situation.tools, BUDGETS.tool_description_chars_max)
         constraint = toolset.constraint(ActionOptions(tokens_max))
         room = room_for(self.tokenizer.model_max_length, tokens_max, BUDGETS)
         system, asked = build_stateless(situation, toolset, room, CALLS_MAX).messages

@@ -57,7 +57,7 @@ def _do(job: dict[str, Any], code: str, state: bytes, folder: Path, mounts: list
         workspace.unpack(state, folder)
     before = workspace.snapshot(folder)
     child, out, err = _start(job, code, folder)
-    bounds = watching.Bounds(**job["bounds"], mounts=mounts)
+    bounds = watching.RunLimits(**job["bounds"], mounts=mounts)
     ended = watching.watch(child, out, err, sys.stdin.fileno(), bounds)
     _end_everything()
     workspace.open_up(folder)

@@ -18,7 +18,7 @@ TIME, OUTPUT, MEMORY, DISK = "time", "output", "memory", "disk"
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RunLimits:
     """Upper bounds of one run; `mounts` are the memory file systems it may write to."""
 
     wall_time_s: float
@@ -64,7 +64,7 @@ class _Streams:
         return any(len(read) > self.bytes_max for read in self.read.values())
 
 
-def watch(child: int, out: int, err: int, owner: int, bounds: Bounds) -> Ended:
+def watch(child: int, out: int, err: int, owner: int, bounds: RunLimits) -> Ended:
     """Returns when the code ended or was ended; everything it started is left to the caller.
 
     `owner` is readable once its other end is closed. Raises NobodyWaits then.
@@ -98,7 +98,7 @@ def _ready(descriptors: list[int]) -> set[int]:
     return {descriptor for descriptor, _ in poller.poll(POLL_S * 1000)}
 
 
-def _passed(streams: _Streams, deadline: float, bounds: Bounds) -> str:
+def _passed(streams: _Streams, deadline: float, bounds: RunLimits) -> str:
     if streams.overflowing:
         return OUTPUT
     if time.monotonic() > deadline:

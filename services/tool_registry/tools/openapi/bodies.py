@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from tool_registry.tools.openapi.arguments import Arguments
-from tool_registry.tools.openapi.document import Document, Node
+from tool_registry.tools.openapi.document import Node, OpenApiDocument
 from tool_registry.tools.openapi.errors import Unsupported
 from tool_registry.tools.openapi.schemas import OpenApiSchemas
 
@@ -25,7 +25,7 @@ FORM_STYLES = {
 class Bodies:
     """Adds bodies to arguments: as JSON where the operation takes it, else as a form or text."""
 
-    def __init__(self, document: Document, schemas: OpenApiSchemas) -> None:
+    def __init__(self, document: OpenApiDocument, schemas: OpenApiSchemas) -> None:
         self._document = document
         self._schemas = schemas
 

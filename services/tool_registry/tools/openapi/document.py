@@ -30,7 +30,7 @@ Node = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class OperationPlace:
     """An operation in the document: its method in upper case, its path, and what is there."""
 
     method: str
@@ -43,7 +43,7 @@ class Place:
         return f"{self.method} {self.path}".strip()
 
 
-class Document:
+class OpenApiDocument:
     """An OpenAPI 3.0 or 3.1 document; `url` is where it came from, if anybody said so."""
 
     def __init__(self, root: Node, url: str = "") -> None:
@@ -77,7 +77,7 @@ class Document:
             )
         return absolute.rstrip("/")
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[OperationPlace]:
         """Every operation, in the order of the document; also what is none."""
         for path, item in self.root["paths"].items():
             if not path.startswith("/"):
@@ -87,11 +87,11 @@ class Document:
             except Unsupported:
                 resolved = None
             if resolved is None:
-                yield Place("", path, {}, item)
+                yield OperationPlace("", path, {}, item)
                 continue
             for method in (*METHODS, *OTHER_METHODS):
                 if method in resolved:
-                    yield Place(method.upper(), path, resolved, resolved[method])
+                    yield OperationPlace(method.upper(), path, resolved, resolved[method])
 
     def resolve(self, node: Node) -> Node:
         """What a reference names, or the node itself. Raises Unsupported."""
@@ -119,7 +119,7 @@ class Document:
         return target
 
 
-def read_document(text: str, url: str = "") -> Document:
+def read_document(text: str, url: str = "") -> OpenApiDocument:
     """The document of a YAML or JSON text. Raises InvalidOpenApi, naming the fault's place."""
     if (size_bytes := len(text.encode(errors="surrogatepass"))) > DOCUMENT_BYTES_MAX:
         raise InvalidOpenApi(f"{size_bytes} bytes; at most {DOCUMENT_BYTES_MAX}")
@@ -135,7 +135,7 @@ def read_document(text: str, url: str = "") -> Document:
         raise InvalidOpenApi(_of_version(root))
     if not isinstance(root.get("paths"), dict):
         raise InvalidOpenApi("at /paths: there is no object of paths, and so no operation")
-    return Document(root, url)
+    return OpenApiDocument(root, url)
 
 
 def _loaded(text: str) -> Any:

@@ -10,7 +10,13 @@ from podium_kit.http_headers import belongs_to_connection
 from podium_kit.json_schemas.loosening import LooseSchema
 from tool_registry.tools.openapi.arguments import Arguments
 from tool_registry.tools.openapi.bodies import Bodies
-from tool_registry.tools.openapi.document import METHODS, VARIABLE, Document, Node, Place
+from tool_registry.tools.openapi.document import (
+    METHODS,
+    VARIABLE,
+    Node,
+    OpenApiDocument,
+    OperationPlace,
+)
 from tool_registry.tools.openapi.errors import InvalidOpenApi, Unsupported
 from tool_registry.tools.openapi.schemas import OpenApiSchemas
 from tool_registry.tools.openapi.security import Caller, Credential, credentials_of
@@ -87,7 +93,9 @@ class Wanted:
     caller: Caller = field(default_factory=Caller)
 
 
-def read_operations(document: Document, wanted: Wanted) -> tuple[list[Operation], list[Skipped]]:
+def read_operations(
+    document: OpenApiDocument, wanted: Wanted
+) -> tuple[list[Operation], list[Skipped]]:
     """The wanted operations, and those that cannot be called. Raises InvalidOpenApi."""
     reader = _Reader(document, wanted)
     operations: dict[str, Operation] = {}
@@ -107,7 +115,7 @@ def read_operations(document: Document, wanted: Wanted) -> tuple[list[Operation]
 
 
 class _Reader:
-    def __init__(self, document: Document, wanted: Wanted) -> None:
+    def __init__(self, document: OpenApiDocument, wanted: Wanted) -> None:
         self._document = document
         self._wanted = wanted
         self._schemas = OpenApiSchemas(document)
@@ -115,7 +123,7 @@ class _Reader:
         # One question for the whole document, before hundreds of the same answer.
         self._asked_for_base()
 
-    def operation(self, place: Place, taken: dict[str, Operation]) -> Operation:
+    def operation(self, place: OperationPlace, taken: dict[str, Operation]) -> Operation:
         operation = _operation(self._document, place)
         base_url = self._base_url(place, operation)
         arguments = Arguments()
@@ -154,7 +162,7 @@ class _Reader:
             if not any(_names_servers(place) for place in self._document.places()):
                 raise InvalidOpenApi(str(question)) from question
 
-    def _base_url(self, place: Place, operation: Node) -> str:
+    def _base_url(self, place: OperationPlace, operation: Node) -> str:
         if self._wanted.base_url:
             return self._wanted.base_url.rstrip("/")
         return self._document.server_url(operation, place.item, self._document.root)
@@ -217,7 +225,7 @@ def _free_name(name: str, taken: dict[str, Operation]) -> str:
     return free
 
 
-def _operation(document: Document, place: Place) -> Node:
+def _operation(document: OpenApiDocument, place: OperationPlace) -> Node:
     """Raises Unsupported for what is no operation, or one that no tool makes."""
     if not place.method:
         if isinstance(place.operation, dict):
@@ -230,7 +238,7 @@ def _operation(document: Document, place: Place) -> Node:
     return place.operation
 
 
-def _names_servers(place: Place) -> bool:
+def _names_servers(place: OperationPlace) -> bool:
     own = place.operation.get("servers") if isinstance(place.operation, dict) else None
     return bool(own or place.item.get("servers"))
 
@@ -243,7 +251,7 @@ def _is_wanted(operation: Node, wanted: Wanted) -> bool:
     return by_id and by_tag
 
 
-def _description(operation: Node, place: Place) -> str:
+def _description(operation: Node, place: OperationPlace) -> str:
     parts = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
     text = "\n".join(dict.fromkeys(part for part in parts if part)) or place.words
     return text[:DESCRIPTION_CHARACTERS_MAX]

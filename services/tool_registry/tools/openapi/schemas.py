@@ -7,14 +7,14 @@ exclusive limits) and elsewhere by mistake (`type: any`, `required: true`).
 from typing import Any
 
 from podium_kit.json_schemas.loosening import LooseSchemas, Spot
-from tool_registry.tools.openapi.document import Document, Node
+from tool_registry.tools.openapi.document import Node, OpenApiDocument
 from tool_registry.tools.openapi.errors import Unsupported
 
 
 class OpenApiSchemas(LooseSchemas):
     """Converts schemas of one document, each definition once."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: OpenApiDocument) -> None:
         super().__init__(document.target)
         self._document = document
 

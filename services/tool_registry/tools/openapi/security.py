@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
-from tool_registry.tools.openapi.document import Document, Node
+from tool_registry.tools.openapi.document import Node, OpenApiDocument
 from tool_registry.tools.openapi.errors import Unsupported
 
 
@@ -68,7 +68,7 @@ Credential = HeaderKey | QueryKey | Authorization
 
 
 def credentials_of(
-    document: Document, operation: Node, caller: Caller, base_url: str
+    document: OpenApiDocument, operation: Node, caller: Caller, base_url: str
 ) -> tuple[Credential, ...]:
     """The first of the operation's alternatives that is possible for the caller; all at once.
 
@@ -87,7 +87,7 @@ def credentials_of(
 
 
 def _required(
-    document: Document, required: Node, caller: Caller, base_url: str
+    document: OpenApiDocument, required: Node, caller: Caller, base_url: str
 ) -> tuple[Credential, ...]:
     schemes = document.root.get("components", {}).get("securitySchemes", {})
     if unknown := next((name for name in required if name not in schemes), ""):
@@ -107,7 +107,7 @@ def _required(
 
 
 def _credential(
-    document: Document, name: str, scopes: Sequence[str], caller: Caller, base_url: str
+    document: OpenApiDocument, name: str, scopes: Sequence[str], caller: Caller, base_url: str
 ) -> Credential:
     scheme = document.resolve(document.root["components"]["securitySchemes"][name])
     match scheme["type"], str(scheme.get("scheme", "")).lower(), scheme.get("in"):

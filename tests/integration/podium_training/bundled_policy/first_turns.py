@@ -17,10 +17,10 @@ from transformers import (
 )
 
 from orchestrator_inference.action.schema import ActionOptions, build_constraint
-from orchestrator_inference.models import CallEstimate, Left, Preferences, Situation, ToolDefinition
+from orchestrator_inference.models import CallEstimate, Left, Preferences, PromptTool, Situation
 from orchestrator_inference.prompt.budgets import SectionBudgets, room_for
 from orchestrator_inference.prompt.stateless import build_stateless
-from orchestrator_inference.prompt.toolset import Toolset
+from orchestrator_inference.prompt.toolset import PromptToolset
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.money import Money
@@ -54,15 +54,15 @@ def tokenizer() -> PreTrainedTokenizerBase:
     return AutoTokenizer.from_pretrained(SmolLM2().directory)
 
 
-def bundled_tool(name: str) -> ToolDefinition:
+def bundled_tool(name: str) -> PromptTool:
     """As its file describes it."""
     spec = yaml.safe_load((bundled_folder() / "tools" / f"{name}.yaml").read_text(encoding="utf-8"))
     schema, estimate = spec["parametersJsonSchema"], CallEstimate("", COST, 0.01)
-    return ToolDefinition(name, spec["description"], schema, terms=TERMS, estimates=(estimate,))
+    return PromptTool(name, spec["description"], schema, terms=TERMS, estimates=(estimate,))
 
 
 def prompt_ids(
-    task: str, tools: Sequence[ToolDefinition], weights: Preferences, instruction: str = ""
+    task: str, tools: Sequence[PromptTool], weights: Preferences, instruction: str = ""
 ) -> tuple[int, ...]:
     """Tokens of the prompt."""
     situation = Situation(
@@ -74,7 +74,7 @@ def prompt_ids(
         left=Left(seconds=120.0),
     )
     room = room_for(PROMPT_TOKENS_MAX, COMPLETION_TOKENS, SectionBudgets())
-    built = build_stateless(situation, Toolset(tools, DESCRIPTION_CHARS_MAX), room, 1)
+    built = build_stateless(situation, PromptToolset(tools, DESCRIPTION_CHARS_MAX), room, 1)
     messages = [asdict(message) for message in built.messages]
     ids = tokenizer().apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     return tuple(ids)
@@ -93,7 +93,7 @@ def row(prompt: tuple[int, ...], reply: str) -> Row:
 
 
 def logprobs(
-    model: PreTrainedModel, rows: Sequence[Row], tools: Sequence[ToolDefinition] = ()
+    model: PreTrainedModel, rows: Sequence[Row], tools: Sequence[PromptTool] = ()
 ) -> list[torch.Tensor]:
     """Of every token of each reply; given tools, under the grammar of their calls."""
     packed = pack(rows)

@@ -15,7 +15,7 @@ from integration.podium_training.bundled_policy.first_turns import (
     reply,
     row,
 )
-from orchestrator_inference.models import CallEstimate, Preferences, ToolDefinition
+from orchestrator_inference.models import CallEstimate, Preferences, PromptTool
 from podium_kit.money import Money
 from podium_training.gate.bootstrap import paired_interval
 from podium_training.tasks.task import Split
@@ -47,7 +47,7 @@ LIKED = 0.9
 Chances = Mapping[str, float]
 
 
-def ask_expert(weights: Mapping[str, float]) -> ToolDefinition:
+def ask_expert(weights: Mapping[str, float]) -> PromptTool:
     """The simulated experts of bundled/experts.yaml, as a platform offers them."""
     terms = "; ".join(
         f"{alias}: ${price}, ${cost} a call, {latency_s:g} s, 99%"
@@ -70,9 +70,7 @@ def ask_expert(weights: Mapping[str, float]) -> ToolDefinition:
         CallEstimate(alias, Money.parse(cost, "USD"), latency_s, weights.get(alias, 0.0))
         for alias, (_, cost, latency_s) in EXPERTS.items()
     )
-    return ToolDefinition(
-        "ask_expert", described, json.dumps(schema), terms=terms, estimates=estimates
-    )
+    return PromptTool("ask_expert", described, json.dumps(schema), terms=terms, estimates=estimates)
 
 
 @cache
