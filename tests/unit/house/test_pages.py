@@ -112,6 +112,43 @@ FIGURES = [
         "services/tool_adapters/calls/facts.py",
         r"WINDOW_S = (\d+)",
     ),
+    (
+        "docs/capacity.md",
+        r"at most (\d+) to PostgreSQL",
+        "libs/podium_kit/postgres/engine.py",
+        r"pool_size: int = (\d+)",
+    ),
+    ("docs/capacity.md", r"(\d+) \(episodes\)", "services/episodes/server.py", r"pool_size=(\d+)"),
+    (
+        "docs/capacity.md",
+        r"(\d+) \(adapters\)",
+        "services/tool_adapters/server.py",
+        r"pool_size=(\d+)",
+    ),
+    (
+        "docs/capacity.md",
+        r"(\d+) \(episode\s+worker\)",
+        "services/episodes/worker.py",
+        r"pool_size=(\d+)",
+    ),
+    (
+        "docs/tenancy.md",
+        r"`EPISODES_FILES_PER_TENANT` \(([\d,]+)\)",
+        "services/episodes/config.py",
+        r"files_per_tenant: int = Field\(\s*([\d_]+)",
+    ),
+    (
+        "docs/tenancy.md",
+        r"`GATEWAY_RUNNING_EPISODES`, (\d+)\)",
+        "services/gateway/config.py",
+        r"running_episodes: int = Field\(\s*([\d_]+)",
+    ),
+    (
+        "services/orchestrator_inference/policy_engines/README.md",
+        r"goes up to ([\d,]+) s",
+        "protos/podium/episodes/v1/episode.proto",
+        r"maximum: (86400)",
+    ),
 ]
 # One entry counts what is beyond the others; a window is stated in minutes.
 DERIVED: dict[str, Callable[[int], int]] = {
@@ -170,7 +207,7 @@ def test_a_page_states_the_figure_of_the_code(
     in_code = re.search(decided, (ROOT / source).read_text(encoding="utf-8"))
     assert on_page, f"{page} states nothing like {stated!r}"
     assert in_code, f"{source} decides nothing like {decided!r}: change this test, and {page}"
-    value = int(in_code[1])
+    value = int(in_code[1].replace("_", ""))
     for name, derive in DERIVED.items():
         value = derive(value) if name in decided else value
     assert int(on_page[1].replace(",", "")) == value, f"{page} and {source} differ"
