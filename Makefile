@@ -13,6 +13,7 @@ PROTO_CHECK := build/proto-check
 SDK := $(PYTHON) -m scripts.sdk
 RELEASED := protos/released.binpb
 WORKERS ?= 3
+SERVERS := cost_ledger.server, episodes.server, episodes.worker, gateway.server, orchestrator_inference.server, tool_adapters.server, tool_registry.server
 SOURCES := libs services cli training tests scripts sdks/python
 # mypy takes longest and starts first.
 LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
@@ -42,6 +43,8 @@ $(INSTALLED): requirements/dev.txt pyproject.toml scripts/hatch_dependencies.py
 	  { echo "could not install uv: $${said##*$$'\n'}; name an index in PIP_INDEX_URL"; exit 1; }
 	@$(PYTHON) -I $(PACKAGES) requirements/dev.txt
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# Writes their bytecode: to compile it takes longer than all that a service does at its start.
+	@$(PYTHON) -c "import $(SERVERS)"
 	@touch $@
 
 vllm: $(INSTALLED) ## Install vLLM (in its own environment) and the default model into the cache

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 OWNER = "PODIUM_TESTS_RUN"
-PREFIX = "podium-tests-"
+DATA_PREFIX = "podium-data-"
 # A file system in memory, on Linux: a database is made and dropped there with a fifth of the
 # processor time that a disk takes, and tests make thousands.
 IN_MEMORY = Path("/dev/shm")
@@ -20,7 +20,7 @@ AVAILABLE_BYTES_MIN = 6 * 1024**3
 
 if OWNER not in os.environ:
     # The processes that tests start inherit the folder, and so do pytest-xdist's workers.
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix="podium-tests-"))
     # Unlike pytest's usual folder, open to the account that PostgreSQL runs as.
     folder.chmod(0o711)
     os.environ |= {"TMPDIR": str(folder), OWNER: str(os.getpid())}
@@ -31,7 +31,7 @@ if OWNER not in os.environ:
 def data_folder(name: str) -> Iterator[Path]:
     """A folder for the data of servers, in memory where there is room for it."""
     with tempfile.TemporaryDirectory(
-        prefix=f"{PREFIX}{os.getpid()}-{name}-", dir=_parent()
+        prefix=f"{DATA_PREFIX}{os.getpid()}-{name}-", dir=_parent()
     ) as made:
         yield Path(made)
 
@@ -40,9 +40,9 @@ def _parent() -> Path | None:
     """None is the run's folder."""
     if not IN_MEMORY.is_dir() or not os.access(IN_MEMORY, os.W_OK):
         return None
-    for left in IN_MEMORY.glob(f"{PREFIX}*"):
+    for left in IN_MEMORY.glob(f"{DATA_PREFIX}*"):
         # Of a run that was killed.
-        if not psutil.pid_exists(int(left.name.removeprefix(PREFIX).partition("-")[0])):
+        if not psutil.pid_exists(int(left.name.removeprefix(DATA_PREFIX).partition("-")[0])):
             shutil.rmtree(left, ignore_errors=True)
     free, available = shutil.disk_usage(IN_MEMORY).free, psutil.virtual_memory().available
     has_room = free >= IN_MEMORY_BYTES_MIN and available >= AVAILABLE_BYTES_MIN
