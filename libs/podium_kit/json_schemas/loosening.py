@@ -90,7 +90,8 @@ class Spot:
     notices: list[Notice] = field(default_factory=list)
 
     def below(self, part: str) -> "Spot":
-        return Spot(self.path + part, self.notices)
+        # A name may be nearly the whole document, and every place below it names it again.
+        return Spot((self.path + part)[:NOTICE_CHARACTERS_MAX], self.notices)
 
     def leave(self, why: str) -> None:
         self.notices.append(Notice(self.path, f"is left to the tool's server: {why}"))

@@ -13,6 +13,8 @@ from podium_kit.rpc.identity import current_identity
 
 # A client sends the same one with every request. Each has at most 64 KiB.
 SCHEMAS_KEPT = 256
+# A header shows fewer; of a tenant's schemas, this much is in everybody's memory.
+PLACES_MAX = 100
 # The largest takes seconds.
 READING = FairThread()
 
@@ -38,7 +40,7 @@ async def enforceable(wanted: str, parameter: str) -> AnswerSchema:
 @lru_cache(SCHEMAS_KEPT)
 def _enforceable(text: str) -> AnswerSchema:
     loose = loosened_object(parsed_schema(text))
-    places = tuple(dict.fromkeys(notice.path for notice in loose.loosened))
+    places = tuple(dict.fromkeys(notice.path for notice in loose.loosened))[:PLACES_MAX]
     try:
         checked_object(text)
     except UnusableSchema:

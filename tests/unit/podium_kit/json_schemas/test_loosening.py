@@ -234,3 +234,10 @@ def test_a_schema_of_too_many_values_is_left_to_the_server(schema: Any) -> None:
     assert loose.schema == {"type": "object"}
     assert loose.notices == (f"$ is left to the tool's server: more than {VALUES_MAX:,} values",)
     assert loosened(schema).schema == {}
+
+
+def test_notices_below_a_long_name_do_not_repeat_it() -> None:
+    """A list of tools may have names of megabytes, and thousands of notices below them."""
+    loose = loosened(of(**{"n" * 200_000: of(**{f"{number:x}": 1 for number in range(2_000)})}))
+    assert loose.loosened
+    assert sum(len(notice.path) for notice in loose.loosened) < 1_000_000
