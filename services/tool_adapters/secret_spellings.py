@@ -5,14 +5,19 @@ It runs in RE2, which reads a text once, however many secrets it looks for.
 
 import base64
 import html.entities
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import re2
 
-# Of all secrets together; what is beyond is looked for as it is. Each costs some 15 µs to compile.
-SPELLED_CHARACTERS_MAX = 16_384
+# Of all secrets together. Each costs some 100 µs to compile, while the whole process stands still.
+SPELLED_CHARACTERS_MAX = 512
+# Of what is beyond, these are looked for as they are: most encoders leave them alone.
+_LEFT_ALONE = re.compile("[0-9A-Za-z._~-]")
+# Of all secrets together, too: what is beyond is not looked for in base64.
+BASE64_CHARACTERS_MAX = 4_096
 # A long secret is several, each of which RE2 can follow.
 PART_CHARACTERS_MAX = 512
 PATTERN_BYTES_MAX = 256 * 1024 * 1024
@@ -26,21 +31,31 @@ for _name, _character in html.entities.html5.items():
 def pattern_of(values: Iterable[str]) -> Any:
     """Finds each value in bytes: as it is, in base64, and escaped as text of JSON or JavaScript,
     a URL or HTML, also several times. Neighbours are found as one."""
-    left = SPELLED_CHARACTERS_MAX
+    left, left_of_base64 = SPELLED_CHARACTERS_MAX, BASE64_CHARACTERS_MAX
     alternatives: list[str] = []
-    # Of two that begin alike the longer one is found.
-    for value in sorted(values, key=len, reverse=True):
+    # A short secret is spelled before a long one.
+    for value in sorted(values, key=len):
         for part in _parts(value):
-            spell = _spelled if len(part) <= left else _plain
-            left -= len(part)
-            alternatives.append("".join(map(spell, part)))
-        alternatives += map(_base64_pattern, _in_base64(value.encode(errors="surrogatepass")))
+            choices = part, _LEFT_ALONE.sub("", part), ""
+            spelled = next(each for each in choices if len(each) <= left)
+            left -= len(spelled)
+            alternatives.append(
+                "".join((_spelled if each in spelled else _plain)(each) for each in part)
+            )
+        if len(value) > left_of_base64:
+            continue
+        left_of_base64 -= len(value)
+        for encoded in _in_base64(value.encode(errors="surrogatepass")):
+            others = len(_LEFT_ALONE.sub("", encoded))
+            alternatives.append(_base64_pattern(encoded, _spelled if others <= left else _plain))
+            left -= others if others <= left else 0
     options = re2.Options()
     options.log_errors = False
     options.max_mem = PATTERN_BYTES_MAX
     # A character for each byte, whatever they are.
     options.encoding = re2.Options.Encoding.LATIN1
-    return re2.compile(f"(?:{'|'.join(alternatives)})+".encode(), options)
+    # Of two that begin alike the longer one is found.
+    return re2.compile(f"(?:{'|'.join(reversed(alternatives))})+".encode(), options)
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -60,6 +75,8 @@ def _in_base64(raw: bytes) -> Iterator[str]:
 
 @lru_cache(4096)
 def _plain(character: str) -> str:
+    if character.isascii() and character.isalnum():
+        return character
     return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogatepass"))
 
 
@@ -84,11 +101,11 @@ def _spelled(character: str) -> str:
     return f"(?:{'|'.join(ways)})"
 
 
-def _base64_pattern(encoded: str) -> str:
+def _base64_pattern(encoded: str, spell: Callable[[str], str]) -> str:
     """In both alphabets; only what no encoder leaves alone may be escaped."""
     others = {"+": "-", "/": "_"}
     return "".join(
-        f"(?:{_spelled(each)}|{others[each]})" if each in others else each for each in encoded
+        f"(?:{spell(each)}|{others[each]})" if each in others else each for each in encoded
     )
 
 

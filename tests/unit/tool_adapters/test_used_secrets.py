@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tool_adapters.secret_spellings import pattern_of
 from tool_adapters.used_secrets import VALUES_MAX, UsedSecrets, noting_secrets, used_secrets
 
 JSON = st.recursive(
@@ -143,6 +144,21 @@ def test_a_long_secret_is_found_whole() -> None:
     secret = "".join(f"{each:03d}-" for each in range(2_000)) + "/+"
     shown = using(secret).redact(f"a {secret} b {quote(secret, safe='')}")
     assert shown == "a [secret] b [secret]"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["k" * 16_384], ['"' * 16_384], ["/+" * 8_192], [f"&key-{each:0200}" for each in range(100)]],
+)
+def test_the_pattern_of_large_secrets_stays_small(values: list[str]) -> None:
+    """RE2 compiles while the whole process stands still: for seconds, if all were spelled."""
+    assert pattern_of(values).programsize < 100_000
+
+
+def test_a_short_secret_is_found_in_every_spelling_beside_a_large_one() -> None:
+    used = using('"' * 16_384, HARD)
+    for spelling in ("javascript", "html by number", "percent twice"):
+        assert used.redact(f"a {SPELLINGS[spelling]} b") == "a [secret] b"
 
 
 def test_other_escaped_text_keeps_every_character() -> None:
