@@ -109,7 +109,8 @@ class WorkflowStarter:
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             raise TemporalUnavailable from error
         except RPCError as error:
-            if error.status in GONE:
+            # FAILED_PRECONDITION is a workflow whose task fails at the moment, and is retried.
+            if error.status is RPCStatusCode.NOT_FOUND:
                 return False
             raise TemporalUnavailable from error
         return True
