@@ -3522,7 +3522,7 @@ class StartEpisodeRequest(Model):
     """
     attachment_data: list[Base64Bytes] = []
     """
-    The bytes of the spec's attachments, in any order. Those that the tenant sent with another episode or direct call, which is still kept, may be left out.
+    The bytes of the spec's attachments, in any order. Those that came with another episode or direct call, which is still kept and which the caller may read, may be left out.
     """
     file_quota: FileQuota | None = None
     """

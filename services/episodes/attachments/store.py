@@ -10,6 +10,7 @@ from episodes.attachments.errors import InvalidAttachments
 from episodes.attachments.quota import AS_ALL_OTHERS, FileQuota, OwnQuota
 from podium_kit.attachments import AttachedFile, Attachment, media_type_of
 from podium_kit.postgres.engine import autocommit
+from podium_kit.rpc.identity import Scope, current_identity
 
 INSERT = text(
     """
@@ -18,13 +19,17 @@ INSERT = text(
     ON CONFLICT DO NOTHING
     """
 )
-# Of another episode or call of the tenant. The size and the type, which its first bytes say, are
-# checked: what a file may take is reckoned from what is stated of it.
+# Of another episode or call that the caller may read. The size and the type, which its first bytes
+# say, are checked: what a file may take is reckoned from what is stated of it.
 COPY = text(
     """
     INSERT INTO attachments (tenant, owner_id, digest, data, tokens)
     SELECT tenant, CAST(:owner AS uuid), digest, data, tokens FROM attachments
-    WHERE tenant = :tenant AND digest = :digest AND octet_length(data) = :size_bytes LIMIT 1
+    WHERE tenant = :tenant AND digest = :digest AND octet_length(data) = :size_bytes AND (
+        :reads_all
+        OR EXISTS (SELECT FROM episodes e WHERE e.id = owner_id AND e.subject = :subject)
+        OR EXISTS (SELECT FROM direct_calls c WHERE c.id = owner_id AND c.subject = :subject)
+    ) LIMIT 1
     ON CONFLICT DO NOTHING
     RETURNING substring(data FOR 12)
     """
@@ -85,14 +90,21 @@ async def keep(
     connection: AsyncConnection, tenant: str, owner_id: str, files: Files, quota: FileQuota
 ) -> None:
     """In the transaction that stores the owner. Raises FilesFull, and InvalidAttachments for bytes
-    that neither came nor are kept already."""
+    that neither came nor are kept already, where the caller may read them."""
     for attachment in files.distinct:
         values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(attachment.digest)}
         data = files.contents.get(attachment.digest)
         if data is not None:
             await connection.execute(INSERT, {**values, "data": data})
             continue
-        copied = await connection.execute(COPY, {**values, "size_bytes": attachment.size_bytes})
+        caller = current_identity()
+        wanted = {
+            **values,
+            "size_bytes": attachment.size_bytes,
+            "subject": caller.subject,
+            "reads_all": caller.may(Scope.TRAJECTORIES_READ),
+        }
+        copied = await connection.execute(COPY, wanted)
         if media_type_of(bytes(copied.scalar() or b"")) != attachment.media_type:
             raise InvalidAttachments(
                 f"{attachment.placeholder}: its bytes are not here, not any more, or not of the"

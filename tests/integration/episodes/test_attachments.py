@@ -16,9 +16,11 @@ from podium.episodes.v1 import direct_call_service_pb2 as direct_pb
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
+from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.attachments import IMAGE_TOKENS, PDF_TOKENS
+from podium_kit.rpc.identity import ROLE_SCOPES, Role
 
 if TYPE_CHECKING:
     from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceAsyncStub
@@ -136,6 +138,29 @@ async def test_a_file_that_is_kept_need_not_be_sent_again(platform: EpisodesPlat
         with pytest.raises(grpc.aio.AioRpcError) as secret:
             await client.StartEpisode(starting(RED, data=[]))
     assert "its bytes are not here" in (secret.value.details() or "")
+
+
+async def test_a_file_that_is_kept_is_copied_for_its_readers_alone(
+    platform: EpisodesPlatform,
+) -> None:
+    platform.neighbours.registry.toolset = readers()
+    owner = ROLE_SCOPES[Role.TOOL_OWNER]
+    copied = []
+    for subject, scopes, data in (
+        ("ada", owner, None),
+        ("ada", owner, []),
+        ("eve", owner, []),
+        ("bob", ROLE_SCOPES[Role.DEVELOPER], []),
+    ):
+        identity = make_identity(platform.tenant, subject, scopes)
+        async with client_channel(platform.port, identity, platform.keys) as channel:
+            try:
+                await EpisodeServiceStub(channel).StartEpisode(starting(RED, data=data))
+            except grpc.aio.AioRpcError as error:
+                assert "its bytes are not here" in (error.details() or "")
+            else:
+                copied.append(subject)
+    assert copied == ["ada", "ada", "bob"]
 
 
 @pytest.mark.parametrize("changes", [{"size_bytes": 1}, {"media_type": "image/gif"}])

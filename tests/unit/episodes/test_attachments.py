@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from callers import make_identity
 from episodes.attachments.checks import checked_attachments
 from episodes.attachments.errors import InvalidAttachments
 from episodes.attachments.quota import UNLIMITED
 from episodes.attachments.store import COPY, Files, keep
 from media_files import attached, make_pdf
 from podium.common.v1 import attachment_pb2
+from podium_kit.rpc.identity import acting_as
 from podium_kit.wire.attachment import attachment_from_proto
 
 PLAN = attached("[PDF 1]", make_pdf(), "application/pdf")
@@ -45,7 +47,8 @@ def stated(**changes: Any) -> attachment_pb2.Attachment:
 
 async def keep_one(attachment: attachment_pb2.Attachment) -> None:
     files = Files((attachment_from_proto(attachment),))
-    await keep(Keeping(), "acme", "0190", files, UNLIMITED)  # type: ignore[arg-type]
+    with acting_as(make_identity()):
+        await keep(Keeping(), "acme", "0190", files, UNLIMITED)  # type: ignore[arg-type]
 
 
 async def test_a_kept_file_is_what_the_request_states() -> None:

@@ -49,8 +49,8 @@ class StartEpisodeRequest(_message.Message):
 
     @_builtins.property
     def attachment_data(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """The bytes of the spec's attachments, in any order. Those that the tenant sent with
-        another episode or direct call, which is still kept, may be left out.
+        """The bytes of the spec's attachments, in any order. Those that came with another
+        episode or direct call, which is still kept and which the caller may read, may be left out.
         """
 
     @_builtins.property
