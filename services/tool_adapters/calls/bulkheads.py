@@ -51,8 +51,9 @@ class _Resource:
     def places_for(self, tool: ToolDefinition) -> Places:
         name, stated = tool.name, (tool.version, tool.limits.max_concurrency)
         if not tool.shared:
-            # A tenant's tool of the operator's resource has the limit of one of the operator's.
-            name, stated = "", self._limits.get("", stated)
+            # A tenant's tool of the operator's resource has the limit of one of the operator's, or
+            # where the operator has no tool of it, its own: no tenant's holds up its neighbours.
+            name, stated = "", max((0, stated[1]), self._limits.get("", (0, 0)))
         if self._limits.get(name) == stated or self._limits.get(name, stated) > stated:
             return self._places
         self._limits[name] = stated

@@ -110,3 +110,16 @@ async def test_tools_with_other_limits_share_the_places_of_the_strictest() -> No
         assert shared.all_taken
         shared.leave(tenant)
     await shared.enter("x")
+
+
+async def test_no_tenants_limit_is_that_of_its_neighbours() -> None:
+    gates = Gates()
+    for tenant, most in (("evil", 1), ("bank", 8)):
+        of_tenant = tool(f"{tenant}-units", FunctionConnection("convert_units"))
+        limited = replace(of_tenant, limits=Limits(max_concurrency=most))
+        places = gates.of(tenant, limited, "").places
+    waiting = [asyncio.create_task(places.enter("bank")) for _ in range(8)]
+    await asyncio.sleep(0)
+    # One is left to the others.
+    assert sum(task.done() for task in waiting) == 7
+    waiting[-1].cancel()
