@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -24,7 +25,9 @@ Sql = Annotated[
 
 def query_database(sql: Sql) -> dict[str, Any]:
     """Rows of one SELECT over the sample database, at most 100."""
-    return asyncio.run(queried(sql))
+    # A loop of its own, for callers that have one as well as for those that have none.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(lambda: asyncio.run(queried(sql))).result()
 
 
 async def queried(sql: Sql) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def test_a_tool_is_warned_of_what_it_lacks(podium: CommandLine, tmp_path: Path) 
     rejected = podium("tools", "apply", "-f", wrong, "--dry-run")
     assert rejected.returncode == 2
     assert "no parameter is named town" in " ".join(rejected.stderr.split())
+    assert podium("secrets", "delete", "weather").returncode == 0
 
 
 def test_a_price_of_no_tool_is_warned_of(podium: CommandLine, tmp_path: Path) -> None:
