@@ -26,7 +26,7 @@ STATE_TO_WIRE = {
     state: pb.EpisodeState.Value(f"EPISODE_STATE_{state.name}") for state in EpisodeState
 }
 STATE_FROM_WIRE = {number: state for state, number in STATE_TO_WIRE.items()}
-# Whatever is not named here is withheld, fields of later versions included.
+# All other fields are withheld, those of later versions included.
 EPISODE_METADATA = frozenset(
     {
         "id",
@@ -69,7 +69,7 @@ SPEC_METADATA = frozenset(
 
 
 def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
-    """As its caller may see it."""
+    """The message, without content that its caller may not read."""
     new, progress = stored.new, stored.progress
     episode = pb.Episode(
         id=new.episode_id,
@@ -187,7 +187,7 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
 
 
 def withhold_content(episode: pb.Episode) -> None:
-    """Leaves its metadata."""
+    """Clears all of an episode but its metadata."""
     _keep(episode, EPISODE_METADATA)
     _keep(episode.spec, SPEC_METADATA)
     if episode.HasField("failure"):

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from datetime import timedelta
-from itertools import count
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
@@ -94,7 +93,9 @@ async def _with_search_attributes(client: Client, namespace: str) -> list[str]:
     """Registers what is missing; a namespace that was just made takes some seconds to exist."""
     service = client.operator_service
     lists = ListSearchAttributesRequest(namespace=namespace)
-    for attempt in count(1):
+    attempts = 0
+    while True:
+        attempts += 1
         try:
             known = (await service.list_search_attributes(lists)).custom_attributes
             missing = sorted(SEARCH_ATTRIBUTES.keys() - known.keys())
@@ -109,12 +110,11 @@ async def _with_search_attributes(client: Client, namespace: str) -> list[str]:
                 )
             )
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND and attempt < ATTEMPTS_MAX:
+            if error.status is RPCStatusCode.NOT_FOUND and attempts < ATTEMPTS_MAX:
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             raise
         return [f"Temporal search attributes {', '.join(missing)}"]
-    raise AssertionError
 
 
 def _hours(length: timedelta) -> str:

@@ -73,7 +73,7 @@ def ensure_keys(folder: Path) -> SigningKeys:
 
 
 def master_key_fingerprints(folder: Path) -> dict[str, str]:
-    """Of the master keys in a folder, by their ids. Raises UsageError."""
+    """Fingerprints of the master keys in a folder, by their ids. Raises UsageError."""
     path = folder / MASTER_KEYS
     try:
         return KeyFile(path).fingerprints()

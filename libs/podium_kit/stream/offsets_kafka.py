@@ -1,4 +1,4 @@
-"""Where a topic ends, and reading up to there."""
+"""The ends of a topic, and reading up to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ def end_offsets(
 def polled_up_to(
     consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]
 ) -> Iterator[Mapping[TopicPartition, list[Any]]]:
-    """What the assigned consumer gives, poll by poll, until it is at the ends.
+    """Yields the records of the assigned consumer, poll by poll, until it is at the ends.
 
     The last offsets of a partition may hold no record: marks of transactions, or what compaction
     removed. Raises KafkaTimeoutError for brokers that do not answer.
@@ -71,6 +71,6 @@ def ask_anew(consumer: KafkaConsumer) -> None:
 
 
 def gave_all(consumer: KafkaConsumer, place: TopicPartition, end: int) -> bool:
-    """Whether the broker answered the question from the consumer's position on, which some polls
+    """True if the broker answered the question from the consumer's position on, which some polls
     have asked, and had no record up to the end."""
     return (consumer.highwater(place) or 0) >= end

@@ -14,7 +14,7 @@ class StreamRecord:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an acknowledged record lies."""
+    """The position of an acknowledged record."""
 
     partition: int
     offset: int

@@ -26,8 +26,8 @@ LEASE_S = 4.0
 KEEP_INTERVAL_S = 1.5
 LOOK_INTERVAL_S = 1.0
 TAKEN_AT_ONCE = 100
-# Rows of one tenant at once, while there are others that had any in the last NEIGHBOUR_S. All
-# that a worker runs share its processor, so one more waits for each of the flood in every turn.
+# The most rows of one tenant at once while another had any in the last NEIGHBOUR_S: all rows share
+# the worker's processor, so a flood of one tenant would delay every turn of the others.
 PER_TENANT_MAX, NEIGHBOUR_S, NEIGHBOURS_KNOWN = 32, 60.0, 1000
 RETRY_FIRST_S, RETRY_FACTOR, RETRY_MAX_S = 0.2, 1.5, 3.0
 # The process is short of memory, files or sockets, and may not be for long.

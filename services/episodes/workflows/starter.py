@@ -139,8 +139,8 @@ class WorkflowStarter:
             except RPCError as error:
                 if error.status is not RPCStatusCode.INVALID_ARGUMENT:
                     raise
-                # Whoever keeps the namespace has not registered them: the episode runs all the
-                # same, and is found by the workflow's id.
+                # They are not registered: the episode runs all the same, and is found by the
+                # workflow's id.
                 names = ", ".join(SEARCH_ATTRIBUTES)
                 log.warning("Temporal lacks a search attribute of %s: %s", names, error.message)
                 await self._start_with(new, episode, reuse, TypedSearchAttributes.empty)
