@@ -12,7 +12,7 @@ import asyncpg
 import pytest_asyncio
 from sqlalchemy import make_url
 
-from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
+from episodes.workflows.search_attributes import SEARCH_ATTRIBUTES
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres

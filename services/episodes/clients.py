@@ -1,5 +1,6 @@
-"""What the episodes service asks of other services, with their errors as domain errors."""
+"""Clients of the other services, with their errors as domain errors."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,18 +9,18 @@ from itertools import chain, islice
 import grpc
 from cachetools import LRUCache
 
-from episodes.errors import InvalidEpisode
+from episodes.errors import ModelNotFound
 from episodes.models import PlannedCall, PolicyDecision
 from episodes.webhooks.models import Attempt, DueDelivery, PassedLimit
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
-from podium.episodes.v1 import episode_pb2
 from podium.ledger.v1 import alert_pb2
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
 from podium.registry.v1 import policy_service_pb2 as policy_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -31,7 +32,7 @@ from podium_kit.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
 from podium_kit.wire import money_from_proto, timestamp_from_proto
-from podium_kit.wire.attachment import KIND_TO_WIRE, attachment_from_proto
+from podium_kit.wire.attachment import KIND_TO_WIRE
 
 Operations = list[ledger_pb.Operation]
 OperationResults = list[ledger_pb.OperationResult]
@@ -40,8 +41,6 @@ OperationResults = list[ledger_pb.OperationResult]
 OPERATIONS_PER_REQUEST = 200
 IDENTITIES_KEPT = 1000
 ALERTS_PER_PAGE = 100
-# "And in Lyon?" is understood from what was said before.
-MESSAGES_BEFORE = 2
 # Others' files are read before.
 MEASURING_S = 300.0
 # The name under which the version that users get is listed.
@@ -87,32 +86,6 @@ class RegistryClient:
             request.attached.extend(KIND_TO_WIRE[kind] for kind in fitting.attached)
         reply = await answered(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
-
-
-@dataclass(frozen=True)
-class ToolOffers:
-    """Offers the tools that an episode names, or else those that fit its task best."""
-
-    registry: RegistryClient
-    tools_max: int
-
-    async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
-        """The frozen toolset. Raises what the registry does."""
-        fitting = None
-        if self.tools_max and not spec.tool_names:
-            before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
-            attached = {attachment_from_proto(each).kind for each in spec.attachments}
-            task = "\n".join([*before, spec.task])
-            fitting = FittingRequest(task, self.tools_max, attached=sorted(attached))
-        toolset = await self.registry.resolve(
-            spec.policy, list(spec.tool_names), fitting, spec.price_factors, spec.client_tools
-        )
-        if embedder := next((tool.name for tool in toolset.tools if tool.embeds), None):
-            raise InvalidEpisode(
-                f"{embedder} turns texts into vectors, which is nothing for an episode;"
-                " leave it out, and call it with POST /v1/embeddings"
-            )
-        return toolset
 
 
 class RegistryPolicies:
@@ -252,3 +225,32 @@ def _passed_limit(alert: alert_pb2.BudgetAlert) -> PassedLimit:
         hard_limit=money_from_proto(alert.hard_limit),
         create_time=timestamp_from_proto(alert.create_time),
     )
+
+
+REFRESH_AFTER_S = 10.0
+
+
+class OrchestratorModels:
+    """Finds a model by name; the empty name is the default model."""
+
+    def __init__(self, orchestrator: OrchestratorClient) -> None:
+        self._orchestrator = orchestrator
+        self._models: list[pb.Model] = []
+        self._fresh_until = 0.0
+
+    async def find(self, name: str) -> pb.Model:
+        """The model. Raises ModelNotFound."""
+        model = self._known(name) if time.monotonic() < self._fresh_until else None
+        if model is None:
+            # Also for a name that is not remembered: it may have been published since.
+            self._models = await self._orchestrator.models()
+            self._fresh_until = time.monotonic() + REFRESH_AFTER_S
+            model = self._known(name)
+        if model is None:
+            raise ModelNotFound(name or "(default)", [model.name for model in self._models])
+        return model
+
+    def _known(self, name: str) -> pb.Model | None:
+        wanted = (each for each in self._models if each.name == name)
+        default = (each for each in self._models if each.is_default)
+        return next(wanted if name else default, None)

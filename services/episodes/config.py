@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.settings import TemporalSettings
 from podium_kit.rpc.settings import ServerSettings, SigningKey, TlsFiles
 from podium_kit.stream import KafkaSettings
 from podium_kit.telemetry import TelemetrySettings

@@ -1,8 +1,12 @@
-"""What can be wrong with an episode."""
+"""Errors of the episodes service: each names the cause and the fix."""
 
 from collections.abc import Iterable
 
+from cachetools import LRUCache
+
+from podium_kit.attachments import Attachment
 from podium_kit.rpc.errors import (
+    Aborted,
     AlreadyExists,
     DeadlineExceeded,
     FailedPrecondition,
@@ -10,6 +14,7 @@ from podium_kit.rpc.errors import (
     NotFound,
     PermissionDenied,
     ResourceExhausted,
+    Unavailable,
 )
 
 
@@ -151,3 +156,154 @@ class ResultsConflict(AlreadyExists):
             "results; those stay",
             episode_id=episode_id,
         )
+
+
+class InvalidAttachments(InvalidArgument):
+    """The files are not what the request says, or too many."""
+
+
+class UnsupportedAttachment(InvalidArgument):
+    """Nobody who may be asked reads such a file."""
+
+    def __init__(self, attachment: Attachment, index: int, who: str) -> None:
+        kind = attachment.kind.value
+        super().__init__(
+            f"{attachment.placeholder}: {who}; leave it out, or have a tool of kind llm with a"
+            f" model that states takes: [{kind}] (`podium tools list` shows tools, `podium policies"
+            " explain` why one is not allowed)",
+            attachment=index,
+            media_type=attachment.media_type,
+        )
+
+
+class FilesFull(ResourceExhausted):
+    """The tenant would keep more files, or more bytes of them, than it may."""
+
+    def __init__(self, files: int, files_max: int, size_bytes: int, size_bytes_max: int) -> None:
+        super().__init__(
+            f"with these attachments your tenant would keep {files:,} files of at most"
+            f" {files_max:,}, and {size_bytes:,} bytes of at most {size_bytes_max:,}; send fewer or"
+            " smaller ones, or ask the platform's admin to forget old episodes"
+            " (EPISODES_WORKER_KEEP_EPISODES_DAYS) or to allow more (`podium limits set`,"
+            " or for all tenants EPISODES_FILES_PER_TENANT and EPISODES_FILE_BYTES_PER_TENANT)",
+            files=files,
+            files_max=files_max,
+            size_bytes=size_bytes,
+            size_bytes_max=size_bytes_max,
+            # Nothing changes within a client's retries.
+            retryable="false",
+        )
+
+
+RETRY_AFTER_S = 1
+
+
+class InvalidDirectCall(InvalidArgument):
+    """The request cannot become a call."""
+
+
+class DirectCallNotFound(NotFound):
+    """No such call, for this tenant."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(f"there is no direct call {call_id}", call_id=call_id)
+
+
+class DirectCallConflict(AlreadyExists):
+    """The id is taken by a call with another spec."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(
+            f"direct call {call_id} was started with another spec; use a new id", call_id=call_id
+        )
+
+
+class ToolDenied(PermissionDenied):
+    """The tenant's policy does not allow the call."""
+
+    def __init__(self, tool: str, why: str) -> None:
+        super().__init__(f"{tool} is not allowed: {why}", tool=tool)
+
+
+class ApprovalRequired(PermissionDenied):
+    """The policy wants a person to approve the call, and nobody is asked about one like this."""
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(
+            f"calls of {tool} wait for a person's approval, and only an episode waits: name the"
+            " tool in podium.tools of a request to an orchestrator",
+            tool=tool,
+        )
+
+
+class TooManyDirectCalls(ResourceExhausted):
+    """The tenant has as many calls in flight as it may."""
+
+    def __init__(self, running_limit: int) -> None:
+        super().__init__(
+            f"your tenant may have {running_limit} direct calls in flight and does; wait until one"
+            " ends, or ask the platform's admin for more (`podium limits set`)",
+            running_limit=running_limit,
+            retry_after_s=RETRY_AFTER_S,
+        )
+
+
+class InvalidFeedback(InvalidArgument):
+    """A field of it cannot be taken."""
+
+    def __init__(self, field: str, rule: str) -> None:
+        super().__init__(f"{field} {rule}", param=field)
+
+
+class FeedbackConflict(AlreadyExists):
+    """The id is taken by feedback that says something else."""
+
+    def __init__(self, episode_id: str, feedback_id: str) -> None:
+        super().__init__(
+            f"feedback {feedback_id} of episode {episode_id} says something else; use a new id",
+            episode_id=episode_id,
+        )
+
+
+class TooMuchFeedback(ResourceExhausted):
+    """The episode has as much as it may have."""
+
+    def __init__(self, episode_id: str, maximum: int) -> None:
+        super().__init__(
+            f"episode {episode_id} has {maximum} feedbacks and takes no more",
+            episode_id=episode_id,
+        )
+
+
+class InvalidWebhook(InvalidArgument):
+    """A field of a webhook cannot be taken."""
+
+    def __init__(self, field: str, rule: str) -> None:
+        super().__init__(f"{field} {rule}", param=field)
+
+
+class TooManyWebhooks(ResourceExhausted):
+    """The tenant has as many as it may have."""
+
+    def __init__(self, maximum: int) -> None:
+        super().__init__(f"your tenant has {maximum} webhooks; delete one first")
+
+
+class WebhookNotFound(NotFound):
+    """No such webhook, or no such delivery, for this tenant."""
+
+    def __init__(self, webhook_id: str, what: str = "") -> None:
+        super().__init__(what or f"there is no webhook {webhook_id}", webhook_id=webhook_id)
+
+
+# Errors that pass by themselves; any other is the same at the next attempt.
+TRANSIENT = (Unavailable, DeadlineExceeded, ResourceExhausted, Aborted)
+FAULTS_MAX = 50
+# By what met them, in this process. Attempts do not count them: an outage makes many.
+_faults: LRUCache[str, int] = LRUCache(10_000)
+
+
+def faults_of(name: str) -> int:
+    """How many faults this process has met at something, with the one that is met now."""
+    _faults[name] = _faults.get(name, 0) + 1
+    return _faults[name]

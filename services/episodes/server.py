@@ -3,45 +3,43 @@
 from functools import partial
 from pathlib import Path
 
+from episodes.admission.checks import ToolOffers
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.quota import FileQuota
 from episodes.clients import (
     Ledger,
     OrchestratorClient,
+    OrchestratorModels,
     RegistryClient,
     RegistryPolicies,
-    ToolOffers,
 )
 from episodes.config import ServerConfig
-from episodes.dead_letters.servicer import DeadLettersServicer
-from episodes.dead_letters.store import DeadLetterStore
 from episodes.direct_calls.ends import CallEnds
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.service import DirectCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.store import DirectCallStore
-from episodes.feedback.service import FeedbackGiving
-from episodes.feedback.store import FeedbackStore
-from episodes.leases.store_queue import WorkQueue
-from episodes.model_catalogue import OrchestratorModels
-from episodes.queued.handover import Handover
-from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
-from episodes.service import Episodes
-from episodes.servicer import EpisodesServicer
-from episodes.standing import INTERVAL_S as STANDING_INTERVAL_S
-from episodes.standing import EpisodesStatus, oldest, total
-from episodes.steps.store import StepStore
-from episodes.steps.store_client_results import ClientResultStore
-from episodes.steps.store_news import NewsStore
-from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications, notify_each
-from episodes.steps.watch import Watcher
+from episodes.episodes.feedback import FeedbackGiving
+from episodes.episodes.service import Episodes
+from episodes.episodes.servicer import EpisodesServicer
+from episodes.episodes.store_feedback import FeedbackStore
+from episodes.episodes.store_watch import NewsStore
+from episodes.episodes.watch import Watcher
+from episodes.publication.servicer import DeadLettersServicer
+from episodes.publication.store_dead_letters import DeadLetterStore
+from episodes.publication.store_outbox import OutboxStore
+from episodes.queue.handover import Handover
+from episodes.queue.metrics import INTERVAL_S as STANDING_INTERVAL_S
+from episodes.queue.metrics import EpisodesStatus, oldest, total
+from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
+from episodes.step_log.store import StepStore
+from episodes.step_log.store_client_results import ClientResultStore
+from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications, notify_each
 from episodes.store import EpisodeStore
-from episodes.stream.store_outbox import OutboxStore
-from episodes.temporal.backlog import backlog_age_s
-from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
 from episodes.webhooks.service import Webhooks
 from episodes.webhooks.servicer import WebhooksServicer
 from episodes.webhooks.store import WebhookStore
+from episodes.workflows.connection import RENEWAL_INTERVAL_S, TemporalConnection, backlog_age_s
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServiceServicer_to_server
 from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServiceServicer_to_server

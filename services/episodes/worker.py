@@ -13,64 +13,57 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from episodes.admission.checks import ToolOffers
+from episodes.admission.children import AdmitChildActivity
 from episodes.attachments.store import AttachmentStore
-from episodes.charges.service import Charges
-from episodes.children.admission import AdmitChildActivity
-from episodes.children.answers import ChildAnswers
-from episodes.children.cut_off import CutOffChildren
 from episodes.clients import (
     Adapters,
     Ledger,
     OrchestratorClient,
+    OrchestratorModels,
     RegistryClient,
     RegistryPolicies,
-    ToolOffers,
 )
 from episodes.config import WorkerConfig
-from episodes.direct_calls.making import DirectCallMaker
+from episodes.direct_calls.executor import DirectCallMaker
 from episodes.direct_calls.queued import CALL_QUEUE, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
-from episodes.leases.runner import KEEP_INTERVAL_S, LeaseRunner
-from episodes.leases.store_queue import WorkQueue
-from episodes.model_catalogue import OrchestratorModels
-from episodes.queued.handover import Handover
-from episodes.queued.store_queue import EPISODE_QUEUE, EpisodeQueue
-from episodes.queued.turns import QueuedEpisodes
-from episodes.running_episode import RunningEpisodes
-from episodes.steps.log import StepLogs
-from episodes.steps.settlements import Settlements
-from episodes.steps.store import StepStore
-from episodes.steps.store_client_results import ClientResultStore
-from episodes.steps.store_notifications import CHECK_INTERVAL_S, Notifications
+from episodes.episodes.store_retention import INTERVAL_S as RETENTION_INTERVAL_S
+from episodes.episodes.store_retention import RetentionStore
+from episodes.execution.call_tools import ToolCallInvoker
+from episodes.execution.children import ChildAnswers, CutOffChildren
+from episodes.execution.decide import Decider
+from episodes.execution.finish import CutOffCalls, EpisodeFinisher
+from episodes.execution.local_tools import ClientCalls, ToolFinder
+from episodes.execution.tool_calls import PolicyChecks
+from episodes.execution.turn import TurnRunner
+from episodes.execution.verify import AnswerJudge, VerifierCalls
+from episodes.publication.reconciler import Reconciler
+from episodes.publication.relay import POLL_INTERVAL_S, Relay
+from episodes.publication.store_outbox import OutboxStore
+from episodes.publication.topic_kafka import TopicReader
+from episodes.queue.handover import Handover
+from episodes.queue.lease_worker import KEEP_INTERVAL_S, LeaseRunner
+from episodes.queue.leased_episodes import QueuedEpisodes
+from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
+from episodes.spending.holds import Charges
+from episodes.step_log.log import StepLogs
+from episodes.step_log.running_episode import RunningEpisodes
+from episodes.step_log.settlements import Settlements
+from episodes.step_log.store import StepStore
+from episodes.step_log.store_client_results import ClientResultStore
+from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.store import EpisodeStore
-from episodes.store_retention import INTERVAL_S as RETENTION_INTERVAL_S
-from episodes.store_retention import RetentionStore
-from episodes.stream.reconciler import Reconciler
-from episodes.stream.relay import POLL_INTERVAL_S, Relay
-from episodes.stream.store_outbox import OutboxStore
-from episodes.stream.topic_kafka import TopicReader
-from episodes.temporal.client import check_temporal
-from episodes.temporal.connection import RENEWAL_INTERVAL_S, TemporalConnection
-from episodes.turns.client_calls import ClientCalls
-from episodes.turns.cut_off_calls import CutOffCalls
-from episodes.turns.decide import Decider
-from episodes.turns.find_tools import ToolFinder
-from episodes.turns.finish import FinishActivity
-from episodes.turns.invoke import ToolCallInvoker
-from episodes.turns.judge import JudgeActivity
-from episodes.turns.policy_checks import PolicyChecks
-from episodes.turns.turn import TurnActivity
-from episodes.turns.verifier_calls import VerifierCalls
-from episodes.webhooks.budget_alerts import INTERVAL_S as ALERTS_INTERVAL_S
-from episodes.webhooks.budget_alerts import BudgetAlerts
-from episodes.webhooks.promotions import INTERVAL_S as PROMOTIONS_INTERVAL_S
-from episodes.webhooks.promotions import Promotions
+from episodes.webhooks.polled_events import INTERVAL_S as ALERTS_INTERVAL_S
+from episodes.webhooks.polled_events import INTERVAL_S as PROMOTIONS_INTERVAL_S
+from episodes.webhooks.polled_events import BudgetAlerts, Promotions
 from episodes.webhooks.sender import FORGET_INTERVAL_S as WEBHOOK_FORGET_INTERVAL_S
 from episodes.webhooks.sender import POLL_INTERVAL_S as WEBHOOK_INTERVAL_S
 from episodes.webhooks.sender import WebhookSender
-from episodes.webhooks.store import WebhookStore
-from episodes.webhooks.store_promotions import PromotionStore
-from episodes.workflows.episode import EpisodeWorkflow
+from episodes.webhooks.store import PromotionStore, WebhookStore
+from episodes.workflows.activities import EpisodeActivities
+from episodes.workflows.connection import RENEWAL_INTERVAL_S, TemporalConnection, check_temporal
+from episodes.workflows.episode_workflow import EpisodeWorkflow
 from episodes.workflows.reconciler import WorkflowReconciler
 from episodes.workflows.starter import WorkflowStarter
 from episodes.workflows.versioning import INTERVAL_S as VERSION_INTERVAL_S
@@ -193,7 +186,7 @@ def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallM
     )
 
 
-def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnActivity:
+def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnRunner:
     channel_to = _channels(config)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     adapters = Adapters(channel_to(config.tool_adapters_target))
@@ -211,7 +204,7 @@ def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements
     files = AttachmentStore(engine)
     invoker = ToolCallInvoker(adapters, charges, logs, children, ToolFinder(registry), files)
     clients = ClientCalls(logs, ClientResultStore(engine))
-    finish = FinishActivity(
+    finish = EpisodeFinisher(
         episodes,
         logs,
         charges,
@@ -221,15 +214,15 @@ def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements
         CutOffChildren(logs, children),
         CutOffCalls(logs, charges),
     )
-    judge = JudgeActivity(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
-    return TurnActivity(episodes, logs, decider, invoker, policies, clients, judge, finish)
+    judge = AnswerJudge(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
+    return TurnRunner(episodes, logs, decider, invoker, policies, clients, judge, finish)
 
 
 def _worker(
     config: WorkerConfig,
     engine: AsyncEngine,
     temporal: TemporalConnection,
-    turns: TurnActivity,
+    turns: TurnRunner,
 ) -> Worker:
     registry = RegistryClient(_channels(config)(config.tool_registry_target))
     admission = AdmitChildActivity(
@@ -239,14 +232,15 @@ def _worker(
         ToolOffers(registry, config.tools_offered_max),
         turns.decider.models,
     )
+    activities = EpisodeActivities(turns)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,
         workflows=[EpisodeWorkflow],
         activities=[
-            turns.take_turn,
-            turns.judge.judge_answer,
-            turns.finisher.finish_episode,
+            activities.take_turn,
+            activities.judge_answer,
+            activities.finish_episode,
             admission.admit_child,
         ],
         deployment_config=deployment_config(config.deployment_name, config.build_id),

@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from episodes.temporal.client import connect_temporal
+from episodes.workflows.connection import connect_temporal
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.record_histories import without_machine

@@ -9,8 +9,9 @@ from datetime import timedelta
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import EpisodeInput, EpisodeResult
+from episodes.execution.outcomes import EpisodeResult
+from episodes.workflows.episode_workflow import EpisodeWorkflow
+from episodes.workflows.payloads import EpisodeInput
 from episodes.workflows.versioning import deployment_config
 from workflows.scripted_activities import ScriptedActivities
 

@@ -6,15 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from temporalio import activity
 
-from episodes.workflows.episode import ADMIT_CHILD, FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
-from episodes.workflows.payloads import (
-    ChildCall,
-    EpisodeInput,
-    FinishInput,
-    JudgeInput,
-    TurnInput,
-    TurnResult,
-)
+from episodes.execution.outcomes import ChildCall, FinishInput, JudgeInput, TurnInput, TurnResult
+from episodes.workflows.episode_workflow import ADMIT_CHILD, FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
+from episodes.workflows.payloads import EpisodeInput
 
 Script = Callable[[TurnInput], TurnResult]
 

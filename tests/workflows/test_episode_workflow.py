@@ -7,10 +7,7 @@ from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import TimeSkipper
 
-from episodes.temporal.client import connect_temporal
-from episodes.temporal.converter import PAYLOAD_BYTES_MAX
-from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import (
+from episodes.execution.outcomes import (
     Approval,
     ChildCall,
     EpisodeResult,
@@ -18,6 +15,9 @@ from episodes.workflows.payloads import (
     TurnInput,
     TurnResult,
 )
+from episodes.workflows.codec import PAYLOAD_BYTES_MAX
+from episodes.workflows.connection import connect_temporal
+from episodes.workflows.episode_workflow import EpisodeWorkflow
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import (

@@ -8,9 +8,10 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from episodes.temporal.converter import data_converter
-from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import EpisodeInput, EpisodeResult
+from episodes.execution.outcomes import EpisodeResult
+from episodes.workflows.codec import data_converter
+from episodes.workflows.episode_workflow import EpisodeWorkflow
+from episodes.workflows.payloads import EpisodeInput
 
 HISTORIES = sorted(Path(__file__).parent.glob("histories/*.json"))
 

@@ -8,8 +8,8 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from episodes.temporal.client import connect_temporal
-from episodes.temporal.converter import data_converter
+from episodes.workflows.codec import data_converter
+from episodes.workflows.connection import connect_temporal
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_training.rollouts.payloads import GroupOfRun, RolloutTotals
 from podium_training.rollouts.workflow import GROUPS_PER_HISTORY, RolloutWorkflow

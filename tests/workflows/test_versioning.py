@@ -7,9 +7,8 @@ from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionR
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from episodes.temporal.client import connect_temporal
-from episodes.temporal.connection import TemporalConnection
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import TemporalConnection, connect_temporal
+from episodes.workflows.settings import TemporalSettings
 from episodes.workflows.versioning import CurrentVersion
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows

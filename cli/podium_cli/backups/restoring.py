@@ -10,8 +10,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from episodes.stream.reconciler import WINDOW_S
-from episodes.stream.store_outbox import OutboxStore
+from episodes.publication.reconciler import WINDOW_S
+from episodes.publication.store_outbox import OutboxStore
 from podium_cli.backups.databases import (
     count_other_sessions,
     count_tables,

@@ -10,7 +10,7 @@ from cryptography import x509
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.settings import TemporalSettings
 from podium_kit.client.errors import UsageError
 from podium_kit.stream.settings import KafkaSettings
 

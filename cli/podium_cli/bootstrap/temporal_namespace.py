@@ -19,9 +19,9 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from episodes.temporal.client import RETRY_INTERVAL_S, connect_temporal
-from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import RETRY_INTERVAL_S, connect_temporal
+from episodes.workflows.search_attributes import SEARCH_ATTRIBUTES
+from episodes.workflows.settings import TemporalSettings
 from podium_kit.client.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """What is deleted of whom, by database and in the order that references allow."""
 
+from episodes.episodes.store_retention import UNREFERENCED
 from episodes.keys import record_id
-from episodes.store_retention import UNREFERENCED
 
 # Parameters of all: :tenant, and :subject, NULL for the whole tenant.
 

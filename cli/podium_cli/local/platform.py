@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
+from episodes.workflows.search_attributes import SEARCH_ATTRIBUTES
 from podium_cli.local.engines import EngineChoice, LocalEngine, make_engine
 from podium_cli.local.health import answers
 from podium_cli.local.keys import ensure_keys

@@ -1,19 +1,19 @@
-"""Calls that wait, on the wire."""
+"""Calls that wait for a person, on the wire, and the policy's rules for them."""
 
 import uuid
 
-from episodes.approvals.models import ApprovalPosition, WaitingCall
-from episodes.steps.watch import SEQUENCE_MAX
-from episodes.workflows.convert import self_approval
+from episodes.approvals.store import ApprovalPosition, WaitingCall
+from episodes.models import SEQUENCE_MAX
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.registry.v1 import toolset_pb2
 from podium_kit.rpc.pages import (
     InvalidPageToken,
     decode_page_token,
     encode_page_token,
     token_number,
 )
-from podium_kit.wire import timestamp_to_proto
+from podium_kit.wire import duration_from_proto, timestamp_to_proto
 
 
 def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
@@ -50,3 +50,17 @@ def token_of(place: ApprovalPosition) -> str:
     return encode_page_token(
         {"episode": place.episode_id, "turn": str(place.turn), "call": str(place.call_index)}
     )
+
+
+APPROVAL_TIMEOUT_S = 3600.0
+
+
+def approval_timeout_s(toolset: bytes) -> float:
+    """Seconds a call of an episode with the serialized toolset waits before it is denied."""
+    timeout = toolset_pb2.Toolset.FromString(toolset).approval_timeout
+    return duration_from_proto(timeout) or APPROVAL_TIMEOUT_S
+
+
+def self_approval(toolset: bytes) -> bool:
+    """Whether whoever started an episode with the serialized toolset may approve its calls."""
+    return toolset_pb2.Toolset.FromString(toolset).self_approval

@@ -1,17 +1,39 @@
-"""Which calls wait for a person, in PostgreSQL.
+"""Calls that wait for a person, in PostgreSQL.
 
-What was decided is in the episode's workflow; that it was decided is kept here as well, because a
-turn goes on, and so shows in the step log, only when all of its calls are decided.
+The decision is in the episode's workflow; that one was made is stored here as well, because a turn
+continues, and so shows in the step log, only when all of its calls are decided.
 """
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.approvals.models import ApprovalPosition, WaitingCall
 from podium_kit.postgres.engine import autocommit
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
+
+
+@dataclass(frozen=True)
+class ApprovalPosition:
+    """Of a call among all of its tenant: episodes in the order they began."""
+
+    episode_id: str
+    turn: int
+    call_index: int
+
+
+@dataclass(frozen=True)
+class WaitingCall:
+    """A request for approval that nobody has decided. Blobs are serialized messages."""
+
+    place: ApprovalPosition
+    started_by: str
+    request: bytes
+    toolset: bytes
+    create_time: datetime
+
 
 DECIDED = text(
     """

@@ -1,17 +1,13 @@
-"""Whether files are what a request says, and whether somebody reads them."""
+"""Checks the files of a request: their bytes, and that some model reads each."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from episodes.attachments.errors import InvalidAttachments, UnsupportedAttachment
+from episodes.attachments.quota import OwnQuota
+from episodes.errors import InvalidAttachments, UnsupportedAttachment
 from podium.common.v1 import attachment_pb2
 from podium.registry.v1 import toolset_pb2
-from podium_kit.attachments import (
-    TOTAL_BYTES_MAX,
-    Attachment,
-    MediaKind,
-    media_type_of,
-)
+from podium_kit.attachments import TOTAL_BYTES_MAX, Attachment, MediaKind, media_type_of
 from podium_kit.wire.attachment import KIND_FROM_WIRE, attachment_from_proto
 
 
@@ -84,3 +80,10 @@ def taken_by(tool: toolset_pb2.ResolvedTool, alias: str) -> frozenset[MediaKind]
 def kinds_of(kinds: toolset_pb2.MediaKinds) -> frozenset[MediaKind]:
     """Those that this version knows."""
     return frozenset(KIND_FROM_WIRE[kind] for kind in kinds.kinds if kind in KIND_FROM_WIRE)
+
+
+def own_quota_from_proto(message: attachment_pb2.FileQuota) -> OwnQuota:
+    return OwnQuota(
+        message.files if message.HasField("files") else None,
+        message.size_bytes if message.HasField("size_bytes") else None,
+    )

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-from episodes.attachments.errors import FilesFull
+from episodes.errors import FilesFull
 
 
 @dataclass(frozen=True)

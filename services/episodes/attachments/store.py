@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from episodes.attachments.errors import InvalidAttachments
 from episodes.attachments.quota import AS_ALL_OTHERS, FileQuota, OwnQuota
+from episodes.errors import InvalidAttachments
 from podium_kit.attachments import AttachedFile, Attachment, media_type_of
 from podium_kit.postgres.engine import autocommit
 from podium_kit.rpc.identity import Scope, current_identity

@@ -1,15 +1,48 @@
-"""A stored call with its parts parsed."""
+"""A call of a tool without an episode, and its parsed parts."""
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from episodes.charges.purchases import timeout_s
-from episodes.direct_calls.models import StoredCall
+from episodes.keys import StepKind, effect_key
+from episodes.spending.worst_case import timeout_s
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.attachments import Attachment
+from podium_kit.money import Money
 from podium_kit.wire.attachment import attachment_from_proto
+
+
+@dataclass(frozen=True)
+class StoredCall:
+    """A call as the database knows it.
+
+    The groups are the subject's, see Identity. The toolset holds its one tool;
+    the answer is the adapters' serialized response, None before.
+    A cost of None is unknown once the call has ended.
+    """
+
+    id: str
+    tenant: str
+    subject: str
+    spec: bytes
+    toolset: bytes
+    create_time: datetime
+    answer: bytes | None = None
+    cost: Money | None = None
+    ended: bool = False
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """Of its hold, of its capture, and of what the adapters are asked; turns begin at 1."""
+        return effect_key(self.id, 0, StepKind.TOOL)
+
+    @property
+    def budget_id(self) -> str:
+        """Of the budget that it was started with."""
+        return f"direct-call/{self.id}"
 
 
 @dataclass(frozen=True)

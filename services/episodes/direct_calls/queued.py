@@ -3,11 +3,10 @@
 import asyncio
 from dataclasses import dataclass
 
-from episodes.direct_calls.call import DirectCall
-from episodes.direct_calls.making import DirectCallMaker
-from episodes.direct_calls.models import StoredCall
-from episodes.direct_calls.store_rows import call_of
-from episodes.leases.store_queue import QueueTable, Taken, WorkQueue
+from episodes.direct_calls.call import DirectCall, StoredCall
+from episodes.direct_calls.executor import DirectCallMaker
+from episodes.direct_calls.store import call_of
+from episodes.queue.store import QueueTable, Taken, WorkQueue
 from podium_kit.rpc.errors import DeadlineExceeded
 
 CALL_QUEUE = QueueTable(

@@ -9,30 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from episodes.admission import SPEC_BYTES_MAX
-from episodes.attachments.checks import (
-    checked_attachments,
-    checked_contents,
-    require_read_by,
-)
+from episodes.admission.access import check_labels, may_read
+from episodes.admission.checks import SPEC_BYTES_MAX
+from episodes.attachments.checks import checked_attachments, checked_contents, require_read_by
 from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
-from episodes.charges.spenders import check_labels
 from episodes.clients import Ledger, RegistryClient
-from episodes.content import may_read
-from episodes.direct_calls.call import DirectCall
+from episodes.direct_calls.call import DirectCall, StoredCall
 from episodes.direct_calls.ends import CallEnds
-from episodes.direct_calls.errors import (
+from episodes.direct_calls.store import DirectCallStore
+from episodes.errors import (
     ApprovalRequired,
     DirectCallConflict,
     DirectCallNotFound,
     InvalidDirectCall,
     ToolDenied,
 )
-from episodes.direct_calls.models import StoredCall
-from episodes.direct_calls.store import DirectCallStore
+from episodes.execution.tool_calls import Policies
 from episodes.models import PlannedCall
-from episodes.turns.policy_checks import Policies
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2

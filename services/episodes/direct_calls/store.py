@@ -8,9 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.attachments.quota import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, keep, require_room
-from episodes.direct_calls.errors import DirectCallNotFound, TooManyDirectCalls
-from episodes.direct_calls.models import StoredCall
-from episodes.direct_calls.store_rows import call_of
+from episodes.direct_calls.call import StoredCall
+from episodes.errors import DirectCallNotFound, TooManyDirectCalls
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
 
@@ -141,3 +140,19 @@ class DirectCallStore:
     async def forget(self, age: timedelta) -> None:
         async with autocommit(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})
+
+
+def call_of(row: Any) -> StoredCall:
+    """Of a row with all columns of the table."""
+    return StoredCall(
+        id=str(row.id),
+        tenant=row.tenant,
+        subject=row.subject,
+        groups=frozenset(row.groups),
+        spec=bytes(row.spec),
+        toolset=bytes(row.toolset),
+        create_time=row.create_time,
+        answer=None if row.answer is None else bytes(row.answer),
+        cost=None if row.cost is None else Money(row.cost, row.currency),
+        ended=row.end_time is not None,
+    )

@@ -1,6 +1,6 @@
 """Between the contract's messages and webhooks."""
 
-from episodes.webhooks.errors import InvalidWebhook
+from episodes.errors import InvalidWebhook
 from episodes.webhooks.models import Delivery, DeliveryState, EventType, Webhook
 from podium.episodes.v1 import webhook_service_pb2 as pb
 from podium.registry.v1 import tool_pb2

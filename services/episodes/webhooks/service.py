@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from episodes.webhooks.errors import (
-    InvalidWebhook,
-    TooManyWebhooks,
-    WebhookNotFound,
-)
+from episodes.errors import InvalidWebhook, TooManyWebhooks, WebhookNotFound
 from episodes.webhooks.models import Delivery, DeliveryState, Webhook
 from episodes.webhooks.store import WebhookStore
 from podium_kit.rpc.identity import current_identity

@@ -1,1 +1,1 @@
-"""Deterministic workflow code: decisions only, no I/O."""
+"""Temporal: the workflow of an episode that waits or is long, and its activities."""

@@ -20,14 +20,14 @@ from temporalio.common import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from episodes.execution.outcomes import Approval, TurnResult
 from episodes.keys import workflow_id
 from episodes.models import NewEpisode, StopReason
-from episodes.temporal.connection import TemporalConnection
-from episodes.temporal.search_attributes import SEARCH_ATTRIBUTES
-from episodes.workflows.convert import episode_input, search_attributes
-from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval, EpisodeInput, TurnResult
+from episodes.workflows.connection import TemporalConnection
+from episodes.workflows.episode_workflow import EpisodeWorkflow
+from episodes.workflows.payloads import EpisodeInput
 from episodes.workflows.retry_policies import TASK_TIMEOUT
+from episodes.workflows.search_attributes import SEARCH_ATTRIBUTES, episode_input, search_attributes
 from podium_kit.rpc.errors import Unavailable
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
-from episodes.temporal.connection import TemporalConnection
+from episodes.workflows.connection import TemporalConnection
 from podium_kit.rpc.errors import InvalidArgument
 
 INTERVAL_S = 2.0

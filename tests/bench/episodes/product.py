@@ -20,8 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from bench.episodes.model_server import MODEL
 from bench.episodes.processor import processor_seconds
 from bench.figures import Load, say
-from episodes.temporal.client import connect_temporal
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import connect_temporal
+from episodes.workflows.settings import TemporalSettings
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub

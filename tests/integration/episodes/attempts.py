@@ -11,13 +11,13 @@ from temporalio.testing import ActivityEnvironment
 
 from callers import make_key_pair
 from episodes.config import WorkerConfig
+from episodes.execution.outcomes import TurnInput
+from episodes.execution.turn import TurnRunner
 from episodes.models import Membership
-from episodes.steps.settlements import Settlements
-from episodes.steps.store import StepStore
+from episodes.step_log.settlements import Settlements
+from episodes.step_log.store import StepStore
 from episodes.store import EpisodeStore
-from episodes.turns.turn import TurnActivity
 from episodes.worker import turns_of
-from episodes.workflows.payloads import TurnInput
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import UPSTREAM_TARGETS
 from integration.episodes.queue_rows import new_episode
@@ -38,7 +38,7 @@ class Workers:
     tenants: TenantNeighbours
     neighbours: Neighbours
 
-    def another(self) -> TurnActivity:
+    def another(self) -> TurnRunner:
         """What a worker of its own takes turns with; nothing writes costs beside it."""
         return turns_of(self.config, self.engine, Settlements(StepStore(self.engine)))
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.call import StoredCall
 from episodes.direct_calls.store import DirectCallStore
 from episodes.models import Membership, NewEpisode
 from episodes.store import EpisodeStore

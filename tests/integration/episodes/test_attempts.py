@@ -11,13 +11,14 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.exceptions import ApplicationError
 
-from episodes.charges.purchases import Purchase
+from episodes.execution.outcomes import FinishInput
 from episodes.keys import StepKind, effect_key
 from episodes.models import Membership, OutboxRecord
-from episodes.steps.store import StepStore
+from episodes.publication.store_outbox import OutboxStore
+from episodes.spending.worst_case import Purchase
+from episodes.step_log.store import StepStore
 from episodes.store import EpisodeStore
-from episodes.stream.store_outbox import OutboxStore
-from episodes.workflows.payloads import FinishInput
+from episodes.workflows.activities import EpisodeActivities
 from integration.episodes.attempts import TENANT, Workers, attempt, run_from, workers_on
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset, one_call
 from integration.episodes.platform_under_test import new_id
@@ -73,10 +74,12 @@ async def test_a_call_that_another_worker_sent_is_not_given_back(workers: Worker
     first, other = workers.another(), workers.another()
     outage = workers.tenants.fail(TENANT, LEDGER, error=AWAY)
     with pytest.raises(ApplicationError):
-        await attempt(1).run(first.take_turn, run_from(episode_id))
+        await attempt(1).run(EpisodeActivities(first).take_turn, run_from(episode_id))
     outage.end()
     second = attempt(2)
-    taking = asyncio.create_task(second.run(other.take_turn, run_from(episode_id)))
+    taking = asyncio.create_task(
+        second.run(EpisodeActivities(other).take_turn, run_from(episode_id))
+    )
     await until(orchestrator.was_asked.is_set)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.call import StoredCall
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
-from episodes.leases.store_queue import TAKE, WorkQueue
+from episodes.queue.store import TAKE, WorkQueue
 from integration.episodes.queue_rows import queued_call
 from podium_kit.money import Money
 

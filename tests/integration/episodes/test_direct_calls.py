@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
 from episodes.direct_calls.queued import CALL_QUEUE
-from episodes.leases.store_queue import WorkQueue
+from episodes.queue.store import WorkQueue
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, new_id
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb

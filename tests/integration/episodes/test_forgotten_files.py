@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.call import StoredCall
 from episodes.direct_calls.store import DirectCallStore
+from episodes.episodes.store_retention import RetentionStore
 from episodes.store import EpisodeStore
-from episodes.store_retention import RetentionStore
 from integration.episodes.queue_rows import new_episode
 from podium_kit.postgres.engine import autocommit
 

@@ -12,10 +12,10 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from embedded_servers import Database
+from episodes.execution.outcomes import Approval
 from episodes.keys import workflow_id
-from episodes.temporal.converter import data_converter
-from episodes.workflows.episode import EpisodeWorkflow
-from episodes.workflows.payloads import Approval
+from episodes.workflows.codec import data_converter
+from episodes.workflows.episode_workflow import EpisodeWorkflow
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import (
     EpisodesPlatform,

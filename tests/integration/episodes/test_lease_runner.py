@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.leases.runner import PER_TENANT_MAX, LeaseRunner
-from episodes.leases.store_queue import Taken, WorkQueue
-from episodes.queued.store_queue import EPISODE_QUEUE, QueuedEpisode
+from episodes.queue.lease_worker import PER_TENANT_MAX, LeaseRunner
+from episodes.queue.store import EPISODE_QUEUE, QueuedEpisode, Taken, WorkQueue
 from integration.episodes.queue_rows import queued_episode
 
 Rows = list[Taken[QueuedEpisode]]

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.steps.settlements import Settlements
-from episodes.steps.store import StepStore
-from episodes.steps.store_notifications import Notifications
+from episodes.step_log.settlements import Settlements
+from episodes.step_log.store import StepStore
+from episodes.step_log.store_notifications import Notifications
 from integration.episodes.platform_under_test import new_id
 
 LISTENERS = (

@@ -9,12 +9,12 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.stream import reconciler
-from episodes.stream.reconciler import Findings, Reconciler
-from episodes.stream.records import trajectory_record
-from episodes.stream.relay import Relay
-from episodes.stream.store_outbox import OutboxStore
-from episodes.stream.topic_kafka import TopicReader
+from episodes.publication import reconciler
+from episodes.publication.reconciler import Findings, Reconciler
+from episodes.publication.records import trajectory_record
+from episodes.publication.relay import Relay
+from episodes.publication.store_outbox import OutboxStore
+from episodes.publication.topic_kafka import TopicReader
 from integration.episodes.platform_under_test import new_id
 from integration.episodes.topic import read_topic
 from podium.episodes.v1 import trajectory_pb2

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from embedded_servers import Database
-from episodes.store_retention import FORGET
+from episodes.episodes.store_retention import FORGET
 from integration.episodes.platform_under_test import (
     EpisodesPlatform,
     finished,

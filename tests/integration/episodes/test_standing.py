@@ -8,12 +8,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from embedded_servers import Database
 from episodes.models import OutboxRecord
+from episodes.publication.store_outbox import OutboxStore
+from episodes.queue.metrics import oldest
 from episodes.server import MIGRATIONS
-from episodes.standing import oldest
-from episodes.stream.store_outbox import OutboxStore
-from episodes.temporal.backlog import backlog_age_s
-from episodes.temporal.connection import TemporalConnection
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import TemporalConnection, backlog_age_s
+from episodes.workflows.settings import TemporalSettings
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.postgres.migrations import upgrade
 

@@ -5,12 +5,11 @@ from decimal import Decimal
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.approvals.models import ApprovalPosition
-from episodes.approvals.store import ApprovalStore
+from episodes.approvals.store import ApprovalPosition, ApprovalStore
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step
-from episodes.steps.store import StepStore
-from episodes.steps.store_client_results import ClientResultStore
+from episodes.step_log.store import StepStore
+from episodes.step_log.store_client_results import ClientResultStore
 from episodes.store import EpisodeFilter, EpisodeStore
 from integration.episodes.queue_rows import queued_episode
 from podium_kit.money import Money

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.keys import StepKind
-from episodes.steps.log import StepLogs
-from episodes.steps.settlements import Settlements
-from episodes.steps.store import StepStore
+from episodes.step_log.log import StepLogs
+from episodes.step_log.settlements import Settlements
+from episodes.step_log.store import StepStore
 from episodes.webhooks.models import Event, EventType
 from integration.episodes.platform_under_test import new_id
 from integration.episodes.queue_rows import queued_episode

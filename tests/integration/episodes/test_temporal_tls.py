@@ -14,9 +14,13 @@ from temporalio.worker import Worker
 
 from certificates import Authority
 from embedded_servers import Database
-from episodes.temporal.client import TemporalUnreachable, check_temporal, connect_temporal
-from episodes.temporal.connection import TemporalConnection
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import (
+    TemporalConnection,
+    TemporalUnreachable,
+    check_temporal,
+    connect_temporal,
+)
+from episodes.workflows.settings import TemporalSettings
 from integration.episodes.platform_under_test import finished, run_platform, start
 from podium.episodes.v1 import episode_pb2
 from podium_kit.embedded.kafka import EmbeddedKafka

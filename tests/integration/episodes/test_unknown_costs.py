@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf import duration_pb2
 
-from episodes.turns.platform_faults import FAULTS_MAX
+from episodes.execution.call_tools import FAULTS_MAX
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import EpisodesPlatform, events, finished, start
 from integration.episodes.tenants import Outage

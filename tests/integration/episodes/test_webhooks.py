@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
-from episodes.webhooks.promotions import TENANT
+from episodes.webhooks.polled_events import TENANT
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from integration.episodes.test_approvals import asked

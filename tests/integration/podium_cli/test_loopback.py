@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from episodes.keys import workflow_id
-from episodes.temporal.client import connect_temporal
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import connect_temporal
+from episodes.workflows.settings import TemporalSettings
 from integration.podium_cli.attacks_on_loopback import TOPIC, context, temporal_over_tls
 from integration.podium_cli.conftest import COMMAND_TIMEOUT_S, CommandLine, Platform
 from podium_kit.embedded.kafka import EmbeddedKafka

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from episodes.approvals.convert import place_from_token, token_of
-from episodes.approvals.models import ApprovalPosition
-from episodes.service import REASON_CHARACTERS_MAX, Episodes
-from episodes.steps.watch import SEQUENCE_MAX
+from episodes.approvals.store import ApprovalPosition
+from episodes.episodes.service import REASON_CHARACTERS_MAX, Episodes
+from episodes.models import SEQUENCE_MAX
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.pages import InvalidPageToken
 

@@ -6,9 +6,9 @@ import pytest
 
 from callers import make_identity
 from episodes.attachments.checks import checked_attachments
-from episodes.attachments.errors import InvalidAttachments
 from episodes.attachments.quota import UNLIMITED
 from episodes.attachments.store import COPY, Files, keep
+from episodes.errors import InvalidAttachments
 from media_files import attached, make_pdf
 from podium.common.v1 import attachment_pb2
 from podium_kit.rpc.identity import acting_as

@@ -3,8 +3,8 @@
 import pytest
 
 from callers import make_identity
-from episodes.content import may_read
-from episodes.convert import EPISODE_METADATA, SPEC_METADATA, withhold_content
+from episodes.admission.access import may_read
+from episodes.episodes.convert import EPISODE_METADATA, SPEC_METADATA, withhold_content
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2 as pb
 from podium_kit.rpc.identity import ROLE_SCOPES, Role

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
-from episodes.leases.store_queue import Taken
+from episodes.execution.outcomes import TurnResult
 from episodes.models import EpisodeState, Progress, StoredEpisode
-from episodes.queued.store_queue import QueuedEpisode
-from episodes.queued.turns import QueuedEpisodes
-from episodes.workflows.payloads import TurnResult
+from episodes.queue.leased_episodes import QueuedEpisodes
+from episodes.queue.store import QueuedEpisode, Taken
 
 TURNS, LONG_TURNS = 5, 3
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from episodes.convert import filter_from_proto
+from episodes.episodes.convert import filter_from_proto
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.rpc.pages import InvalidPageToken, encode_page_token
 

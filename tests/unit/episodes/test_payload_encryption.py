@@ -9,8 +9,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
-from episodes.temporal.converter import data_converter
-from episodes.temporal.encryption import UnreadablePayload
+from episodes.workflows.codec import UnreadablePayload, data_converter
 from podium_kit.key_file import InvalidKeyFile, KeyFile, new_key_line
 from podium_kit.rpc.errors import FailedPrecondition
 

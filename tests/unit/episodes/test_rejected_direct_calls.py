@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from episodes.clients import OperationResults, Operations
-from episodes.direct_calls.making import DirectCallMaker
-from episodes.direct_calls.models import StoredCall
+from episodes.direct_calls.call import StoredCall
+from episodes.direct_calls.executor import DirectCallMaker
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb

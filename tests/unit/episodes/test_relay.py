@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from episodes.models import OutboxRecord
-from episodes.stream.relay import BATCH, BATCH_BYTES_MAX, Relay
-from episodes.stream.store_outbox import OutboxStore, OwedRecord
+from episodes.publication.relay import BATCH, BATCH_BYTES_MAX, Relay
+from episodes.publication.store_outbox import OutboxStore, OwedRecord
 from podium_kit.stream import Place, StreamRecord
 from podium_kit.stream.clients import Producer
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from episodes.charges.purchases import Purchase, token_worst_case
-from episodes.charges.service import KEY_REUSED, Charges, Grant
 from episodes.clients import Ledger, OperationResults, Operations
 from episodes.keys import StepKind
 from episodes.models import Step
-from episodes.running_episode import RunningEpisode
-from episodes.steps.log import StepLog, StepLogs
-from episodes.steps.settlements import Settlements
+from episodes.spending.holds import KEY_REUSED, Charges, Grant
+from episodes.spending.worst_case import Purchase, token_worst_case
+from episodes.step_log.log import StepLog, StepLogs
+from episodes.step_log.running_episode import RunningEpisode
+from episodes.step_log.settlements import Settlements
 from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb

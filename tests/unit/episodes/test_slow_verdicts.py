@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from episodes.execution.verify import AnswerJudge
 from episodes.keys import StepKind
 from episodes.models import Step
-from episodes.running_episode import RunningEpisode
-from episodes.steps.log import StepLog
-from episodes.turns.judge import JudgeActivity
+from episodes.step_log.log import StepLog
+from episodes.step_log.running_episode import RunningEpisode
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
@@ -47,5 +47,5 @@ async def test_a_worker_works_on_while_an_answer_is_judged(
     logs: Any = OneLog()
     asyncio.get_running_loop().call_soon(works_on.set)
     episode = RunningEpisode(stored_episode(), spec, toolset_pb2.Toolset())
-    assert await JudgeActivity(nowhere, logs, nowhere).judge_without_calls(episode, 1)
+    assert await AnswerJudge(nowhere, logs, nowhere).judge_without_calls(episode, 1)
     assert [each.score for each in logs.judged] == [1.0]

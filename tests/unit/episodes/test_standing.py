@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from episodes.standing import EpisodesStatus
+from episodes.queue.metrics import EpisodesStatus
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DependencyAway
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 from temporalio.service import TLSConfig
 
-from episodes.temporal.client import connection_security
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.connection import connection_security
+from episodes.workflows.settings import TemporalSettings
 
 
 def test_nothing_set_is_plaintext() -> None:

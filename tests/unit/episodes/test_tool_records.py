@@ -2,7 +2,7 @@
 
 import pytest
 
-from episodes.turns.tool_records import rejected
+from episodes.execution.tool_calls import rejected
 from podium.ledger.v1 import hold_pb2
 from podium_kit.failures import FailureKind
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from episodes.steps.watch import SEQUENCE_MAX, Watcher
+from episodes.episodes.watch import Watcher
+from episodes.models import SEQUENCE_MAX
 from podium_kit.rpc.bounds import OutOfBounds
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from episodes.charges.purchases import most_tokens
+from episodes.spending.worst_case import most_tokens
 from podium_kit.attachments import Attachment
 from podium_kit.embedded.smollm2 import SmolLM2
 

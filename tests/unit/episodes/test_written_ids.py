@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from callers import make_identity
+from episodes.episodes.service import Episodes
+from episodes.episodes.store_watch import News
+from episodes.episodes.watch import Watcher
+from episodes.execution.outcomes import Approval
 from episodes.keys import canonical_id
 from episodes.models import NewEpisode, StoredEpisode
-from episodes.service import Episodes
-from episodes.steps.store_news import News
-from episodes.steps.watch import Watcher
-from episodes.workflows.payloads import Approval
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from unit.episodes.stored_episodes import ID, stored_episode
 

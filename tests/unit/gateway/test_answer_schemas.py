@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callers import make_identity
-from episodes.admission import check_spec
+from episodes.admission.checks import check_spec
 from gateway.chat.answer_schemas import AnswerSchema, enforceable
 from gateway.errors import InvalidAnswerSchema
 from podium.episodes.v1 import episode_pb2

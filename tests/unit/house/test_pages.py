@@ -19,7 +19,7 @@ FIGURES = [
     (
         "docs/operations.md",
         r"`time_limit_s`, ([\d,]+) s by default",
-        "services/episodes/admission.py",
+        "services/episodes/admission/checks.py",
         r"DEFAULT_TIME_LIMIT_S = (\d+)",
     ),
     (

@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.settings import TemporalSettings
 
 
 class RolloutSettings(BaseSettings):

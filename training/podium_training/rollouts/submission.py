@@ -16,7 +16,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from episodes.temporal.client import connect_temporal
+from episodes.workflows.connection import connect_temporal
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_training.rollouts.activities import RolloutActivities

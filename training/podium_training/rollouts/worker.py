@@ -6,7 +6,7 @@ from functools import partial
 
 from pydantic import Field, SecretStr
 
-from episodes.temporal.client import check_temporal
+from episodes.workflows.connection import check_temporal
 from podium_kit import telemetry
 from podium_kit.client.gateway import Gateway
 from podium_kit.rpc.health import HealthMonitor

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 import uuid_utils
 
-from episodes.temporal.settings import TemporalSettings
+from episodes.workflows.settings import TemporalSettings
 from podium_cli.cluster.training_runs import TrainingRuns
 from podium_cli.command import Session, command
 from podium_cli.commands.train.cluster import Context, Namespace, Release, submit_to_cluster

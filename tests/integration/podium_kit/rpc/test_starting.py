@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 import cost_ledger
 from callers import make_key_pair, write_verify_keys
 from embedded_servers import Database
-from episodes.temporal.client import TemporalUnreachable, connect_temporal
+from episodes.workflows.connection import TemporalUnreachable, connect_temporal
 from podium_kit.embedded.ports import free_port
 from podium_kit.postgres.migrations import DatabaseUnreachable, UnknownRevision, upgrade
 

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from certificates import Authority
-from episodes.stream.topic_kafka import create_topic
+from episodes.publication.topic_kafka import create_topic
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles

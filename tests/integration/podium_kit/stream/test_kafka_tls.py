@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority
-from episodes.stream.topic_kafka import TopicReader
+from episodes.publication.topic_kafka import TopicReader
 from integration.podium_kit.stream.conftest import TOPIC, SecuredBroker
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles

@@ -1,0 +1,1 @@
+"""Checks that a request passes before its episode has a row."""

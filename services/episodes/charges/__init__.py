@@ -1,1 +1,0 @@
-"""What an episode asks of the ledger: holds before calls, true costs after."""

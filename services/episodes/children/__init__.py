@@ -1,1 +1,0 @@
-"""Child episodes: calls of tools of kind podium."""

@@ -1,1 +1,0 @@
-"""Records that are kept aside from the trajectory stream, and their way back."""

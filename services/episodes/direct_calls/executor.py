@@ -1,0 +1,235 @@
+"""Makes a call without an episode: holds its worst case, asks the adapters, posts what it cost.
+
+Every attempt has the call's one key: the ledger holds and captures once, and what the adapters
+answered is stored before it is charged, so a repeated attempt charges what is stored.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from episodes.attachments.reading import measured
+from episodes.attachments.store import AttachmentStore
+from episodes.clients import Adapters, Ledger
+from episodes.direct_calls.call import DirectCall, StoredCall
+from episodes.direct_calls.store import DirectCallStore
+from episodes.errors import TRANSIENT
+from episodes.execution.tool_calls import answer_timeout_s, rejected
+from episodes.spending.holds import (
+    HOLD_MARGIN_S,
+    OUTPUT_TOKENS_MIN,
+    UNKNOWN_PRICE,
+    Spender,
+    captured_alone,
+    captured_cost,
+    patiently,
+)
+from episodes.spending.worst_case import (
+    call_worst_case,
+    most_tokens,
+    output_tokens,
+    sku_of,
+    token_worst_case,
+)
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.common.v1 import failure_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium.registry.v1 import tool_pb2
+from podium_kit import telemetry
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.money import Money
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.wire import (
+    duration_to_proto,
+    enum_word,
+    failure_from_proto,
+    failure_to_proto,
+    quantities_from_proto,
+    quantities_to_proto,
+)
+from podium_kit.wire.attachment import file_to_proto
+
+NOTHING = Money.zero("USD")
+# Their sessions and files would stay until they are idle for long.
+STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
+
+
+@dataclass(frozen=True)
+class DirectCallMaker:
+    """Makes calls, and ends those that cannot be made."""
+
+    store: DirectCallStore
+    adapters: Adapters
+    ledger: Ledger
+    attachments: AttachmentStore
+
+    async def make(self, stored: StoredCall) -> None:
+        """Makes the call, continuing where an earlier attempt stopped."""
+        call = DirectCall.of(stored)
+        with (
+            acting_as(_identity(call)),
+            telemetry.episode_context(stored.id),
+            telemetry.span("direct_call"),
+        ):
+            await self._make(call)
+
+    async def fail(self, call_id: str, message: str) -> None:
+        """Ends the call with a failure, unless it was answered: then it costs what it cost.
+
+        What a call without an answer may have cost stays unknown here; its hold becomes a
+        provisional cost in the ledger.
+        """
+        failure = ToolFailure(FailureKind.UNAVAILABLE, message)
+        failed = adapters_pb.InvokeResponse(failure=failure_to_proto(failure)).SerializeToString()
+        stored, cost = await self.store.answered(call_id, failed), None
+        if stored.answer and stored.answer != failed:
+            answer = adapters_pb.InvokeResponse.FromString(stored.answer)
+            with suppress(DomainError), acting_as(_identity(DirectCall.of(stored))):
+                cost = await self._charged(stored.key, answer)
+        await self.store.ended(call_id, cost)
+
+    async def _make(self, call: DirectCall) -> None:
+        stored = call.stored
+        if stored.ended:
+            return
+        if stored.answer is None:
+            files = await measured(
+                self.adapters, self.attachments, stored.tenant, stored.id, call.attachments
+            )
+            asked = partial(self._reserved, call, sum(one.estimated_tokens for one in files))
+            [reply] = await patiently(await asked(True), asked)
+            if reply.HasField("rejection"):
+                await self._end_unmade(call, rejected(reply.rejection))
+                return
+            response = await self._answer(call, reply.hold)
+            stored = await self.store.answered(stored.id, response.SerializeToString())
+        answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
+        cost = await self._charged(stored.key, answer)
+        if call.tool.kind in STATEFUL_KINDS:
+            await self.adapters.close_episode(stored.id)
+        await self.store.ended(stored.id, cost)
+
+    async def _reserved(
+        self, call: DirectCall, file_tokens: int, asks_again: bool
+    ) -> list[ledger_pb.ReserveResponse]:
+        results = await self.ledger.apply([_reserve(call, file_tokens, asks_again)])
+        return [result.reserve for result in results]
+
+    async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
+        """What the call cost; a call that never left the platform gives its hold back."""
+        if answer.unsent:
+            kind = enum_word(failure_pb2.FailureKind.Name(answer.failure.kind), "FAILURE_KIND_")
+            release = ledger_pb.ReleaseRequest(key=key, reason=f"not sent: {kind}")
+            await self.ledger.apply([ledger_pb.Operation(release=release)])
+            return NOTHING
+        capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
+        result = await captured_alone(self.ledger, capture)
+        return captured_cost(result.capture.entry)
+
+    async def _answer(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
+        """The adapters' answer; a failure that was not sent where they reject the call."""
+        try:
+            return await self._asked(call, hold)
+        except TRANSIENT:
+            raise
+        except DomainError as error:
+            # They do so before they make it, so it costs nothing.
+            failure = ToolFailure(FailureKind.UNAVAILABLE, error.message)
+            return adapters_pb.InvokeResponse(failure=failure_to_proto(failure), unsent=True)
+
+    async def _asked(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
+        granted = output_tokens(quantities_from_proto(hold.worst_case))
+        files = await self.attachments.load(call.stored.tenant, call.stored.id, call.attachments)
+        asked = _invoke(call, granted)
+        asked.files.extend(map(file_to_proto, files))
+        with telemetry.tool_call(call.tool.name) as span:
+            answer = await self.adapters.invoke(asked, answer_timeout_s(call.tool))
+            span.returned(asked.key, asked.arguments_json, answer.output.content, _failure(answer))
+            return answer
+
+    async def _end_unmade(self, call: DirectCall, failure: ToolFailure) -> None:
+        answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
+        await self.store.answered(call.stored.id, answer.SerializeToString())
+        await self.store.ended(call.stored.id, NOTHING)
+
+
+def _identity(call: DirectCall) -> Identity:
+    scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
+    return Identity(call.stored.tenant, call.stored.subject, scopes, call.stored.groups)
+
+
+def _failure(answer: adapters_pb.InvokeResponse) -> str:
+    """Its kind; "" is none."""
+    return failure_from_proto(answer.failure).kind.value if answer.HasField("failure") else ""
+
+
+def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
+    if not call.asks_model:
+        return adapters_pb.InvokeRequest(
+            key=call.stored.key,
+            episode_id=call.stored.id,
+            tool_name=call.tool.name,
+            tool_version=call.tool.version,
+            arguments_json=call.spec.arguments_json,
+        )
+    if call.embeds:
+        return adapters_pb.InvokeRequest(
+            key=call.stored.key,
+            episode_id=call.stored.id,
+            tool_name=call.tool.name,
+            tool_version=call.tool.version,
+            arguments_json=json.dumps({**call.arguments, "model": call.alias}),
+            model_alias=call.alias,
+        )
+    sampling = call.spec.sampling
+    conversation = adapters_pb.Conversation(messages=call.spec.messages)
+    if not call.spec.messages:
+        conversation.messages.add(role="user", content=call.arguments["prompt"])
+    if sampling.HasField("temperature"):
+        conversation.temperature = sampling.temperature
+    if sampling.HasField("top_p"):
+        conversation.top_p = sampling.top_p
+    return adapters_pb.InvokeRequest(
+        key=call.stored.key,
+        episode_id=call.stored.id,
+        tool_name=call.tool.name,
+        tool_version=call.tool.version,
+        arguments_json=json.dumps({"model": call.alias}),
+        model_alias=call.alias,
+        max_output_tokens=granted_tokens,
+        conversation=conversation,
+    )
+
+
+def _reserve(call: DirectCall, file_tokens: int, asks_again: bool) -> ledger_pb.Operation:
+    toolset = call.toolset
+    worst_case = call_worst_case(call.timeout_s)
+    if call.asks_model:
+        read = most_tokens(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
+        worst_case = token_worst_case(read, call.output_tokens)
+        worst_case = worst_case[:1] if call.embeds else worst_case
+    own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
+    request = ledger_pb.ReserveRequest(
+        key=call.stored.key,
+        subject=hold_pb2.Subject(
+            tool=call.tool.name,
+            model=call.alias,
+        ),
+        sku=sku_of(call.tool, call.alias),
+        worst_case=quantities_to_proto(worst_case),
+        unknown_price=UNKNOWN_PRICE[toolset.unknown_price],
+        time_to_live=duration_to_proto(call.timeout_s + HOLD_MARGIN_S),
+        budget_ids=[*toolset.budget_ids, *own_budget],
+        min_output_tokens=min(OUTPUT_TOKENS_MIN, call.output_tokens),
+        # The call follows at once: should the worker die first, it may have been made.
+        dispatched=True,
+        policy_version=f"{toolset.policy_name}/{toolset.policy_version}",
+        asks_again=asks_again,
+    )
+    Spender(call.spec.labels, _identity(call)).charge(request)
+    if toolset.HasField("price_ceiling"):
+        request.ceiling.CopyFrom(toolset.price_ceiling)
+    return ledger_pb.Operation(reserve=request)

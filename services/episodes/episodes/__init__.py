@@ -1,0 +1,1 @@
+"""Episodes as their callers see them: start, read, watch, cancel, feedback."""

@@ -1,0 +1,250 @@
+"""Starting, finding, cancelling and approving episodes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from episodes.admission.access import check_labels, may_read, require_readable
+from episodes.admission.checks import ToolOffers, admit, check_request, check_spec
+from episodes.approvals.convert import self_approval
+from episodes.approvals.store import ApprovalPosition, ApprovalStore, WaitingCall
+from episodes.attachments.checks import checked_attachments, checked_contents
+from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
+from episodes.attachments.store import Files
+from episodes.clients import Ledger, OrchestratorClient, OrchestratorModels, RegistryClient
+from episodes.episodes.watch import EpisodeProgress, Watcher
+from episodes.errors import (
+    EpisodeConflict,
+    EpisodeNotFinished,
+    EpisodeNotFound,
+    InvalidEpisode,
+    NothingToAnswer,
+    NothingToApprove,
+    ResultsConflict,
+    SelfApproval,
+    StartTooLate,
+)
+from episodes.execution.decide import next_action_request, tell_what_is_left
+from episodes.execution.local_tools import checked_results
+from episodes.execution.outcomes import Approval
+from episodes.execution.verify import tools_of_check
+from episodes.keys import StepKind
+from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
+from episodes.publication.store_outbox import OutboxStore
+from episodes.queue.handover import Handover
+from episodes.spending.shared_budget import calls_orchestrators, episode_budget
+from episodes.step_log.log import StepLog
+from episodes.step_log.running_episode import RunningEpisode
+from episodes.step_log.store import StepStore
+from episodes.step_log.store_client_results import ClientResultStore
+from episodes.store import EpisodeFilter, EpisodeStore
+from episodes.workflows.starter import WorkflowStarter
+from podium.episodes.v1 import episode_pb2, episode_service_pb2
+from podium_kit import telemetry
+from podium_kit.places import FairThread
+from podium_kit.rpc.bounds import OutOfBounds
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import Identity, current_identity
+
+# Left to store an episode and to answer, before its caller would be told that it failed.
+REPLY_TIME_S = 0.5
+# Those of all calls of a turn are in one payload of its workflow, which an over-large one ends.
+REASON_CHARACTERS_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What the episode service can do."""
+
+    store: EpisodeStore
+    steps: StepStore
+    results: ClientResultStore
+    approvals: ApprovalStore
+    outbox: OutboxStore
+    starter: WorkflowStarter
+    handover: Handover
+    watcher: Watcher
+    registry: RegistryClient
+    ledger: Ledger
+    orchestrator: OrchestratorClient
+    models: OrchestratorModels
+    offers: ToolOffers
+    checks: FairThread
+
+    async def start(
+        self,
+        episode_id: str,
+        spec: episode_pb2.EpisodeSpec,
+        running_limit: int,
+        time_left_s: float | None,
+        attachment_data: Sequence[bytes] = (),
+        *,
+        own_quota: OwnQuota = AS_ALL_OTHERS,
+    ) -> StoredEpisode:
+        """Starts an episode, or returns the one the same request started before.
+
+        `running_limit` is the most the tenant may run at once, 0 for no limit; the caller waits
+        `time_left_s` for the answer, None for ever.
+
+        The episode is accepted once its row is stored, with the one that has a worker take it, and
+        its budget exists before: what fails until then leaves nothing that could run later.
+        """
+        now_s = asyncio.get_running_loop().time()
+        answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
+        check_labels(spec.labels, current_identity())
+        tenant = current_identity().tenant
+        await self.checks.run(tenant, partial(check_request, episode_id, spec))
+        attachments = checked_attachments(spec.attachments)
+        contents = checked_contents(attachments, attachment_data)
+        files = Files(tuple(attachments), contents, own_quota)
+        with telemetry.episode_context(episode_id):
+            try:
+                new = await self._admitted(episode_id, spec)
+                if spec.HasField("budget"):
+                    # What is rejected has no budget either; without one, storing it says so.
+                    if (stored := await self._started_before(episode_id, spec)) is not None:
+                        return stored
+                    await self.store.require_room(new, running_limit, files)
+                    await self.ledger.create_budget(episode_budget(new, spec))
+                if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
+                    raise StartTooLate(episode_id)
+                stored = await self.store.insert(new, running_limit, files, queued=True)
+                require_readable(stored)
+                return stored
+            except DomainError:
+                # What was admitted before stays admitted, whatever has changed since.
+                if (stored := await self._started_before(episode_id, spec)) is not None:
+                    return stored
+                raise
+
+    async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
+        """Tokens of the first prompt that such an episode would have."""
+        identity = current_identity()
+        await self.checks.run(identity.tenant, partial(check_spec, spec))
+        await self.models.find(spec.model)
+        toolset = await self.offers.of(spec)
+        admitted = partial(admit, "", spec, toolset, identity)
+        new = await self.checks.run(identity.tenant, admitted)
+        stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
+        episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
+        request = next_action_request(episode, log, 1, must_answer=new.turn_limit == 1)
+        tell_what_is_left(request, episode, log)
+        return await self.orchestrator.count_tokens(request)
+
+    async def get(self, episode_id: str) -> StoredEpisode:
+        """The caller's episode. Raises EpisodeNotFound."""
+        return await self.store.get(current_identity().tenant, episode_id)
+
+    async def find(self, keep: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
+        """A page of the caller's episodes, newest first, and whether there are more."""
+        return await self.store.find(current_identity().tenant, keep, size)
+
+    async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
+        """What happened after an event, and what happens, until the episode ends."""
+        reader = current_identity()
+        async for progress in self.watcher.follow(reader.tenant, episode_id, after):
+            if not may_read(progress.episode.new.subject, reader):
+                # An approver reads until the call is decided.
+                require_readable(await self.get(episode_id))
+            yield progress
+
+    async def cancel(self, episode_id: str) -> StoredEpisode:
+        """Asks a running episode to end; one that has ended stays as it is."""
+        stored = await self.get(episode_id)
+        episode_id, ended = stored.new.episode_id, stored.state is EpisodeState.FINISHED
+        # From the queue it goes to a workflow, and never back.
+        if not ended and not await self.handover.queue.cancel(episode_id):
+            await self.starter.cancel(episode_id)
+        return stored
+
+    async def approve(
+        self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str
+    ) -> StoredEpisode:
+        """Decides a waiting call. Raises NothingToApprove, SelfApproval, OutOfBounds."""
+        if len(reason) > REASON_CHARACTERS_MAX:
+            problem = f"has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
+            raise OutOfBounds("reason", problem)
+        stored, caller = await self.get(episode_id), current_identity()
+        episode_id = stored.new.episode_id
+        starter = Identity(stored.new.tenant, stored.new.subject, frozenset(), stored.new.groups)
+        both = caller.people & starter.people
+        if approved and both and not self_approval(stored.new.toolset):
+            raise SelfApproval(episode_id, both)
+        approval = Approval(turn, call_index, approved, caller.subject, reason)
+        asked = stored.ending is None and await self.steps.find(
+            episode_id, turn, StepKind.APPROVAL, call_index
+        )
+        if asked:
+            # Its worker does so, too, once the turn returns.
+            await self.handover.hand_over(stored.new)
+        if not asked or not await self.starter.decide(episode_id, approval):
+            raise NothingToApprove(episode_id, turn, call_index)
+        await self.approvals.decided(ApprovalPosition(episode_id, turn, call_index))
+        return stored
+
+    async def waiting_calls(
+        self, after: ApprovalPosition | None, size: int
+    ) -> tuple[list[WaitingCall], bool]:
+        """A page of the tenant's calls that wait for a person, and whether there are more."""
+        return await self.approvals.waiting(current_identity().tenant, after, size)
+
+    async def answer(self, request: episode_service_pb2.AnswerToolCallsRequest) -> StoredEpisode:
+        """Takes the results of a turn's calls, which the caller ran.
+
+        Raises ScopeMissing, NothingToAnswer, InvalidResults, ResultsConflict.
+        """
+        stored, turn = await self.get(request.episode_id), request.turn
+        require_readable(stored)
+        step = await self.steps.find(stored.new.episode_id, turn, StepKind.CLIENT_CALLS)
+        if step is None:
+            raise NothingToAnswer(request.episode_id, turn)
+        results = checked_results(request, step)
+        kept = await self.results.put(stored.new.episode_id, turn, results)
+        if kept is None:
+            raise NothingToAnswer(request.episode_id, turn)
+        if kept.results != results:
+            raise ResultsConflict(request.episode_id, turn)
+        await self.handover.hand_over(stored.new)
+        await self.starter.caller_answered(stored.new.episode_id, turn)
+        return stored
+
+    async def trajectory(self, stored: StoredEpisode) -> bytes:
+        """The serialized record of an ended episode. Raises EpisodeNotFinished."""
+        record = await self.outbox.trajectory(stored.new.tenant, stored.new.episode_id)
+        if record is None:
+            raise EpisodeNotFinished(stored.new.episode_id)
+        return record
+
+    async def _started_before(
+        self, episode_id: str, spec: episode_pb2.EpisodeSpec
+    ) -> StoredEpisode | None:
+        """The episode of the id. Raises ScopeMissing, EpisodeConflict for another spec."""
+        try:
+            stored = await self.get(episode_id)
+        except EpisodeNotFound:
+            return None
+        # Whether the specs are the same is content, too.
+        require_readable(stored)
+        if stored.new.spec != spec.SerializeToString(deterministic=True):
+            raise EpisodeConflict(episode_id)
+        return stored
+
+    async def _admitted(self, episode_id: str, spec: episode_pb2.EpisodeSpec) -> NewEpisode:
+        await self.models.find(spec.model)
+        toolset = await self.offers.of(spec)
+        await self._find_judging_tools(spec)
+        identity = current_identity()
+        admitted = partial(admit, episode_id, spec, toolset, identity)
+        return await self.checks.run(identity.tenant, admitted)
+
+    async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
+        """Raises what the registry does, and InvalidEpisode for a tool that cannot judge."""
+        if not (names := tools_of_check(spec)):
+            return
+        if calls_orchestrators(await self.registry.resolve(spec.policy, names)):
+            raise InvalidEpisode(
+                f"check: of {', '.join(names)} one is of kind podium, and checks start no"
+                " episodes; name a tool of another kind"
+            )

@@ -1,0 +1,203 @@
+"""One model call: holds its worst case, asks the orchestrator, logs its decision.
+
+The third reply that the engine cut at its token limit ends the episode: the model has been asked
+twice to be briefer, and every turn is paid.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from episodes.clients import OrchestratorClient, OrchestratorModels
+from episodes.errors import TRANSIENT
+from episodes.execution.outcomes import TurnResult
+from episodes.execution.token_limit import left_for_turn
+from episodes.keys import StepKind, effect_key
+from episodes.models import StopReason
+from episodes.publication.trajectory import children_cost, total_cost
+from episodes.spending.holds import Charges, Grant
+from episodes.spending.worst_case import Purchase, most_tokens, token_worst_case
+from episodes.step_log.log import StepLog, StepLogs
+from episodes.step_log.running_episode import RunningEpisode
+from podium.common.v1 import money_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.failures import FailureKind
+from podium_kit.rpc.errors import DomainError
+from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_from_proto
+
+MODEL_TIMEOUT_S = 600.0
+DEFAULT_MAX_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Makes an episode's model calls."""
+
+    orchestrator: OrchestratorClient
+    models: OrchestratorModels
+    charges: Charges
+    logs: StepLogs
+    prompt_tokens_max: int
+
+    async def decide(
+        self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
+    ) -> TurnResult | None:
+        """Logs the model's decision for the turn, or returns how the episode ends without one."""
+        left = left_for_turn(episode, log, turn)
+        if left is not None and left.used_up:
+            return TurnResult(stop=StopReason.OUTPUT_LIMIT)
+        request = next_action_request(episode, log, turn, must_answer)
+        if left is not None:
+            request.must_answer = must_answer or left.must_answer
+            request.sampling.max_tokens = min(request.sampling.max_tokens, left.tokens)
+        purchase = await self._purchase(episode, request, turn)
+        [reply] = await self.charges.settle_and_reserve(episode, log, [purchase])
+        if not isinstance(reply, Grant):
+            return _rejected(reply)
+        # What the money covers is all the model may write.
+        request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
+        tell_what_is_left(request, episode, log)
+        log.unsent.discard(request.key)
+        try:
+            response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
+        except TRANSIENT:
+            raise
+        except DomainError:
+            # It rejects a call before it asks an engine.
+            await self.charges.give_back(request.key)
+            raise
+        call = trajectory_pb2.ModelCall(
+            key=request.key, response=response, granted_output_tokens=reply.output_tokens
+        )
+        await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
+        return None
+
+    async def _purchase(
+        self, episode: RunningEpisode, request: pb.NextActionRequest, turn: int
+    ) -> Purchase:
+        model = await self.models.find(episode.spec.model)
+        # The size of the request bounds the size of the prompt that is built from it. What is
+        # left of time and money is not in it yet: a retry must hold what the first attempt held.
+        input_tokens = min(most_tokens(request.ByteSize()), self.prompt_tokens_max)
+        return Purchase(
+            key=request.key,
+            turn=turn,
+            tool=model.name,
+            model=model.name,
+            sku=model.sku,
+            worst_case=token_worst_case(input_tokens, request.sampling.max_tokens),
+        )
+
+
+def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
+    out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
+    stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
+    return TurnResult(stop=stop, message=rejection.message, budget_id=rejection.budget_id)
+
+
+def next_action_request(
+    episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
+) -> pb.NextActionRequest:
+    """Everything the model may know in this turn, but what is left of time and money."""
+    request = pb.NextActionRequest(
+        key=effect_key(episode.id, turn, StepKind.MODEL),
+        model=episode.spec.model,
+        prompt_mode=episode.spec.prompt_mode,
+        task=episode.spec.task,
+        instruction=episode.toolset.instruction,
+        tools=episode.tool_definitions(),
+        turns=[past_turn(log, number) for number in range(1, turn)],
+        sampling=episode.spec.sampling,
+        history=episode.spec.history,
+        must_answer=must_answer,
+        must_call=_must_call(episode.spec, log, turn),
+        answer_json_schema=episode.spec.answer_json_schema,
+        preferences=episode.toolset.preferences,
+    )
+    request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
+    return request
+
+
+def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequence[str]:
+    """The tools to call first, until one of them was called."""
+    called = {
+        invocation.observation.call.tool_name
+        for number, calls in log.tool_calls.items()
+        if number < turn
+        for invocation in calls.values()
+    }
+    return [] if called & set(spec.first_tool_names) else spec.first_tool_names
+
+
+def tell_what_is_left(request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog) -> None:
+    """Of time and money."""
+    request.time_left.CopyFrom(duration_to_proto(_seconds_left(episode)))
+    if (money := _money_left(episode, log)) is not None:
+        request.money_left.CopyFrom(money)
+
+
+def _money_left(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:
+    """Of the episode's own budget, which the episodes it called spend as well.
+
+    Calls of unknown cost are not in it.
+    """
+    budget = optional_money_from_proto(episode.spec.budget)
+    if budget is None:
+        return None
+    spent = total_cost([*(step.cost for step in log.steps), children_cost(log)])
+    left = (
+        budget if spent is None or spent.currency_code != budget.currency_code else budget - spent
+    )
+    return money_to_proto(left)
+
+
+def _seconds_left(episode: RunningEpisode) -> float:
+    ran = datetime.now(UTC) - episode.stored.create_time
+    return max(0.0, episode.stored.new.time_limit_s - ran.total_seconds())
+
+
+def past_turn(log: StepLog, turn: int) -> pb.PastTurn:
+    """An earlier turn as the model sees it again."""
+    response = log.model_calls[turn].response
+    calls = log.tool_calls.get(turn, {})
+    return pb.PastTurn(
+        completion_text=response.completion_text,
+        action=response.action,
+        observations=[calls[index].observation for index in sorted(calls)],
+    )
+
+
+CUT_REPLIES_MAX = 3
+# As orchestrator-inference passes on what engines say.
+FINISH_LENGTH = "length"
+
+
+def ending_after_cuts(log: StepLog, turn: int) -> TurnResult | None:
+    """How the episode ends, where the turn's reply was one cut too many; None where it goes on."""
+    if not _was_cut(log.model_calls[turn]):
+        return None
+    cut = [number for number, call in sorted(log.model_calls.items()) if _was_cut(call)]
+    if len(cut) < CUT_REPLIES_MAX:
+        return None
+    call = log.model_calls[turn]
+    written = f"{len(cut)} replies of the orchestrator were cut at their token limit"
+    if call.granted_output_tokens:
+        return TurnResult(
+            stop=StopReason.BUDGET_EXHAUSTED,
+            message=f"{written}: the budget covered {call.granted_output_tokens} tokens of the last"
+            " one; raise the budget, or choose a cheaper orchestrator",
+        )
+    return TurnResult(
+        stop=StopReason.FAILED,
+        message=f"{written} ({call.response.sampling.max_tokens} tokens) before they were complete;"
+        " raise max_tokens (sampling.max_tokens of an episode), or ask for a shorter answer",
+        failure=FailureKind.LIMIT_EXCEEDED.value,
+    )
+
+
+def _was_cut(call: trajectory_pb2.ModelCall) -> bool:
+    """A reply that was cut behind a whole action is as good as any."""
+    response = call.response
+    return response.finish_reason == FINISH_LENGTH and response.action.HasField("malformed")

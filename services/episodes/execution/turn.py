@@ -1,0 +1,279 @@
+"""Turns of an episode: the model decides, its calls are made, and the next turn follows.
+
+Every attempt starts from the step log, so a step that is done is never repeated: not after a crash
+of this worker, nor when a second worker takes over.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from episodes.approvals.convert import approval_timeout_s
+from episodes.execution.call_tools import ToolCallInvoker
+from episodes.execution.children import child_call
+from episodes.execution.decide import Decider, ending_after_cuts
+from episodes.execution.finish import EpisodeFinisher, ending_after_cut_off
+from episodes.execution.local_tools import ClientCalls, wrong_arguments
+from episodes.execution.outcomes import ChildCall, FinishInput, TurnInput, TurnResult
+from episodes.execution.tool_calls import (
+    PolicyChecks,
+    ToolCallPlan,
+    planned_call,
+    planned_fallbacks,
+)
+from episodes.execution.verify import AnswerJudge, answer_of
+from episodes.keys import StepKind
+from episodes.models import PlannedCall, PolicyDecision, StopReason
+from episodes.shielding import shielded
+from episodes.spending.worst_case import model_problem
+from episodes.step_log.log import Body, StepLog, StepLogs
+from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
+from episodes.webhooks.events import approval_requested
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2
+from podium_kit import telemetry
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.rpc.identity import acting_as
+from podium_kit.wire import timestamp_to_proto
+
+log = logging.getLogger(__name__)
+
+# The orchestrator's reason for a prompt that no shortening makes fit.
+CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
+# Kinds whose calls reach nobody's service: policies decided about them when the episode started.
+ANSWERED_HERE = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
+
+
+@dataclass(frozen=True)
+class TurnRunner:
+    """Takes turns."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    decider: Decider
+    invoker: ToolCallInvoker
+    policies: PolicyChecks
+    clients: ClientCalls
+    judge: AnswerJudge
+    finisher: EpisodeFinisher
+
+    async def take(
+        self, turn: TurnInput, *, again: bool, leaves: Callable[[int], bool]
+    ) -> TurnResult:
+        """Takes a run of turns, continuing where an earlier attempt stopped.
+
+        `again` is set for every attempt but the first; `leaves` decides after each turn whether
+        the run ends there.
+        """
+        episode = await self.episodes.get(turn.episode_id)
+        with acting_as(episode.identity), telemetry.episode_context(episode.id):
+            if again and (ended := await self.episodes.ending(episode.id)):
+                # A workflow may have been started while a worker ended its episode.
+                result = TurnResult(stop=ended.stop_reason, turn=turn.turn)
+                return await self._finished(episode, result, again=True)
+            result = await self._run(episode, turn, again, leaves)
+            ends = result.stop and turn.finishes
+            return await self._finished(episode, result) if ends else result
+
+    async def _run(
+        self, episode: RunningEpisode, turn: TurnInput, again: bool, leaves: Callable[[int], bool]
+    ) -> TurnResult:
+        """Turn by turn until the workflow is needed, or another worker has to go on."""
+        # Nothing came before an episode's first attempt; what came before others may be another
+        # worker's.
+        taken = 0 if turn.turn == 1 and not again else None
+        while True:
+            with telemetry.span("turn", {"podium.turn": turn.turn}):
+                result = replace(await self._take(episode, turn, again, taken), turn=turn.turn)
+            taken = turn.turn
+            if result.stop or result.waits or not turn.run_to:
+                return result
+            if turn.turn == turn.run_to:
+                return replace(result, stop=StopReason.TURN_LIMIT)
+            if leaves(turn.turn):
+                return result
+            following = turn.turn + 1
+            turn = TurnInput(
+                turn.episode_id,
+                following,
+                last=following == turn.run_to,
+                run_to=turn.run_to,
+                resumed=turn.resumed,
+            )
+
+    async def _finished(
+        self, episode: RunningEpisode, result: TurnResult, *, again: bool = False
+    ) -> TurnResult:
+        """Judges and finishes what has ended; where that fails, the workflow has it done.
+
+        `again` finishes what was judged, and does what may lack of its group's end.
+        """
+        finish = FinishInput.of(episode.id, result)
+        try:
+            judges = result.stop == StopReason.ANSWERED and not again
+            if judges and not await self.judge.judge_without_calls(episode, result.turn):
+                return result
+            last_turn = None if again else result.turn
+            await shielded(self.finisher.finish(finish, last_turn))
+        except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
+            log.warning("episode %s is finished later: %r", episode.id, error)
+            return result
+        return replace(result, finished=True)
+
+    async def _take(
+        self, episode: RunningEpisode, turn: TurnInput, again: bool, taken: int | None
+    ) -> TurnResult:
+        log = await self.logs.open(episode.id, taken)
+        if again:
+            # What another process sent since is not known here.
+            log.unsent.clear()
+        log.again = again
+        episode = episode.with_found_tools(log, turn.turn)
+        if not log.has(turn.turn, StepKind.MODEL):
+            try:
+                ending = await self.decider.decide(episode, log, turn.turn, turn.last)
+            except FailedPrecondition as error:
+                if error.reason != CONTEXT_TOO_LONG:
+                    raise
+                failure = FailureKind.CONTEXT_TOO_LONG.value
+                return TurnResult(stop=StopReason.FAILED, message=error.message, failure=failure)
+            if ending is not None:
+                return ending
+        if ending := ending_after_cut_off(log, turn.turn) or ending_after_cuts(log, turn.turn):
+            return ending
+        action = log.model_calls[turn.turn].response.action
+        if action.WhichOneof("decision") == "final_answer":
+            return TurnResult(stop=StopReason.ANSWERED)
+        plans = await self._plans(episode, log, turn, list(action.tool_calls.calls))
+        return await self._make_calls(episode, log, turn, plans)
+
+    async def _plans(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, calls: list[pb.ToolCall]
+    ) -> list[ToolCallPlan]:
+        """The calls with what the policy, as it is now, and people say about them."""
+        todo = [
+            (call.index, planned)
+            for call in calls
+            if (tool := episode.tool(call.tool_name))
+            and tool.kind not in ANSWERED_HERE
+            and call.index not in turn.children
+            and model_problem(call, tool) is None
+            and not log.has(turn.turn, StepKind.TOOL, call.index)
+            for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))
+        ]
+        decisions = await self.policies.decide(episode, [planned for _, planned in todo])
+        decided: dict[int, list[tuple[PlannedCall, PolicyDecision]]] = {}
+        for (index, planned), decision in zip(todo, decisions, strict=True):
+            decided.setdefault(index, []).append((planned, decision))
+        results = await self.clients.results(episode.id, turn.turn) if turn.answered else {}
+        return [
+            ToolCallPlan(
+                call,
+                episode.tool(call.tool_name),
+                *_decisions(decided.get(call.index, [])),
+                approval=approval_of(turn, call.index),
+                child=child if isinstance(child, ChildCall) else None,
+                problem=child if isinstance(child, ToolFailure) else None,
+                ended=turn.ended.get(str(call.index)),
+                result=results.get(call.index),
+            )
+            for call in calls
+            for child in [
+                child_call(episode, turn.turn, call)
+                or model_problem(call, episode.tool(call.tool_name))
+                or wrong_arguments(call, episode.tool(call.tool_name))
+            ]
+        ]
+
+    async def _make_calls(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, plans: list[ToolCallPlan]
+    ) -> TurnResult:
+        waiting = [plan.call for plan in plans if plan.waits]
+        if waiting:
+            await self._ask_for_approval(episode, log, turn.turn, waiting)
+            await self._show(episode, log)
+            return TurnResult(pending=[call.index for call in waiting])
+        todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
+        if starting := [plan for plan in todo if plan.starts_child]:
+            children = [plan.child for plan in starting if plan.child is not None]
+            return TurnResult(children=children, others=len(starting) < len(todo))
+        callers = [plan.call for plan in todo if plan.asks_caller]
+        ready = [
+            plan
+            for plan in todo
+            if not plan.asks_caller
+            and (plan.call.index not in turn.children or str(plan.call.index) in turn.ended)
+        ]
+        if ready:
+            await self.invoker.invoke(episode, log, turn.turn, ready)
+        if callers:
+            await self.clients.request(log, turn.turn, callers)
+            await self._show(episode, log)
+            return TurnResult(asks_caller=True)
+        answered = answer_of(episode, log, turn.turn) is not None
+        return TurnResult(stop=StopReason.ANSWERED if answered else "")
+
+    async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
+        """Watchers see settled steps only, and whoever is asked must see it.
+
+        No worker takes the turn before the answer, so it is stored before this worker may end.
+        """
+        await self.invoker.charges.settle_and_reserve(episode, log, [])
+        await self.finisher.settlements.flush()
+
+    async def _ask_for_approval(
+        self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]
+    ) -> None:
+        expire_time = datetime.now(UTC) + timedelta(
+            seconds=approval_timeout_s(episode.stored.new.toolset)
+        )
+        requests: list[tuple[int, StepKind, int, Body]] = [
+            (
+                turn,
+                StepKind.APPROVAL,
+                call.index,
+                episode_pb2.ApprovalRequested(
+                    call=call, expire_time=timestamp_to_proto(expire_time)
+                ),
+            )
+            for call in calls
+            if not log.has(turn, StepKind.APPROVAL, call.index)
+        ]
+        events = [
+            approval_requested(episode.stored.new, turn, index, body.call.tool_name, expire_time)
+            for _, _, index, body in requests
+            if isinstance(body, episode_pb2.ApprovalRequested)
+        ]
+        if requests:
+            await self.logs.append(log, requests, events)
+
+
+def _decisions(
+    decided: list[tuple[PlannedCall, PolicyDecision]],
+) -> tuple[PolicyDecision | None, frozenset[str]]:
+    """What the policy says of a call, and the models that it lets answer in its place.
+
+    One that needs a person's approval is not among them: nobody has approved it.
+    """
+    if not decided:
+        return None, frozenset()
+    (_, decision), *others = decided
+    return decision, frozenset(
+        planned.model_alias for planned, one in others if one.allowed and not one.needs_approval
+    )
+
+
+def approval_of(turn: TurnInput, call_index: int) -> trajectory_pb2.ApprovalDecision | None:
+    """What became of a call's request, for the record; None while nothing was decided."""
+    approved = turn.approvals.get(str(call_index))
+    if approved is None:
+        return None
+    decided = turn.decided.get(str(call_index))
+    return trajectory_pb2.ApprovalDecision(
+        approved=approved,
+        actor=decided.actor if decided else "",
+        reason=decided.reason if decided else "",
+    )

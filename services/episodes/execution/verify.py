@@ -1,0 +1,302 @@
+"""Judges an answer by the episode's check.
+
+Every call of a verifier is a durable step like any other: held, made, logged and priced under a key
+of its own. An answer that cannot be judged is recorded as unjudged, with the reason; only a fault
+of the platform that may pass is raised, and tried again.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from episodes.clients import Adapters, RegistryClient
+from episodes.errors import TRANSIENT
+from episodes.execution.call_tools import ask_adapters
+from episodes.execution.tool_calls import problem_of, rejected
+from episodes.keys import StepKind, effect_key, verifier_session
+from episodes.models import StopReason
+from episodes.spending.holds import Charges, Grant
+from episodes.spending.worst_case import (
+    Purchase,
+    call_worst_case,
+    model_alias,
+    model_problem,
+    most_tokens,
+    sku_of,
+    timeout_s,
+    token_worst_case,
+)
+from episodes.step_log.log import StepLog, StepLogs
+from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
+from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit import telemetry
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.identity import acting_as
+from podium_kit.verifiers import (
+    InvalidVerifier,
+    Unjudged,
+    Verdict,
+    Verifier,
+    VerifierCall,
+    load_verifier,
+)
+from podium_kit.wire import failure_to_proto
+
+# Ends that say nothing about what the model can do: such an episode is unjudged, not wrong.
+INTERRUPTED = (StopReason.CANCELLED, StopReason.FAILED)
+
+
+def verifier_of(check: check_pb2.Check) -> Verifier:
+    """The verifier a check names. Raises InvalidVerifier."""
+    try:
+        parameters = json.loads(check.parameters_json or "{}")
+    except ValueError as error:
+        raise InvalidVerifier(f"parameters_json is not JSON: {error}") from error
+    if not isinstance(parameters, dict):
+        raise InvalidVerifier("parameters_json is not a JSON object")
+    return load_verifier(check.verifier, parameters, check.verifier_version)
+
+
+def tools_of_check(spec: episode_pb2.EpisodeSpec) -> list[str]:
+    """Tools the check will call, none for most."""
+    if not spec.HasField("check"):
+        return []
+    calls = verifier_of(spec.check).calls(spec.task, "any answer")
+    return list(dict.fromkeys(call.tool for call in calls))
+
+
+def judged(verifier: Verifier, verdict: Verdict) -> check_pb2.Judgement:
+    """A verdict with the verifier's name and version."""
+    return check_pb2.Judgement(
+        verifier=verifier.name,
+        verifier_version=verifier.version,
+        score=verdict.score,
+        explanation=verdict.explanation,
+    )
+
+
+def unjudged(check: check_pb2.Check, reason: str) -> check_pb2.Judgement:
+    return check_pb2.Judgement(
+        verifier=check.verifier, verifier_version=check.verifier_version, explanation=reason
+    )
+
+
+def without_answer(check: check_pb2.Check, stop_reason: StopReason) -> check_pb2.Judgement:
+    """An episode that was let run to its limits and gave no answer has not solved its task."""
+    if stop_reason in INTERRUPTED:
+        return unjudged(check, f"the episode ended early: {stop_reason}")
+    verdict = Verdict.of(False, f"no answer was given: {stop_reason}")
+    return judged(verifier_of(check), verdict)
+
+
+def answer_of(episode: RunningEpisode, log: StepLog, turn: int) -> str | None:
+    """The answer that a turn came to; None where it came to none.
+
+    Of several calls that gave one it is the first one's. What does not fit the answer's JSON Schema
+    is a result like any other: the model sees it, and goes on.
+    """
+    action = log.model_calls[turn].response.action
+    if action.WhichOneof("decision") == "final_answer":
+        return action.final_answer
+    episode = episode.with_found_tools(log)
+    for _, record in sorted(log.tool_calls.get(turn, {}).items()):
+        observation = record.observation
+        tool = episode.tool(observation.call.tool_name)
+        # A text that was cut or declined is a result, and no answer.
+        if tool is None or not tool.gives_answer or record.cut_reason:
+            continue
+        if observation.HasField("failure"):
+            continue
+        if _fits(observation.content, episode.spec.answer_json_schema):
+            return observation.content
+    return None
+
+
+def _fits(answer: str, schema: str) -> bool:
+    if not schema:
+        return bool(answer.strip())
+    try:
+        return not problem_of(json.loads(answer), schema)
+    except (ValueError, RecursionError):
+        return False
+
+
+@dataclass(frozen=True)
+class VerifierCalls:
+    """Makes the calls verifiers need."""
+
+    registry: RegistryClient
+    adapters: Adapters
+    charges: Charges
+    logs: StepLogs
+
+    async def result(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, index: int, call: VerifierCall
+    ) -> str:
+        """What the tool gave. Raises Unjudged when it gave nothing."""
+        if index not in steps.verifier_calls:
+            try:
+                record = await self._make(episode, steps, turn, index, call)
+            except TRANSIENT:
+                raise
+            except DomainError as error:
+                raise Unjudged(f"{call.tool} cannot be called: {error.message}") from error
+            await self.logs.append(steps, [(turn, StepKind.VERIFIER, index, record)])
+        observation = steps.verifier_calls[index].observation
+        if observation.HasField("failure"):
+            raise Unjudged(f"{call.tool} failed: {observation.failure.message}")
+        return observation.content
+
+    async def _make(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, index: int, call: VerifierCall
+    ) -> trajectory_pb2.ToolInvocation:
+        tool = await self._resolve(episode, call.tool)
+        asked = pb.ToolCall(
+            index=index, tool_name=call.tool, arguments_json=json.dumps(call.arguments)
+        )
+        if problem := model_problem(asked, tool):
+            raise Unjudged(problem.message)
+        purchase = _purchase(episode, turn, asked, tool, call)
+        record = trajectory_pb2.ToolInvocation(
+            key=purchase.key,
+            observation=pb.Observation(call=asked),
+            tool_version=tool.version,
+            model=purchase.model,
+        )
+        [reply] = await self.charges.settle_and_reserve(episode, steps, [purchase])
+        if not isinstance(reply, Grant):
+            record.observation.failure.CopyFrom(failure_to_proto(rejected(reply)))
+            return record
+        record.granted_output_tokens = reply.output_tokens
+        steps.unsent.discard(record.key)
+        await self._invoke(episode, tool, call, record)
+        return record
+
+    async def _resolve(self, episode: RunningEpisode, name: str) -> toolset_pb2.ResolvedTool:
+        """The tool of the episode, or one that its policy allows but its model was not shown."""
+        if tool := episode.tool(name):
+            return tool
+        toolset = await self.registry.resolve(episode.stored.new.policy_name, [name])
+        return next(tool for tool in toolset.tools if tool.name == name)
+
+    async def _invoke(
+        self,
+        episode: RunningEpisode,
+        tool: toolset_pb2.ResolvedTool,
+        call: VerifierCall,
+        record: trajectory_pb2.ToolInvocation,
+    ) -> None:
+        request = adapters_pb.InvokeRequest(
+            key=record.key,
+            episode_id=episode.id if call.in_episode else verifier_session(episode.id),
+            tool_name=tool.name,
+            tool_version=tool.version,
+            arguments_json=record.observation.call.arguments_json,
+            task=call.task,
+            model_alias=record.model,
+            max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
+        )
+        response = await ask_adapters(self.adapters, request, tool, record)
+        if response is not None and response.output.content_json:
+            record.observation.content = response.output.content_json
+
+
+def _purchase(
+    episode: RunningEpisode,
+    turn: int,
+    asked: pb.ToolCall,
+    tool: toolset_pb2.ResolvedTool,
+    call: VerifierCall,
+) -> Purchase:
+    alias = model_alias(asked, tool)
+    worst_case = call_worst_case(timeout_s(tool))
+    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+        size = len(call.task.encode()) + asked.ByteSize() + tool.prompt_bytes
+        worst_case = token_worst_case(most_tokens(size), tool.max_output_tokens)
+    return Purchase(
+        key=effect_key(episode.id, turn, StepKind.VERIFIER, asked.index),
+        turn=turn,
+        tool=tool.name,
+        model=alias,
+        sku=sku_of(tool, alias),
+        worst_case=worst_case,
+    )
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AnswerJudge:
+    """Judges answers."""
+
+    episodes: RunningEpisodes
+    logs: StepLogs
+    calls: VerifierCalls
+
+    async def judge_answer(self, episode_id: str, *, is_retry: bool, answer_time: datetime) -> None:
+        """Judges one answer, continuing where an earlier attempt stopped."""
+        episode = await self.episodes.get(episode_id)
+        with (
+            acting_as(episode.identity),
+            telemetry.episode_context(episode.id),
+            telemetry.span("judge", {"podium.verifier": episode.spec.check.verifier}),
+        ):
+            steps = await self.logs.open(episode.id)
+            steps.again = is_retry
+            if steps.judgement is None:
+                await self._judge(episode, steps, answer_time)
+
+    async def judge_without_calls(self, episode: RunningEpisode, turn: int) -> bool:
+        """Judges the answer of a turn, if nobody needs to be asked; whether it is judged.
+
+        Most verifiers make no call; one that does is left to the activity.
+        """
+        steps = await self.logs.open(episode.id, turn)
+        if not episode.spec.HasField("check") or steps.judgement is not None:
+            return True
+        answer = answer_of(episode, steps, turn) or ""
+        with suppress(InvalidVerifier):
+            if verifier_of(episode.spec.check).calls(episode.spec.task, answer):
+                return False
+        await self._judge(episode, steps, datetime.now(UTC))
+        return True
+
+    async def _judge(self, episode: RunningEpisode, steps: StepLog, answer_time: datetime) -> None:
+        turn = max(steps.model_calls)
+        answer = answer_of(episode, steps, turn) or ""
+        judgement = await self._judgement(episode, steps, turn, answer)
+        judgement.answer_time.FromDatetime(answer_time)
+        await self.logs.append(steps, [(turn, StepKind.JUDGEMENT, 0, judgement)])
+
+    async def _judgement(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, answer: str
+    ) -> check_pb2.Judgement:
+        check = episode.spec.check
+        try:
+            verifier = verifier_of(check)
+            results = [
+                await self.calls.result(episode, steps, turn, index, call)
+                for index, call in enumerate(verifier.calls(episode.spec.task, answer))
+            ]
+            # Answer and check are strangers'. Beside the loop, which has leases to renew meanwhile.
+            return judged(verifier, await asyncio.to_thread(_verdict, verifier, answer, results))
+        except (InvalidVerifier, Unjudged) as error:
+            return unjudged(check, str(error))
+
+
+def _verdict(verifier: Verifier, answer: str, results: Sequence[str]) -> Verdict:
+    try:
+        return verifier.judge(answer, results)
+    except Unjudged:
+        raise
+    except Exception as error:
+        log.exception("verifier %s crashed", verifier.name)
+        raise Unjudged(f"the verifier crashed: {type(error).__name__}") from error

@@ -1,1 +1,0 @@
-"""What people and programs say of ended episodes."""

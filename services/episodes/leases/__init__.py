@@ -1,1 +1,0 @@
-"""Work in PostgreSQL that is one worker's at a time: queues, and who works on them."""

@@ -1,0 +1,1 @@
+"""From an episode's end to its record on the trajectory topic."""

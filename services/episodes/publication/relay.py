@@ -1,0 +1,74 @@
+"""Publishes what the outbox owes, oldest first, from one worker at a time."""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from episodes.publication.records import InvalidTrajectory, stream_body, validate
+from episodes.publication.store_outbox import OutboxStore, OwedRecord
+from podium_kit import telemetry
+from podium_kit.stream import Place, Rejection, StreamRecord
+
+if TYPE_CHECKING:
+    from podium_kit.stream.clients import Producer
+
+log = logging.getLogger(__name__)
+
+_dead_letters = telemetry.get_meter(__name__).create_counter(
+    "podium.stream.dead_letters", "{record}", "records that are kept aside from the stream"
+)
+
+POLL_INTERVAL_S = 0.25
+BATCH = 200
+# A trajectory may have megabytes.
+BATCH_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Relay:
+    """Moves owed records to the topic; one that may not go is dead-lettered."""
+
+    def __init__(self, outbox: OutboxStore, producer: "Producer", topic: str) -> None:
+        self._outbox = outbox
+        self._producer = producer
+        self._topic = topic
+
+    async def relay(self) -> bool:
+        """Publishes one batch; whether more is owed.
+
+        One relay at a time keeps groups in order.
+        """
+        owed, more = await self._outbox.owed(BATCH, BATCH_BYTES_MAX)
+        sendable = [entry for entry in owed if await self._is_valid(entry)]
+        if sendable:
+            outcomes = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
+            await self._note(list(zip(sendable, outcomes, strict=True)))
+        return more
+
+    async def _note(self, outcomes: Sequence[tuple[OwedRecord, Place | Rejection]]) -> None:
+        await self._outbox.mark_published(
+            [
+                (entry.row_id, outcome.partition, outcome.offset)
+                for entry, outcome in outcomes
+                if isinstance(outcome, Place)
+            ]
+        )
+        for entry, outcome in outcomes:
+            if isinstance(outcome, Rejection):
+                await self._keep_aside(entry, outcome.reason)
+
+    async def _is_valid(self, entry: OwedRecord) -> bool:
+        try:
+            validate(entry.record.body)
+        except InvalidTrajectory as error:
+            await self._keep_aside(entry, error.message)
+            return False
+        return True
+
+    async def _keep_aside(self, entry: OwedRecord, reason: str) -> None:
+        log.error("record %s is dead-lettered: %s", entry.record.record_id, reason)
+        await self._outbox.mark_dead(entry, reason)
+        _dead_letters.add(1, {"podium.record.kind": entry.record.kind})
+
+
+def _stream_record(entry: OwedRecord) -> StreamRecord:
+    return StreamRecord(entry.record.group_id, stream_body(entry.record), entry.record.headers)

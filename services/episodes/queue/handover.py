@@ -1,0 +1,34 @@
+"""Has a workflow go on with an episode of the queue, from what its step log says.
+
+The mark, the workflow and the end of the row come one after the other: whoever dies in between
+leaves a marked row, and whoever takes that does the rest. Doing any of it again changes nothing.
+"""
+
+from dataclasses import dataclass
+
+from episodes.execution.outcomes import TurnResult
+from episodes.models import NewEpisode
+from episodes.queue.store import EpisodeQueue
+from episodes.workflows.starter import WorkflowStarter
+
+
+@dataclass(frozen=True)
+class Handover:
+    """From the queue to Temporal."""
+
+    queue: EpisodeQueue
+    starter: WorkflowStarter
+
+    async def hand_over(self, new: NewEpisode, ending: TurnResult | None = None) -> None:
+        """Starts the workflow, which only ends the episode where an ending is given.
+
+        An episode that is not in the queue is left alone: it has a workflow, or has ended.
+        Raises TemporalUnavailable; a worker tries again then.
+        """
+        marked = await self.queue.mark(new.episode_id, ending)
+        if marked is None:
+            return
+        await self.starter.resume(new, new.time_limit_s - marked.ran_s, marked.ending)
+        if not await self.queue.release(new.episode_id):
+            await self.starter.cancel(new.episode_id)
+            await self.queue.drop(new.episode_id)

@@ -1,1 +1,0 @@
-"""Episodes that take turns without a workflow (docs/adr/0052)."""

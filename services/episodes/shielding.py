@@ -1,0 +1,18 @@
+"""Work that a cancel must not leave half done."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+async def shielded(work: Awaitable[R]) -> tuple[R, bool]:
+    """The result of what must not be left half done, and whether a cancel came meanwhile."""
+    running, cancelled = asyncio.ensure_future(work), False
+    while not running.done():
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancelled = True
+    return running.result(), cancelled

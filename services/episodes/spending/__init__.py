@@ -1,0 +1,1 @@
+"""Money of a call: its worst case, its hold and its cost."""

@@ -1,0 +1,191 @@
+"""Calls as the ledger sees them before they are made: what is priced, and the most it can use."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from episodes.attachments.reading import file_tokens
+from episodes.keys import StepKind, effect_key
+from episodes.step_log.log import StepLog, expert_context
+from episodes.step_log.running_episode import RunningEpisode
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import hold_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.attachments import Attachment
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Dimension, Quantity
+from podium_kit.wire import duration_from_proto, quantities_to_proto
+
+DEFAULT_TIMEOUT_S = 30.0
+# What the ledger takes with one call.
+ALTERNATIVES_MAX = 50
+FALLBACKS_MAX = 20
+TEMPLATE_TOKENS = 1024
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """A call about to be made and the most it can use."""
+
+    key: str
+    turn: int
+    tool: str
+    model: str
+    sku: str
+    worst_case: tuple[Quantity, ...]
+    # What may be called instead, for a rejection to name what would fit.
+    alternatives: tuple[ledger_pb.Alternative, ...] = ()
+    # Models that may answer in place of the one asked for; the hold is to cover them.
+    fallbacks: tuple[hold_pb2.Fallback, ...] = ()
+
+    @property
+    def output_tokens(self) -> int:
+        """The longest answer that is asked for; 0 for what writes none."""
+        return output_tokens(self.worst_case)
+
+
+@dataclass(frozen=True)
+class ToolPurchases:
+    """What the tool calls of one turn may cost."""
+
+    episode: RunningEpisode
+    steps: StepLog
+    turn: int
+    # Those of the episode, as they were measured.
+    files: Sequence[Attachment] = ()
+    # Most tokens that an llm tool may write; None for the tool's own limit.
+    tokens_left: int | None = None
+
+    def of(self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> Purchase:
+        """A call of a tool, and which of the episode's tools could replace it."""
+        alias = model_alias(call, tool)
+        return Purchase(
+            key=effect_key(self.episode.id, self.turn, StepKind.TOOL, call.index),
+            turn=self.turn,
+            tool=tool.name,
+            model=alias,
+            sku=sku_of(tool, alias),
+            worst_case=self._worst_case(call, tool, alias),
+            alternatives=self._alternatives(call, tool, alias),
+            fallbacks=tuple(
+                hold_pb2.Fallback(model=other, sku=sku_of(tool, other))
+                for other in fallback_aliases(call, tool)
+            ),
+        )
+
+    def _alternatives(
+        self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
+    ) -> tuple[ledger_pb.Alternative, ...]:
+        """Other models of the tool, and tools that can do the same."""
+        choices = [
+            (other, name)
+            for other in self.episode.toolset.tools
+            if other.name == tool.name or set(other.capabilities) & set(tool.capabilities)
+            for name in sorted(other.model_skus) or [""]
+            if (other.name, name) != (tool.name, alias)
+        ]
+        return tuple(
+            ledger_pb.Alternative(
+                tool=other.name,
+                model=name,
+                sku=sku_of(other, name),
+                worst_case=quantities_to_proto(self._worst_case(call, other, name)),
+            )
+            for other, name in choices[:ALTERNATIVES_MAX]
+        )
+
+    def _worst_case(
+        self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
+    ) -> tuple[Quantity, ...]:
+        if tool.kind != tool_pb2.TOOL_KIND_LLM:
+            return call_worst_case(timeout_s(tool))
+        context = expert_context(self.steps, self.turn)
+        texts = (self.episode.spec.task, context)
+        size = sum(len(text.encode()) for text in texts) + call.ByteSize() + tool.prompt_bytes
+        read = most_tokens(size) + file_tokens(self.files, tool, alias)
+        return token_worst_case(read, self.output_tokens(tool))
+
+    def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
+        """The longest answer of an llm tool."""
+        most = tool.max_output_tokens
+        return most if self.tokens_left is None else min(most, self.tokens_left)
+
+
+def most_tokens(text_bytes: int) -> int:
+    """The most tokens that a text can have, with what a chat template and a role's prompt add.
+
+    English has four bytes to a token, but digits, emoji and rare scripts have one.
+    """
+    return TEMPLATE_TOKENS + text_bytes
+
+
+def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, ...]:
+    """The most a language model call can use."""
+    return (
+        Quantity(Dimension.INPUT_FRESH, Decimal(input_tokens)),
+        Quantity(Dimension.OUTPUT_TEXT, Decimal(output_tokens)),
+    )
+
+
+def call_worst_case(timeout_s: float) -> tuple[Quantity, ...]:
+    return (
+        Quantity(Dimension.CALL, Decimal(1)),
+        Quantity(Dimension.SECOND, Decimal(str(round(timeout_s, 3)))),
+    )
+
+
+def output_tokens(worst_case: tuple[Quantity, ...]) -> int:
+    """The longest answer in a worst case; 0 when there is none."""
+    amounts = (entry.amount for entry in worst_case if entry.dimension is Dimension.OUTPUT_TEXT)
+    return int(next(amounts, Decimal(0)))
+
+
+def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
+    """The model that an llm tool is asked for, or its only one; "" where the call names none.
+
+    It is decided here alone: priced, held, checked against the policy and sent as this one.
+    """
+    only = next(iter(tool.model_skus)) if len(tool.model_skus) == 1 else None
+    named = _arguments(call).get("model", only)
+    return named if isinstance(named, str) and named in tool.model_skus else ""
+
+
+def model_problem(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
+    """Why an llm tool cannot be asked, for the model that wrote the call."""
+    if tool is None or not tool.model_skus or model_alias(call, tool):
+        return None
+    aliases = ", ".join(sorted(tool.model_skus))
+    message = f'the arguments do not fit {tool.name}: "model" must be one of {aliases}'
+    return ToolFailure(FailureKind.INVALID_ARGUMENTS, message)
+
+
+def _arguments(call: pb.ToolCall) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments_json or "{}")
+    except (ValueError, RecursionError):
+        # The adapters report what is wrong with them.
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def fallback_aliases(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[str]:
+    """The tool's other models, in its order.
+
+    They are those of the toolset, frozen with the episode: the hold of a retry must name the
+    same ones, whatever the policy says by then.
+    """
+    asked = model_alias(call, tool)
+    return [alias for alias in tool.model_aliases if alias != asked][:FALLBACKS_MAX]
+
+
+def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
+    """The longest a call of the tool may take."""
+    return duration_from_proto(tool.timeout) or DEFAULT_TIMEOUT_S
+
+
+def sku_of(tool: toolset_pb2.ResolvedTool, alias: str) -> str:
+    """What a call is priced by; an llm tool has one SKU per model."""
+    return tool.model_skus.get(alias, tool.sku)

@@ -1,0 +1,1 @@
+"""The log of an episode's steps, from which every attempt continues."""

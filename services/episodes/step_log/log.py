@@ -1,0 +1,183 @@
+"""The steps of an episode, as the worker reads and writes them.
+
+The log is the truth an attempt continues from. Rows live in PostgreSQL; the worker caches the
+parsed steps of the episodes it runs, and reads only what is newer than its copy.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from episodes.keys import StepKind
+from episodes.models import Step
+from episodes.step_log.settlements import Settlements
+from episodes.step_log.store import StepStore
+from episodes.webhooks.models import Event
+from podium.common.v1 import failure_pb2, usage_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
+from podium_kit.money import Money
+
+CACHED_LOGS = 4096
+Body = (
+    trajectory_pb2.ModelCall
+    | trajectory_pb2.ToolInvocation
+    | episode_pb2.ApprovalRequested
+    | episode_pb2.ClientCallsRequested
+    | check_pb2.Judgement
+)
+BODY_OF: dict[StepKind, type[Body]] = {
+    StepKind.MODEL: trajectory_pb2.ModelCall,
+    StepKind.TOOL: trajectory_pb2.ToolInvocation,
+    StepKind.APPROVAL: episode_pb2.ApprovalRequested,
+    StepKind.CLIENT_CALLS: episode_pb2.ClientCallsRequested,
+    StepKind.VERIFIER: trajectory_pb2.ToolInvocation,
+    StepKind.JUDGEMENT: check_pb2.Judgement,
+}
+
+
+@dataclass
+class StepLog:
+    """The steps of one episode, parsed once."""
+
+    episode_id: str
+    steps: list[Step] = field(default_factory=list)
+    model_calls: dict[int, trajectory_pb2.ModelCall] = field(default_factory=dict)
+    tool_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(default_factory=dict)
+    verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
+    judgement: check_pb2.Judgement | None = None
+    # Whether an attempt before this one may have sent what it held money for.
+    again: bool = False
+    # Keys that this attempt asked money for, and that were not sent.
+    unsent: set[str] = field(default_factory=set)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the newest step; 0 when there is none."""
+        return self.steps[-1].sequence if self.steps else 0
+
+    @property
+    def last_turn(self) -> int | None:
+        """Turn of the newest step; None when there is none."""
+        return self.steps[-1].turn if self.steps else None
+
+    def unsettled(self) -> list[Step]:
+        """Steps whose cost the ledger has not been asked for."""
+        return [step for step in self.steps if not step.settled]
+
+    def has(self, turn: int, kind: StepKind, call_index: int = 0) -> bool:
+        wanted = (turn, kind, call_index)
+        return any((step.turn, step.kind, step.call_index) == wanted for step in self.steps)
+
+    def add(self, steps: list[Step]) -> None:
+        """Takes steps in sequence order, each once: two attempts may read the same ones at once."""
+        for step in steps:
+            if step.sequence <= self.last_sequence:
+                continue
+            self.steps.append(step)
+            body = BODY_OF[step.kind].FromString(step.body)
+            if isinstance(body, trajectory_pb2.ModelCall):
+                self.model_calls[step.turn] = body
+            elif isinstance(body, check_pb2.Judgement):
+                self.judgement = body
+            elif isinstance(body, trajectory_pb2.ToolInvocation):
+                verifies = step.kind is StepKind.VERIFIER
+                calls = (
+                    self.verifier_calls if verifies else self.tool_calls.setdefault(step.turn, {})
+                )
+                calls[step.call_index] = body
+
+    def charged_usage(self, step: Step) -> usage_pb2.Usage | None:
+        """What a step used; None when it made no billable call."""
+        record: trajectory_pb2.ToolInvocation
+        match step.kind:
+            case StepKind.MODEL:
+                call = self.model_calls[step.turn]
+                # A response without a usage is unknown, not free: the ledger decides.
+                return call.response.usage if call.HasField("response") else unknown(call.failure)
+            case StepKind.TOOL:
+                record = self.tool_calls[step.turn][step.call_index]
+            case StepKind.VERIFIER:
+                record = self.verifier_calls[step.call_index]
+            case _:
+                return None
+        return record.usage if record.HasField("usage") else None
+
+    def settle(self, step: Step, cost: Money | None) -> None:
+        """Also where another attempt has done so meanwhile."""
+        place = next(i for i, each in enumerate(self.steps) if each.sequence == step.sequence)
+        self.steps[place] = replace(step, settled=True, cost=cost)
+
+
+def unknown(failure: failure_pb2.Failure) -> usage_pb2.Usage:
+    """What a call used that may have been made."""
+    source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    return usage_pb2.Usage(source=source, unusable_reason=failure.message)
+
+
+class StepLogs:
+    """Opens, appends to and settles the logs of running episodes."""
+
+    def __init__(self, store: StepStore, settlements: Settlements) -> None:
+        self._store = store
+        self._settlements = settlements
+        self._cache: OrderedDict[str, StepLog] = OrderedDict()
+
+    async def open(self, episode_id: str, complete_to_turn: int | None = None) -> StepLog:
+        """The log with everything any worker has stored.
+
+        A caller that knows that nothing was stored after a turn spares the database the
+        question when this worker took that turn itself; after turn 0 no worker did.
+        """
+        log = self._cache.setdefault(episode_id, StepLog(episode_id))
+        self._cache.move_to_end(episode_id)
+        if complete_to_turn is None or (log.last_turn or 0) != complete_to_turn:
+            log.add(await self._store.read(episode_id, after=log.last_sequence))
+        if len(self._cache) > CACHED_LOGS:
+            self._cache.popitem(last=False)
+        return log
+
+    async def append(
+        self,
+        log: StepLog,
+        bodies: list[tuple[int, StepKind, int, Body]],
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Stores steps (turn, kind, call index, body), but those that another attempt did: it
+        reads them.
+
+        Events are owed to webhooks together with the steps. Raises TransactionConflict.
+        """
+        while missing := [body for body in bodies if not log.has(*body[:3])]:
+            steps = [
+                Step(log.episode_id, sequence, turn, kind, index, body.SerializeToString())
+                for sequence, (turn, kind, index, body) in enumerate(missing, log.last_sequence + 1)
+            ]
+            if not await self._store.append(steps, events):
+                # It may have stored one of ours, or none: the others are still to be stored.
+                steps = await self._store.read(log.episode_id, after=log.last_sequence)
+            log.add(steps)
+
+    def settle(self, log: StepLog, step: Step, cost: Money | None) -> None:
+        log.settle(step, cost)
+        self._settlements.add(step, cost)
+
+    def forget(self, episode_id: str) -> None:
+        """Frees the log of an episode that has ended."""
+        self._cache.pop(episode_id, None)
+
+
+CONTEXT_BYTES_MAX = 24_000
+
+
+def expert_context(log: StepLog, turn: int) -> str:
+    """Results of the calls before a turn, newest kept when there is too much."""
+    findings = [
+        f"{call.observation.call.tool_name}({call.observation.call.arguments_json}):\n"
+        f"{call.observation.content}"
+        for number in sorted(log.tool_calls)
+        if number < turn
+        for _, call in sorted(log.tool_calls[number].items())
+        if call.observation.content
+    ]
+    text = "\n\n".join(findings).encode()
+    return text[-CONTEXT_BYTES_MAX:].decode(errors="ignore")

@@ -1,0 +1,113 @@
+"""An episode as the worker holds it while it runs."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from episodes.models import Ending, StoredEpisode
+from episodes.step_log.log import StepLog
+from episodes.store import EpisodeStore
+from podium.episodes.v1 import episode_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium_kit.rpc.identity import Identity, Scope
+
+CACHED_EPISODES = 4096
+SECTION_OF_KIND = {
+    tool_pb2.TOOL_KIND_RETRIEVAL: pb.RESULT_SECTION_DOCUMENT,
+    tool_pb2.TOOL_KIND_CODE: pb.RESULT_SECTION_CODE,
+}
+
+
+@dataclass(frozen=True)
+class RunningEpisode:
+    """What never changes while an episode runs."""
+
+    stored: StoredEpisode
+    spec: episode_pb2.EpisodeSpec
+    toolset: toolset_pb2.Toolset
+
+    @property
+    def id(self) -> str:
+        return self.stored.new.episode_id
+
+    @property
+    def identity(self) -> Identity:
+        """Whom the worker calls as: the episode's subject, allowed to post its costs."""
+        scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
+        new = self.stored.new
+        return Identity(new.tenant, new.subject, scopes, new.groups)
+
+    def with_found_tools(self, log: StepLog, turn: int | None = None) -> "RunningEpisode":
+        """With the tools that its calls of find_tools found, those of before a turn if given."""
+        found = {
+            tool.name: tool
+            for number, calls in sorted(log.tool_calls.items())
+            if turn is None or number < turn
+            for call in calls.values()
+            for tool in call.found_tools
+        }
+        if not found:
+            return self
+        toolset = toolset_pb2.Toolset()
+        toolset.CopyFrom(self.toolset)
+        toolset.tools.extend(tool for name, tool in found.items() if self.tool(name) is None)
+        return replace(self, toolset=toolset)
+
+    def tool(self, name: str) -> toolset_pb2.ResolvedTool | None:
+        """The tool of that name."""
+        return next((tool for tool in self.toolset.tools if tool.name == name), None)
+
+    def tool_definitions(self) -> list[pb.ToolDefinition]:
+        """The tools as the orchestrator and a trajectory show them."""
+        return [
+            pb.ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                terms=tool.terms,
+                estimates=tool.estimates,
+                parameters_json_schema=tool.parameters_json_schema,
+                section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
+                gives_answer=tool.gives_answer,
+            )
+            for tool in self.toolset.tools
+        ]
+
+
+class RunningEpisodes:
+    """Loads episodes, keeping the ones used last in memory."""
+
+    def __init__(self, store: EpisodeStore) -> None:
+        self._store = store
+        self._cache: OrderedDict[str, RunningEpisode] = OrderedDict()
+
+    async def get(self, episode_id: str) -> RunningEpisode:
+        """The episode. Raises EpisodeNotFound."""
+        if episode_id in self._cache:
+            self._cache.move_to_end(episode_id)
+            return self._cache[episode_id]
+        return self.keep(await self._store.load(episode_id))
+
+    def keep(self, stored: StoredEpisode) -> RunningEpisode:
+        """One that was read elsewhere."""
+        episode_id = stored.new.episode_id
+        if episode_id not in self._cache:
+            self._cache[episode_id] = _parse(stored)
+        self._cache.move_to_end(episode_id)
+        if len(self._cache) > CACHED_EPISODES:
+            self._cache.popitem(last=False)
+        return self._cache[episode_id]
+
+    async def ending(self, episode_id: str) -> Ending | None:
+        """How it has ended, as it is stored; None while it runs. Raises EpisodeNotFound."""
+        return (await self._store.load(episode_id)).ending
+
+    def forget(self, episode_id: str) -> None:
+        self._cache.pop(episode_id, None)
+
+
+def _parse(stored: StoredEpisode) -> RunningEpisode:
+    return RunningEpisode(
+        stored,
+        episode_pb2.EpisodeSpec.FromString(stored.new.spec),
+        toolset_pb2.Toolset.FromString(stored.new.toolset),
+    )

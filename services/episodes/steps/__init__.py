@@ -1,1 +1,0 @@
-"""The step log: what an episode has done so far, and watching it."""

@@ -1,1 +1,0 @@
-"""The trajectory stream: records, relay and reconciler."""

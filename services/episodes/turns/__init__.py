@@ -1,1 +1,0 @@
-"""Activities of a turn: decide, invoke, judge, finish."""

@@ -1,0 +1,122 @@
+"""Activities of the episode's workflow, and the errors that Temporal retries.
+
+Slow is not dead: a part of the platform that is away or stalls is tried again until the episode's
+own deadline. A fault of ours repeats at every attempt, so it ends the activity after many of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from episodes.errors import FAULTS_MAX, TRANSIENT, faults_of
+from episodes.execution.outcomes import FinishInput, JudgeInput, TurnInput, TurnResult
+from episodes.execution.turn import TurnRunner
+from episodes.step_log.log import StepLogs
+from episodes.workflows.episode_workflow import FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
+from podium_kit.rpc.errors import DomainError, InternalError
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_INTERVAL_S = 0.5
+
+
+@asynccontextmanager
+async def heartbeats() -> AsyncIterator[None]:
+    """Heartbeats while the block runs. A cancel arrives as CancelledError in the block."""
+    beating = asyncio.create_task(_beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
+async def _beat() -> None:
+    while True:
+        await asyncio.sleep(HEARTBEAT_INTERVAL_S)
+        activity.heartbeat()
+
+
+@contextmanager
+def activity_errors() -> Iterator[None]:
+    """Raises errors as ApplicationError: only what passes by itself is tried again, and when its
+    source asks.
+
+    Without their causes: Temporal would store the words of libraries, and drop it all when they
+    are long.
+    """
+    try:
+        yield
+    except DomainError as error:
+        raise _application_error(error) from None
+    except Exception:
+        log.exception("internal error in activity %s", activity.info().activity_type)
+        raise _application_error(InternalError()) from None
+
+
+def _application_error(error: DomainError) -> ApplicationError:
+    transient = isinstance(error, TRANSIENT)
+    if isinstance(error, InternalError):
+        info = activity.info()
+        transient = faults_of(f"{info.workflow_run_id}/{info.activity_id}") < FAULTS_MAX
+    delay_s = error.retry_after_s
+    return ApplicationError(
+        error.message,
+        type=error.reason,
+        non_retryable=not transient,
+        next_retry_delay=None if delay_s is None else timedelta(seconds=delay_s),
+    )
+
+
+@contextmanager
+def attempt_at(logs: StepLogs, episode_id: str) -> Iterator[None]:
+    """Forgets the log when another attempt follows: what that one sends is not known here.
+
+    None follows one that its workflow cancels. Its end gives back what it had not sent.
+    """
+    try:
+        yield
+    except BaseException:
+        details = activity.cancellation_details()
+        if details is None or not details.cancel_requested:
+            logs.forget(episode_id)
+        raise
+
+
+@dataclass(frozen=True)
+class EpisodeActivities:
+    """The workflow's calls of the execution."""
+
+    turns: TurnRunner
+
+    @activity.defn(name=TAKE_TURN)
+    async def take_turn(self, turn: TurnInput) -> TurnResult:
+        is_retry = turn.resumed or activity.info().attempt > 1
+        async with self._attempt(turn.episode_id):
+            return await self.turns.take(
+                turn, again=is_retry, leaves=lambda _: activity.is_worker_shutdown()
+            )
+
+    @activity.defn(name=JUDGE_ANSWER)
+    async def judge_answer(self, judge: JudgeInput) -> None:
+        info = activity.info()
+        async with self._attempt(judge.episode_id):
+            await self.turns.judge.judge_answer(
+                judge.episode_id, is_retry=info.attempt > 1, answer_time=info.scheduled_time
+            )
+
+    @activity.defn(name=FINISH_EPISODE)
+    async def finish_episode(self, finish: FinishInput) -> None:
+        async with heartbeats():
+            await self.turns.finisher.finish(finish)
+
+    @asynccontextmanager
+    async def _attempt(self, episode_id: str) -> AsyncIterator[None]:
+        with activity_errors(), attempt_at(self.turns.logs, episode_id):
+            async with heartbeats():
+                yield
