@@ -7,7 +7,7 @@ attempt of the same effect carries the same key.
 import uuid
 from enum import StrEnum
 
-from podium_kit.derived_ids import derived_uuid7
+from podium_kit.derived_ids import derived_uuid8
 
 
 class StepKind(StrEnum):
@@ -43,7 +43,7 @@ def effect_place(key: str) -> tuple[int, StepKind, int]:
 
 def child_episode_id(parent_id: str, key: str) -> str:
     """The episode that answers a call: every attempt of the call names the same."""
-    return derived_uuid7(parent_id, key)
+    return derived_uuid8(parent_id, key)
 
 
 def verifier_session(episode_id: str) -> str:

@@ -14,7 +14,7 @@ from uuid_utils import uuid7
 
 from gateway.errors import InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown, UpstreamFault
 from podium_kit.characters import storable
-from podium_kit.derived_ids import derived_uuid7
+from podium_kit.derived_ids import derived_uuid8
 from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
 from podium_kit.rpc.identity import current_identity
 
@@ -35,7 +35,7 @@ class EpisodeId:
         """Of one of the episodes of a request; the first has the request's own id."""
         if index == 0:
             return self
-        return replace(self, value=derived_uuid7(self.value, f"{self.value}/choice/{index}"))
+        return replace(self, value=derived_uuid8(self.value, f"{self.value}/choice/{index}"))
 
 
 class IdempotencyStore(Protocol):

@@ -241,7 +241,7 @@ def _is_id(call_id: str) -> bool:
         parsed = uuid.UUID(call_id)
     except ValueError:
         return False
-    return parsed.version == 7 and str(parsed) == call_id
+    return parsed.version in (7, 8) and str(parsed) == call_id
 
 
 def _check(spec: pb.DirectCallSpec) -> None:

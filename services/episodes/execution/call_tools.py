@@ -160,7 +160,8 @@ class ToolCallInvoker:
         if plan.result is not None:
             note_result(record, plan.result)
         elif plan.child is not None and plan.ended is not None:
-            await self.children.fill(record, plan.child.episode_id, plan.tool, plan.ended)
+            tenant = episode.stored.new.tenant
+            await self.children.fill(record, tenant, plan.child.episode_id, plan.tool, plan.ended)
         elif plan.finds_tools:
             await self._find(record, episode, plan.tool)
         else:

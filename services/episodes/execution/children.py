@@ -111,22 +111,23 @@ class ChildAnswers:
 
     store: EpisodeStore
 
-    async def find(self, child_id: str) -> StoredEpisode | None:
-        """The child; None when it never was an episode."""
+    async def find(self, tenant: str, child_id: str) -> StoredEpisode | None:
+        """The tenant's child; None when it never was an episode."""
         try:
-            return await self.store.load(child_id)
+            return await self.store.get(tenant, child_id)
         except EpisodeNotFound:
             return None
 
     async def fill(
         self,
         record: trajectory_pb2.ToolInvocation,
+        tenant: str,
         child_id: str,
         tool: toolset_pb2.ResolvedTool,
         result: EpisodeResult,
     ) -> None:
         """Writes answer or failure, and what the child took, into the call's record."""
-        child = await self.find(child_id)
+        child = await self.find(tenant, child_id)
         if child is None:
             # It was rejected before it was an episode: its policy, a tool or the model is gone.
             _fail(record, ToolFailure(FailureKind.TOOL_ERROR, result.message))
@@ -229,12 +230,13 @@ class CutOffChildren:
         tool, child = episode.tool(call.tool_name), child_call(episode, turn, call)
         if tool is None or not isinstance(child, ChildCall):
             return None
-        if await self.children.find(child.episode_id) is None:
+        tenant = episode.stored.new.tenant
+        if await self.children.find(tenant, child.episode_id) is None:
             return None
         record = trajectory_pb2.ToolInvocation(
             key=effect_key(episode.id, turn, StepKind.TOOL, call.index),
             observation=pb.Observation(call=call),
             tool_version=tool.version,
         )
-        await self.children.fill(record, child.episode_id, tool, ended)
+        await self.children.fill(record, tenant, child.episode_id, tool, ended)
         return record

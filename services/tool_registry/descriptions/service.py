@@ -98,7 +98,7 @@ class Descriptions:
         present = _present_description(tool, wanted.model_alias)
         task = description_prompt(wanted.tool_name, wanted.model_alias, present, sample)
         await self.writer.start(wanted.id, task, wanted.writer_tool)
-        return await self.store.insert(
+        stored = await self.store.insert(
             identity.tenant,
             Proposal(
                 id=wanted.id,
@@ -116,6 +116,9 @@ class Descriptions:
                 reviewed_by="",
             ),
         )
+        if stored is None:
+            raise ProposalNotFound(wanted.id)
+        return stored
 
     async def find(self, tool_name: str) -> list[Proposal]:
         """Newest first; what was written meanwhile is read."""

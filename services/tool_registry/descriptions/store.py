@@ -47,11 +47,11 @@ class ProposalStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def insert(self, tenant: str, proposal: Proposal) -> Proposal:
-        """The stored proposal: the first one of an id stands."""
+    async def insert(self, tenant: str, proposal: Proposal) -> Proposal | None:
+        """The first proposal of the id; None where another tenant has it."""
         async with transaction(self._engine) as connection:
             await connection.execute(INSERT, _values(tenant, proposal))
-        return await self.find(tenant, proposal.id) or proposal
+        return await self.find(tenant, proposal.id)
 
     async def find(self, tenant: str, proposal_id: str) -> Proposal | None:
         async with autocommit(self._engine) as connection:

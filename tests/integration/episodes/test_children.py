@@ -159,6 +159,24 @@ async def test_a_tool_that_calls_itself_ends_at_the_depth_it_names(
     assert Decimal((await trajectory(platform, parent.id)).features.cost.amount) == whole
 
 
+async def test_an_episode_of_another_tenant_with_the_childs_id_does_not_answer_for_it(
+    platform: EpisodesPlatform,
+) -> None:
+    with_researcher(platform)
+    parent = new_id()
+    spec = episode_pb2.EpisodeSpec(task="what is 6 x 7?")
+    async with platform.client("umbrella") as umbrella, platform.client() as client:
+        squatted = pb.StartEpisodeRequest(episode_id=child_id(parent), spec=spec)
+        await umbrella.StartEpisode(squatted)
+        theirs = await finished(umbrella, child_id(parent))
+        await client.StartEpisode(pb.StartEpisodeRequest(episode_id=parent, spec=spec))
+        ended = await finished(client, parent)
+    assert theirs.answer and theirs.answer not in ended.answer
+    [invocation] = (await trajectory(platform, parent)).turns[0].tool_invocations
+    assert not invocation.HasField("child")
+    assert invocation.observation.failure.kind == failure_pb2.FAILURE_KIND_TOOL_ERROR
+
+
 async def test_child_spends_from_the_parents_budget(platform: EpisodesPlatform) -> None:
     with_researcher(platform)
     budget = money_pb2.Money(currency_code="USD", amount="0.01")

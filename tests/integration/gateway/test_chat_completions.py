@@ -18,6 +18,7 @@ from integration.gateway.scripted_episodes import (
     make_failure,
     make_finish,
 )
+from podium_kit.derived_ids import derived_uuid8
 
 TASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "6*7?"}]
 
@@ -311,6 +312,17 @@ async def test_the_same_episode_id_with_another_task_is_a_conflict(
         await http.post(path, json={"model": "podium", "messages": TASK}, headers=headers)
         reply = await http.post(path, json={"model": "podium", "messages": other}, headers=headers)
     assert (reply.status_code, reply.json()["error"]["reason"]) == (409, "EPISODE_CONFLICT")
+
+
+async def test_an_id_that_the_platform_derives_is_no_id_for_a_caller(
+    gateway: GatewayUnderTest,
+) -> None:
+    headers = {"x-episode-id": derived_uuid8(str(uuid7()), "child")}
+    async with gateway.http() as http:
+        body = {"model": "podium", "messages": TASK}
+        reply = await http.post("/v1/chat/completions", json=body, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_EPISODE_ID")
+    assert not gateway.episodes.episodes
 
 
 async def test_a_broken_watch_resumes_where_it_broke(gateway: GatewayUnderTest) -> None:

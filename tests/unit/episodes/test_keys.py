@@ -7,9 +7,9 @@ from episodes.keys import child_episode_id
 PARENT = "01890af1-7a2b-7c3d-8e4f-5a6b7c8d9e0f"
 
 
-def test_a_child_is_a_uuid7_of_its_parents_time() -> None:
+def test_a_child_has_its_parents_time_and_the_version_that_no_caller_may_choose() -> None:
     child = uuid.UUID(child_episode_id(PARENT, f"{PARENT}/1/tool/0"))
-    assert (child.version, child.variant) == (7, uuid.RFC_4122)
+    assert (child.version, child.variant) == (8, uuid.RFC_4122)
     assert child.int >> 80 == uuid.UUID(PARENT).int >> 80
 
 
