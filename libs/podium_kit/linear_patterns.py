@@ -14,6 +14,10 @@ from jsonschema import ValidationError, _keywords, _legacy_keywords, _utils
 # A compiled pattern may take that much; no honest one does.
 PATTERN_BYTES_MAX = 1024 * 1024
 PATTERNS_KEPT = 512
+# Instructions that the patterns of one schema are compiled to, in about 0.2 s; one that does not
+# compile counts as what it took to find out.
+INSTRUCTIONS_MAX = 500_000
+INSTRUCTIONS_OF_A_FAILURE = 20_000
 DIALECT = "patterns are those of RE2, without lookaround and backreferences"
 
 
@@ -37,6 +41,31 @@ def use_linear_patterns() -> None:
         if "re" not in vars(module):
             raise ImportError(f"{module.__name__} finds patterns in another way than by re")
         vars(module)["re"] = LinearPatterns
+
+
+class PatternBudget:
+    """Compiles the patterns of one schema, each once and as many as its budget covers."""
+
+    def __init__(self) -> None:
+        self._remaining = INSTRUCTIONS_MAX
+        self._problems: dict[str, str] = {}
+
+    def check(self, pattern: str) -> None:
+        """Raises UnsupportedPattern."""
+        if pattern not in self._problems:
+            self._problems[pattern] = self._problem(pattern)
+        if problem := self._problems[pattern]:
+            raise UnsupportedPattern(problem)
+
+    def _problem(self, pattern: str) -> str:
+        if self._remaining <= 0:
+            return "the patterns of the schema are too large together; state fewer or shorter ones"
+        try:
+            self._remaining -= compiled(pattern).programsize
+        except UnsupportedPattern as error:
+            self._remaining -= INSTRUCTIONS_OF_A_FAILURE
+            return error.message
+        return ""
 
 
 @lru_cache(PATTERNS_KEPT)

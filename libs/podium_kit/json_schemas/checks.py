@@ -14,7 +14,7 @@ from podium_kit.json_schemas.grammar import grammar_characters
 from podium_kit.json_schemas.inlining import SchemaError as GrammarError
 from podium_kit.json_schemas.references import check_references
 from podium_kit.json_schemas.walk import DEPTH_MAX, depth_of, subschemas
-from podium_kit.linear_patterns import UnsupportedPattern, compiled
+from podium_kit.linear_patterns import PatternBudget, UnsupportedPattern
 
 SCHEMA_BYTES_MAX = 64 * 1024
 PROBLEM_CHARACTERS_MAX = 300
@@ -23,7 +23,8 @@ PROBLEM_CHARACTERS_MAX = 300
 def checked_schema(text: str, *, is_schema: bool = False) -> dict[str, Any]:
     """The parsed schema. Raises UnusableSchema with the JSON path of the fault.
 
-    `is_schema` says that it is known to be JSON Schema, which takes longest to find out.
+    `is_schema` says that `loosened` returned it: it is known to be JSON Schema with patterns that
+    compile, which takes longest to find out.
     """
     schema = parsed_schema(text)
     if not isinstance(schema, dict):
@@ -31,7 +32,7 @@ def checked_schema(text: str, *, is_schema: bool = False) -> dict[str, Any]:
     check_references(schema)
     if not is_schema:
         _check_keywords(schema)
-    _check_patterns(schema)
+        _check_patterns(schema)
     return schema
 
 
@@ -77,7 +78,8 @@ def _check_keywords(schema: dict[str, Any]) -> None:
 
 
 def _check_patterns(schema: dict[str, Any]) -> None:
-    """Raises UnusableSchema for one that takes more than linear time."""
+    """Raises UnusableSchema for one that takes more than linear time, or too much to compile."""
+    budget = PatternBudget()
     for path, node in subschemas(schema):
         pattern, of_names = node.get("pattern"), node.get("patternProperties")
         patterns = {f"{path}.pattern": pattern}
@@ -86,7 +88,7 @@ def _check_patterns(schema: dict[str, Any]) -> None:
         for place, found in patterns.items():
             try:
                 if isinstance(found, str):
-                    compiled(found)
+                    budget.check(found)
             except UnsupportedPattern as error:
                 raise UnusableSchema(place, error.message) from error
 

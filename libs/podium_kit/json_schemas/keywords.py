@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from podium_kit.linear_patterns import UnsupportedPattern, compiled
+from podium_kit.linear_patterns import PatternBudget, UnsupportedPattern
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 # What older kinds of OpenAPI and people's habits write.
@@ -86,9 +86,9 @@ def types(value: Any) -> Any:
     return found[0] if isinstance(value, str) else found
 
 
-def pattern(value: Any) -> str:
+def pattern(value: Any, budget: PatternBudget) -> str:
     try:
-        compiled(text(value))
+        budget.check(text(value))
         # The schema of schemas asks Python, too, whether it is one.
         re.compile(value)
     except UnsupportedPattern as error:
@@ -121,7 +121,6 @@ Keep = Callable[[Any], Any]
 PLAIN: dict[str, Keep] = {
     "type": types,
     "required": names,
-    "pattern": pattern,
     "format": format_name,
     "enum": values,
     "examples": values,

@@ -8,7 +8,7 @@ tool's server still checks the call.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podium_kit.json_schemas.checks import check_grammar, checked_schema
@@ -26,6 +26,7 @@ from podium_kit.json_schemas.walk import (
     has_more_values,
 )
 from podium_kit.json_schemas.widening import widened
+from podium_kit.linear_patterns import PatternBudget
 
 # Of JSON, in one schema; reading more takes seconds, and nothing of it fits a prompt.
 VALUES_MAX = 20_000
@@ -136,6 +137,7 @@ class LooseSchemas:
         self._names: dict[str, str] = {}
         self._pointers: dict[str, str] = {}
         self._definitions: dict[str, tuple[Any, list[Notice]]] = {}
+        self._patterns = PatternBudget()
 
     def converted(self, schema: Any, spot: Spot) -> Any:
         """The schema with its parts, as JSON Schema; references stay references."""
@@ -146,7 +148,7 @@ class LooseSchemas:
             return {LOOSE: True}
         kept: Node = self._reference(schema, spot)
         modern = _modern(schema)
-        if _hides_names(modern):
+        if self._hides_names(modern):
             # What a pattern that is left out allows is not additional.
             modern.pop("additionalProperties", None)
             kept[LOOSE] = True
@@ -167,21 +169,31 @@ class LooseSchemas:
 
         Arguments are sampled under a grammar as well. Raises UnusableSchema.
         """
-        first: UnusableSchema | None = None
-        for size in SIZES:
+
+        def attempt(size: _Size) -> UnusableSchema | LooseSchema:
             found, further = self._cut(schema, size)
             try:
                 checked_schema(text := json.dumps(found), is_schema=True)
                 if are_arguments:
                     check_grammar(text)
             except UnusableSchema as error:
-                first = first or error
+                return error
+            return LooseSchema(found, tuple(dict.fromkeys([*notices, *further])))
+
+        whole = attempt(SIZES[0])
+        if isinstance(whole, LooseSchema):
+            return whole
+        largest, low, high = None, 1, len(SIZES)
+        while low < high:
+            middle = (low + high) // 2
+            if isinstance(found := attempt(SIZES[middle]), LooseSchema):
+                largest, high = found, middle
             else:
-                cut = f"is cut, for it is too large: {first.problem}" if first else ""
-                shown = [*notices, *further, *([Notice("$", cut)] if cut else [])]
-                return LooseSchema(found, tuple(dict.fromkeys(shown)))
-        assert first is not None
-        raise first
+                low = middle + 1
+        if largest is None:
+            raise whole
+        cut = Notice("$", f"is cut, for it is too large: {whole.problem}")
+        return replace(largest, loosened=(*largest.loosened, cut))
 
     def _cut(self, schema: Node, size: _Size) -> tuple[Node, list[Notice]]:
         """So much of a converted schema with its definitions, and notices about these."""
@@ -247,6 +259,8 @@ class LooseSchemas:
         """The value of a keyword; None for nothing. Raises NotKept."""
         if keyword in PLAIN:
             return PLAIN[keyword](value)
+        if keyword == "pattern":
+            return pattern(value, self._patterns)
         if keyword in PARTS:
             return self._part(value, spot)
         if keyword in LISTS:
@@ -273,12 +287,24 @@ class LooseSchemas:
             place = spot.below(f".{name}")
             try:
                 if keyword == "patternProperties":
-                    pattern(name)
+                    pattern(name, self._patterns)
                 kept[name] = self._part(part, place)
             except NotKept as why:
                 place.leave(str(why))
                 kept |= {name: {LOOSE: True}} if keyword == "properties" else {}
+        if keyword == "patternProperties" and kept:
+            pattern("|".join(kept), self._patterns)
         return kept
+
+    def _hides_names(self, schema: Node) -> bool:
+        """Whether a pattern of names is left out. Validators use all of them as one as well."""
+        patterns = schema.get("patternProperties")
+        try:
+            for name in [*patterns, "|".join(patterns)] if patterns else ():
+                pattern(name, self._patterns)
+        except (NotKept, TypeError):
+            return True
+        return False
 
 
 def _modern(schema: Node) -> Node:
@@ -305,14 +331,6 @@ def _modern(schema: Node) -> Node:
         if isinstance(modern.get("enum"), list) and None not in modern["enum"]:
             modern["enum"] = [*modern["enum"], None]
     return modern
-
-
-def _hides_names(schema: Node) -> bool:
-    patterns = schema.get("patternProperties")
-    try:
-        return any(pattern(name) is None for name in patterns or ())
-    except (NotKept, TypeError):
-        return True
 
 
 def _shallow(schema: Any, size: _Size, depth: int = 0) -> Any:

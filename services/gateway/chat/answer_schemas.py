@@ -15,7 +15,7 @@ from podium_kit.rpc.identity import current_identity
 SCHEMAS_KEPT = 256
 # A header shows fewer; of a tenant's schemas, this much is in everybody's memory.
 PLACES_MAX = 100
-# The largest takes seconds.
+# The largest takes a second.
 READING = FairThread()
 
 
@@ -31,15 +31,19 @@ async def enforceable(wanted: str, parameter: str) -> AnswerSchema:
     """The schema of a parameter, wider where it cannot be enforced. Raises InvalidAnswerSchema."""
     if not wanted:
         return AnswerSchema("")
-    try:
-        return await READING.run(current_identity().tenant, partial(_enforceable, wanted))
-    except UnusableSchema as error:
-        raise InvalidAnswerSchema(parameter, str(error)) from error
+    found = await READING.run(current_identity().tenant, partial(_enforceable, wanted))
+    if isinstance(found, str):
+        raise InvalidAnswerSchema(parameter, found)
+    return found
 
 
 @lru_cache(SCHEMAS_KEPT)
-def _enforceable(text: str) -> AnswerSchema:
-    loose = loosened_object(parsed_schema(text))
+def _enforceable(text: str) -> AnswerSchema | str:
+    """The schema, or what is wrong with it: an error would not be cached."""
+    try:
+        loose = loosened_object(parsed_schema(text))
+    except UnusableSchema as error:
+        return str(error)
     places = tuple(dict.fromkeys(notice.path for notice in loose.loosened))[:PLACES_MAX]
     try:
         checked_object(text)

@@ -8,7 +8,7 @@ import pytest
 
 from callers import make_identity
 from episodes.admission.checks import check_spec
-from gateway.chat.answer_schemas import AnswerSchema, enforceable
+from gateway.chat.answer_schemas import AnswerSchema, _enforceable, enforceable
 from gateway.errors import InvalidAnswerSchema
 from podium.episodes.v1 import episode_pb2
 from podium_kit.rpc.identity import acting_as
@@ -106,3 +106,12 @@ async def test_the_places_of_a_long_name_take_little_memory() -> None:
         answer = await read(wanted)
         assert answer.loosened
         assert sum(map(len, answer.loosened)) < 50_000
+
+
+async def test_an_unusable_schema_is_read_once() -> None:
+    schema = {"type": "array", "title": "read once"}
+    misses = _enforceable.cache_info().misses
+    for _ in range(3):
+        with pytest.raises(InvalidAnswerSchema, match="must be an object"):
+            await read(schema)
+    assert _enforceable.cache_info().misses == misses + 1

@@ -241,3 +241,18 @@ def test_notices_below_a_long_name_do_not_repeat_it() -> None:
     loose = loosened(of(**{"n" * 200_000: of(**{f"{number:x}": 1 for number in range(2_000)})}))
     assert loose.loosened
     assert sum(len(notice.path) for notice in loose.loosened) < 1_000_000
+
+
+def test_patterns_that_are_too_large_together_are_left_to_the_server() -> None:
+    """Of 64 KiB they took seconds, as often as the schema was cut."""
+    costly = [f"[\u0100-\uffff]{{300}}{number}" for number in range(1_000)]
+    texts = of(**{f"p{at}": {"type": "string", "pattern": one} for at, one in enumerate(costly)})
+    loose = loosened(texts)
+    assert "pattern" in loose.schema["properties"]["p0"]
+    assert loose.schema["properties"]["p999"] == {"type": "string"}
+    assert "too large together" in str(loose.loosened[-1])
+    with pytest.raises(UnusableSchema, match="too large together"):
+        checked_schema(json.dumps(texts, ensure_ascii=False))
+    names = {"type": "object", "patternProperties": {one: {} for one in costly}}
+    names["additionalProperties"] = False
+    assert accepts(loosened(names), {"of no pattern": 1})
