@@ -4,6 +4,7 @@ A key never holds an attempt number, a clock or text a model wrote, so every
 attempt of the same effect carries the same key.
 """
 
+import hashlib
 import uuid
 from enum import StrEnum
 
@@ -54,6 +55,14 @@ def verifier_session(episode_id: str) -> str:
 def workflow_id(episode_id: str) -> str:
     """Temporal's id of the episode's workflow; it outlives continue-as-new, a run id does not."""
     return f"episode/{episode_id}"
+
+
+def fairness_key(tenant: str) -> str:
+    """Temporal's name of a tenant's queue, of at most 64 bytes and of no other tenant.
+
+    A tenant is ASCII; one that is shorter is never equal to a digest.
+    """
+    return tenant if len(tenant) < 64 else hashlib.sha256(tenant.encode()).hexdigest()
 
 
 def budget_id(episode_id: str) -> str:

@@ -140,6 +140,7 @@ class EpisodeFilter:
     states: Sequence[EpisodeState] = ()
     labels: dict[str, str] | None = None
     before_id: str = ""
+    subject: str | None = None
 
 
 class EpisodeStore:
@@ -237,6 +238,7 @@ class EpisodeStore:
             "page_bytes": PAGE_BYTES_MAX,
             "before": keep.before_id or None,
             "labels": json.dumps(keep.labels or {}),
+            "subject": keep.subject,
         }
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(_list_statement(keep.states), values)).all()
@@ -282,6 +284,7 @@ def _list_statement(states: Sequence[EpisodeState]) -> TextClause:
     found = (
         f"{WITHOUT_TOOLSET} WHERE e.tenant = :tenant AND ({wanted})"
         " AND e.labels @> CAST(:labels AS jsonb)"
+        " AND (CAST(:subject AS text) IS NULL OR e.subject = :subject)"
         " AND (CAST(:before AS uuid) IS NULL OR e.id < CAST(:before AS uuid))"
         " ORDER BY e.id DESC LIMIT :limit"
     )

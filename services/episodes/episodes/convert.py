@@ -19,6 +19,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import InvalidPageToken, decode_page_token
 from podium_kit.wire import money_to_proto, timestamp_to_proto
 
@@ -126,6 +127,7 @@ def filter_from_proto(request: service_pb.ListEpisodesRequest) -> EpisodeFilter:
         states=[STATE_FROM_WIRE[number] for number in request.states],
         labels=dict(request.labels),
         before_id=before_id,
+        subject=current_identity().subject if request.own else None,
     )
 
 

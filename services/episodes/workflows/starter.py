@@ -21,7 +21,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from episodes.execution.outcomes import Approval, TurnResult
-from episodes.keys import workflow_id
+from episodes.keys import fairness_key, workflow_id
 from episodes.models import NewEpisode, StopReason
 from episodes.workflows.connection import TemporalConnection
 from episodes.workflows.episode_workflow import EpisodeWorkflow
@@ -31,9 +31,6 @@ from episodes.workflows.search_attributes import SEARCH_ATTRIBUTES, episode_inpu
 from podium_kit.rpc.errors import Unavailable
 
 log = logging.getLogger(__name__)
-
-# Bytes that Temporal takes; a tenant is ASCII.
-FAIRNESS_KEY_MAX = 64
 
 GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 
@@ -165,7 +162,7 @@ class WorkflowStarter:
                 task_timeout=TASK_TIMEOUT,
                 search_attributes=attributes,
                 # A server with matching.enableFairness serves tenants in turn.
-                priority=Priority(fairness_key=new.tenant[:FAIRNESS_KEY_MAX]),
+                priority=Priority(fairness_key=fairness_key(new.tenant)),
             )
 
     @asynccontextmanager

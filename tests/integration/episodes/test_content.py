@@ -79,6 +79,9 @@ async def test_a_colleague_without_the_scope_reads_the_metadata_alone(
             assert TASK not in str(seen)
             assert (seen.id, seen.answer, seen.content_withheld) == (episode.id, "", True)
             assert seen.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+        own = pb.ListEpisodesRequest(own=True)
+        assert not (await eve.ListEpisodes(own)).episodes
+        assert [each.id for each in (await ada.ListEpisodes(own)).episodes] == [episode.id]
         for after in (0, 1, 100):
             await rejected(first_event(eve, episode.id, after))
         await rejected(eve.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id)))

@@ -88,11 +88,13 @@ class GatewayUnderTest:
         given = {**self.settings.model_dump(include=self.settings.model_fields_set), **changes}
         return {f"GATEWAY_{name.upper()}": str(value) for name, value in given.items()}
 
-    async def new_key(self, tenant: str = "acme", scopes: Iterable[str] = EVERYTHING) -> str:
+    async def new_key(
+        self, tenant: str = "acme", scopes: Iterable[str] = EVERYTHING, subject: str = "ada"
+    ) -> str:
         operator = make_identity(tenant, "operator", ())
         async with api_keys(DatabaseSettings(database_url=self.database_url)) as keys:
             with acting_as(operator):
-                return (await keys.issue(KeyRequest(tenant, "ada", frozenset(scopes))))[1]
+                return (await keys.issue(KeyRequest(tenant, subject, frozenset(scopes))))[1]
 
     def http(self, key: str | None = None) -> httpx.AsyncClient:
         """Sends the first key, another one, or none for ""."""

@@ -130,9 +130,10 @@ def calculator_script(request: pb.StartEpisodeRequest) -> list[episode.EpisodeEv
 class RunningEpisode:
     """One episode: its events so far, and those who wait for more."""
 
-    def __init__(self, request: pb.StartEpisodeRequest, tenant: str) -> None:
+    def __init__(self, request: pb.StartEpisodeRequest, tenant: str, subject: str) -> None:
         self.request = request
         self.tenant = tenant
+        self.subject = subject
         self.events: list[episode.EpisodeEvent] = []
         self.changed = asyncio.Condition()
         self.current = episode.Episode(
@@ -203,7 +204,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
             self._check(request.spec)
             if self.rejection is not None:
                 raise self.rejection
-            known = RunningEpisode(request, current_identity().tenant)
+            identity = current_identity()
+            known = RunningEpisode(request, identity.tenant, identity.subject)
             known.current.create_time.CopyFrom(_now())
             self.episodes[request.episode_id] = known
             player = asyncio.create_task(self._play(known))
@@ -259,6 +261,7 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
             if each.tenant == tenant
             and (not request.states or each.current.state in request.states)
             and request.labels.items() <= each.request.spec.labels.items()
+            and (not request.own or each.subject == current_identity().subject)
         ]
         return pb.ListEpisodesResponse(episodes=found[: request.page_size or 50])
 

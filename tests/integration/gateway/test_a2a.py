@@ -188,6 +188,21 @@ async def test_a_context_remembers_what_was_said(gateway: GatewayUnderTest) -> N
     assert not gateway.episodes.episodes[other.id].request.spec.history
 
 
+async def test_a_colleague_cannot_continue_a_context(gateway: GatewayUnderTest) -> None:
+    colleague = await gateway.new_key(subject="eve")
+    async with (
+        client_of(gateway, streaming=False) as client,
+        client_of(gateway, colleague, streaming=False) as eve,
+    ):
+        first = await sent(client, make_request("6*7?"))
+        theirs = await sent(eve, make_request("Say 43", context_id=first.context_id))
+        second = await sent(client, make_request("And 7*7?", context_id=first.context_id))
+    spec = gateway.episodes.episodes[theirs.id].request.spec
+    assert not spec.history
+    history = gateway.episodes.episodes[second.id].request.spec.history
+    assert [each.content for each in history] == ["6*7?", "The answer to '6*7?' is 42."]
+
+
 async def test_a_context_has_one_task_at_a_time(gateway: GatewayUnderTest) -> None:
     gateway.episodes.pause_s = 3_600
     async with client_of(gateway, streaming=False) as client:

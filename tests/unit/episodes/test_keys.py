@@ -2,7 +2,7 @@
 
 import uuid
 
-from episodes.keys import child_episode_id
+from episodes.keys import child_episode_id, fairness_key
 
 PARENT = "01890af1-7a2b-7c3d-8e4f-5a6b7c8d9e0f"
 
@@ -19,3 +19,10 @@ def test_a_call_names_one_child_and_every_call_another() -> None:
     assert children == [child_episode_id(PARENT, key) for key in keys]
     assert len(set(children)) == len(keys)
     assert PARENT not in children
+
+
+def test_tenants_that_begin_alike_have_queues_of_their_own() -> None:
+    tenants = ["bank", "b" * 63, "b" * 64, "b" * 64 + "c", "b" * 64 + "d"]
+    keys = [fairness_key(tenant) for tenant in tenants]
+    assert keys[:2] == tenants[:2] and len(set(keys)) == len(tenants)
+    assert max(map(len, keys)) <= 64

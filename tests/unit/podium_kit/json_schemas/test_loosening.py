@@ -253,6 +253,6 @@ def test_patterns_that_are_too_large_together_are_left_to_the_server() -> None:
     assert "too large together" in str(loose.loosened[-1])
     with pytest.raises(UnusableSchema, match="too large together"):
         checked_schema(json.dumps(texts, ensure_ascii=False))
-    names = {"type": "object", "patternProperties": {one: {} for one in costly}}
-    names["additionalProperties"] = False
+    of_names: dict[str, Any] = {one: {} for one in costly}
+    names = {"type": "object", "patternProperties": of_names, "additionalProperties": False}
     assert accepts(loosened(names), {"of no pattern": 1})

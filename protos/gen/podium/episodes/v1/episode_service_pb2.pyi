@@ -222,10 +222,13 @@ class ListEpisodesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    OWN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
     """From the previous page; unset means the first."""
+    own: _builtins.bool
+    """Keeps only episodes that the caller's subject started."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_episode_pb2.EpisodeState.ValueType]:
         """Keeps only these states; empty means all."""
@@ -241,10 +244,11 @@ class ListEpisodesRequest(_message.Message):
         page_token: _builtins.str = ...,
         states: _abc.Iterable[_episode_pb2.EpisodeState.ValueType] | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        own: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "own", b"own", "page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
