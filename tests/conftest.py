@@ -1,13 +1,19 @@
 """Plugins for every test, and what must be set before anything is imported."""
 
+import gc
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from sdks import typescript_client
 
 # Otherwise gRPC restarts its threads in a forked child, which dies before it can exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+# The models of tests are tiny: a second thread would spend its time on waiting for the first.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What is collected lives to the end: a collector that visits it again and again finds nothing.
+gc.disable()
 
 pytest_plugins = [
     "temporary_files",
@@ -27,3 +33,9 @@ if not typescript_client.available():
 # A busy machine is no finding.
 settings.register_profile("podium", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("podium")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

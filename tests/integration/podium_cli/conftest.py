@@ -37,7 +37,8 @@ class CommandLine:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """The running process, with pipes for both streams."""
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        names = ("PATH", "HOME", "TMPDIR", "OMP_NUM_THREADS")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         # The command imports what the test imports.
         kept["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
