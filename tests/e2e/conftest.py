@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from episode_costs import misreported
 from openai_server import OpenAiServer, Reply, Scripted
+from otlp_collector import OtlpCollector
 from podium_cli.local.engines import EngineChoice
 from podium_cli.local.platform import LocalPlatform, PlatformOptions
 from podium_cli.local.running import fill
 from podium_cli.local.state import Connection
+from podium_cli.local.telemetry import CONTENT, ENDPOINT
 from temporary_files import server_folder
 
 MODEL = "scripted-model"
@@ -68,11 +71,12 @@ SCRIPT: list[Scripted] = [first_action, second_action, conclusion]
 
 @dataclass(frozen=True)
 class WholePlatform:
-    """A running platform, its model server, and how to reach it."""
+    """A running platform, its model server, its collector of traces, and how to reach it."""
 
     platform: LocalPlatform
     connection: Connection
     model: OpenAiServer
+    collector: OtlpCollector
 
     def client(self, api_key: str | None = None) -> httpx.AsyncClient:
         """A client of the gateway."""
@@ -104,19 +108,26 @@ def quiet(_step: str, _done: bool) -> None:
 
 @pytest_asyncio.fixture(scope="session")
 async def whole() -> AsyncIterator[WholePlatform]:
+    """As a user starts it who sets OpenTelemetry's variables."""
     with (
         server_folder("e2e") as folder,
         OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,
+        pytest.MonkeyPatch.context() as environment,
     ):
         engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
         options = PlatformOptions(folder / "state", engine, settings=RECEIVING)
         platform = LocalPlatform(options, quiet)
-        await platform.start()
-        try:
-            whole = WholePlatform(platform, await fill(platform, quiet), model)
-            await price_the_model(whole)
-            yield whole
-            # After all tests, the episodes' costs are those of the ledger.
-            assert not await misreported(folder / "state")
-        finally:
-            await platform.stop()
+        async with OtlpCollector() as collector:
+            environment.setenv(ENDPOINT, collector.grpc_endpoint)
+            environment.setenv(CONTENT, "true")
+            environment.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
+            await platform.start()
+            try:
+                connection = await fill(platform, quiet)
+                whole = WholePlatform(platform, connection, model, collector)
+                await price_the_model(whole)
+                yield whole
+                # After all tests, the episodes' costs are those of the ledger.
+                assert not await misreported(folder / "state")
+            finally:
+                await platform.stop()

@@ -19,7 +19,7 @@ from vllm_server import BASE
 SAYS = {"x": 0.35, "y": 0.65}
 GROUPS, GROUP_SIZE, STEPS = 12, 8, 3
 PAIRS = 30
-VERSION = f"policy-letters-v{STEPS}"
+VERSION, UNSEEN = f"policy-letters-v{STEPS}", "policy-letters-v9"
 PRICES = """
 specs:
 - sku: orchestrator/base
@@ -126,3 +126,12 @@ def test_a_policy_learns_from_its_own_episodes_and_reaches_users(learner: Learne
     assert again.returncode == 0, again.stderr
     assert f"{VERSION} is promoted" in again.stdout
     assert "round" not in again.stderr, "all steps are taken"
+    assert_promotions_are_audited(podium)
+
+
+def assert_promotions_are_audited(podium: CommandLine) -> None:
+    shown = podium.json("audit", "log", "--shared", "--action", "PromoteModelVersion")["entries"]
+    assert {(each["resource"], each["outcome"]) for each in shown} == {(VERSION, "done")}
+    assert all(each["subject"] for each in shown)
+    assert "there is no policy version" in podium("train", "promote", UNSEEN).stderr
+    assert "nothing to go back to" in podium("train", "rollback").stderr

@@ -1,15 +1,11 @@
-"""What only the whole platform can show: money, traces, secrets, cancels, tenants."""
+"""What only the whole platform can show: money, cancels, tenants."""
 
 import asyncio
-import json
 import sys
-import uuid
 from decimal import Decimal
 
 from e2e.conftest import SLOW_TASK, WholePlatform
 from e2e.episodes_over_http import entries, finished, new_id, start, trajectory
-
-CANARY = "xylophone-4711"
 
 
 async def test_real_tool_answers_the_model_and_the_episode_ends(whole: WholePlatform) -> None:
@@ -38,37 +34,6 @@ async def test_every_trajectory_costs_what_the_ledger_says_to_the_last_digit(
             assert Decimal(found["cost"]["amount"]) == sum(charged) > 0
             assert Decimal(episode["cost"]["amount"]) == sum(charged)
             assert len(charged) == 5
-
-
-async def test_one_trace_shows_the_episode_across_services(whole: WholePlatform) -> None:
-    async with whole.client() as client:
-        episode = await finished(client, await start(client))
-    trace_id = uuid.UUID(episode["id"]).hex
-    expected = {
-        "gateway",
-        "episodes",
-        "tool-registry",
-        "episodes-worker",
-        "orchestrator-inference",
-        "cost-ledger",
-        "tool-adapters",
-    }
-    async with asyncio.timeout(60):
-        while not expected <= _services_in_trace(whole, trace_id):
-            await asyncio.sleep(0.5)
-
-
-async def test_neither_logs_nor_spans_hold_prompts_or_keys(whole: WholePlatform) -> None:
-    async with whole.client() as client:
-        await finished(client, await start(client, task=f"what is 6 x 7, {CANARY}?"))
-        await client.post("/v1/episodes", json={"episode_id": "x", "spec": {"task": CANARY}})
-    await asyncio.sleep(6)  # spans are written in batches every five seconds
-    folders = (whole.platform.state.logs, whole.platform.state.telemetry)
-    secret = whole.connection.api_key.split("_", 1)[-1]
-    for path in (path for folder in folders for path in folder.iterdir()):
-        written = path.read_text(errors="replace")
-        assert CANARY not in written, path.name
-        assert secret not in written, path.name
 
 
 async def test_cancel_stops_the_running_model_call_and_leaves_no_hold(
@@ -102,16 +67,6 @@ async def test_retried_start_runs_once(whole: WholePlatform) -> None:
         assert [reply.status_code for reply in replies] == [200] * 4
         episode = await finished(client, episode_id)
         assert len(await entries(client, episode["id"])) == 5
-
-
-def _services_in_trace(whole: WholePlatform, trace_id: str) -> set[str]:
-    found = set()
-    for path in whole.platform.state.telemetry.glob("*.jsonl"):
-        for line in path.read_text().splitlines():
-            span = json.loads(line)
-            if trace_id in json.dumps(span):
-                found.add(path.stem)
-    return found
 
 
 async def _key_of_rival(whole: WholePlatform) -> str:

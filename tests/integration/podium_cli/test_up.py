@@ -2,9 +2,11 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -16,6 +18,9 @@ from integration.podium_cli.conftest import (
     wait_until_up,
 )
 from openai_server import OpenAiServer
+from podium_cli.local.state import StateFolder
+
+CANARY = "xylophone-4711"
 
 
 def test_status_names_every_process_as_ready(podium: CommandLine) -> None:
@@ -48,6 +53,29 @@ def test_a_second_up_on_the_same_folder_is_rejected_and_the_first_keeps_running(
     assert ended.returncode == 1
     assert "already up" in ended.stderr
     assert platform.podium("status").returncode == 0
+
+
+def test_neither_logs_nor_spans_hold_prompts_or_keys(platform: Platform) -> None:
+    platform.model.push({"answer": "Nothing."})
+    ended = platform.podium.json("run", f"What is 6 x 7, {CANARY}?")
+    state = StateFolder(platform.podium.state_dir)
+    connection = state.read_connection()
+    url, headers = (
+        f"{connection.gateway_url}/v1/episodes",
+        {"authorization": f"Bearer {connection.api_key}"},
+    )
+    rejected = {"episode_id": "x", "spec": {"task": CANARY}}
+    assert httpx.post(url, json=rejected, headers=headers, trust_env=False).status_code == 400
+    trace_id = ended["id"].replace("-", "")
+    spans = state.telemetry / "episodes-worker.jsonl"
+    # Spans are written in batches.
+    while not spans.exists() or trace_id not in spans.read_text():
+        time.sleep(0.05)
+    secret = connection.api_key.split("_", 1)[-1]
+    for path in (path for folder in (state.logs, state.telemetry) for path in folder.iterdir()):
+        written = path.read_text(errors="replace")
+        assert CANARY not in written, path.name
+        assert secret not in written, path.name
 
 
 @pytest.mark.chaos
