@@ -49,10 +49,8 @@ def main() -> None:
 def answer(sql: str, database: int) -> dict[str, Any]:
     """What the query gives, or why it gives nothing."""
     try:
-        with duckdb.connect(f"/proc/self/fd/{database}", read_only=True, config=LOCKDOWN) as opened:
-            opened.execute("SET enable_progress_bar = false")
-            opened.execute("SET lock_configuration = true")
-            return _queried(opened, sql)
+        with opened(database) as connection:
+            return queried(connection, sql)
     except Invalid as error:
         return {"invalid": str(error)}
     except LimitExceeded as error:
@@ -61,7 +59,17 @@ def answer(sql: str, database: int) -> dict[str, Any]:
         return {"limit": TOO_LARGE}
 
 
-def _queried(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
+def opened(database: int) -> duckdb.DuckDBPyConnection:
+    """Read-only, without external access, and with its configuration locked."""
+    path = f"/proc/self/fd/{database}"
+    connection = duckdb.connect(path, read_only=True, config=LOCKDOWN)
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def queried(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
+    """Rows of one SELECT. Raises `Invalid`, `LimitExceeded` or DuckDB's shortage of memory."""
     _require_one_select(database, sql)
     watchdog = Timer(QUERY_TIMEOUT_S, database.interrupt)
     watchdog.start()

@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
+from duckdb import DuckDBPyConnection
+
 from podium_training.tasks.task import Call
+from tool_adapters.functions.sample_database import sample_database
+from tool_adapters.functions.sql_reader import opened, queried
 from tool_adapters.functions.table import FUNCTIONS
 
 
@@ -23,7 +28,15 @@ class Draft:
 
 def solve(call: Call) -> Any:
     """What a bundled function answers: the very code the platform's tool runs."""
-    return FUNCTIONS[call.tool](call.arguments)
+    if call.tool != "query_database":
+        return FUNCTIONS[call.tool](call.arguments)
+    # A family's own statement does not need a process with limits.
+    return queried(_opened_database(), call.arguments["sql"])
+
+
+@cache
+def _opened_database() -> DuckDBPyConnection:
+    return opened(sample_database())
 
 
 def decimal_text(number: float) -> str:
