@@ -39,3 +39,8 @@ settings.load_profile("podium")
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    # Extensions report what the interpreter cannot collect at its end.
+    gc.unfreeze()

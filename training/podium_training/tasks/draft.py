@@ -1,5 +1,6 @@
 """A task before it has a name: what a family draws."""
 
+import atexit
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
@@ -36,6 +37,8 @@ def solve(call: Call) -> Any:
 
 @cache
 def _opened_database() -> DuckDBPyConnection:
+    # DuckDB complains about a connection that outlives the interpreter.
+    atexit.register(_opened_database.cache_clear)
     return opened(sample_database())
 
 
