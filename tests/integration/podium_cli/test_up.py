@@ -57,16 +57,18 @@ def test_a_second_up_on_the_same_folder_is_rejected_and_the_first_keeps_running(
 
 def test_neither_logs_nor_spans_hold_prompts_or_keys(platform: Platform) -> None:
     platform.model.push({"answer": "Nothing."})
-    ended = platform.podium.json("run", f"What is 6 x 7, {CANARY}?")
+    ended = platform.podium("run", f"What is 6 x 7, {CANARY}?", "--json")
+    finished = json.loads(ended.stdout.splitlines()[-1])["finished"]
     state = StateFolder(platform.podium.state_dir)
     connection = state.read_connection()
-    url, headers = (
+    reply = httpx.post(
         f"{connection.gateway_url}/v1/episodes",
-        {"authorization": f"Bearer {connection.api_key}"},
+        json={"episode_id": "x", "spec": {"task": CANARY}},
+        headers={"authorization": f"Bearer {connection.api_key}"},
+        trust_env=False,
     )
-    rejected = {"episode_id": "x", "spec": {"task": CANARY}}
-    assert httpx.post(url, json=rejected, headers=headers, trust_env=False).status_code == 400
-    trace_id = ended["id"].replace("-", "")
+    assert reply.status_code == 400
+    trace_id = finished["episode"]["id"].replace("-", "")
     spans = state.telemetry / "episodes-worker.jsonl"
     # Spans are written in batches.
     while not spans.exists() or trace_id not in spans.read_text():
