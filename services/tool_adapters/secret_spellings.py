@@ -1,6 +1,6 @@
-"""One pattern for secrets in every spelling that a server's encoders give them.
+"""Finds secrets in every spelling that a server's encoders give them.
 
-It runs in RE2, which reads a text once, however many secrets it looks for.
+Patterns run in RE2, which reads a text once, however many secrets it looks for.
 """
 
 import base64
@@ -16,10 +16,16 @@ import re2
 SPELLED_CHARACTERS_MAX = 512
 # Of what is beyond, these are looked for as they are: most encoders leave them alone.
 _LEFT_ALONE = re.compile("[0-9A-Za-z._~-]")
-# Of all secrets together, too: what is beyond is not looked for in base64.
-BASE64_CHARACTERS_MAX = 4_096
+# Of all secrets together, too: what is beyond is not looked for in base64 and hexadecimal.
+ENCODED_CHARACTERS_MAX = 3_072
 # A long secret is several, each of which RE2 can follow.
 PART_CHARACTERS_MAX = 512
+# Of a part that is looked for as it is, RE2 finds the beginning: each character takes time to
+# compile.
+HEAD_BYTES = 8
+# Encoders wrap base64 at a multiple of four columns.
+_WRAPPED = r"(?:\s|\\+[rnt])*"
+_BETWEEN_OCTETS = r"(?:\\+x|[ :])?"
 PATTERN_BYTES_MAX = 256 * 1024 * 1024
 _CONTROLS = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _NAMES: dict[str, list[str]] = {}
@@ -28,34 +34,87 @@ for _name, _character in html.entities.html5.items():
         _NAMES.setdefault(_character, []).append(_name)
 
 
-def pattern_of(values: Iterable[str]) -> Any:
-    """Finds each value in bytes: as it is, in base64, and escaped as text of JSON or JavaScript,
-    a URL or HTML, also several times. Neighbours are found as one."""
-    left, left_of_base64 = SPELLED_CHARACTERS_MAX, BASE64_CHARACTERS_MAX
+class SecretPattern:
+    """Finds each value in bytes: as it is, in base64 and hexadecimal, and escaped as text of JSON
+    or JavaScript, CSV or SQL, a URL or HTML, also several times."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        alternatives, plain = _alternatives(values)
+        # Of two that begin alike the longer one is found.
+        spelled = "|".join(reversed(alternatives))
+        self.spelled = _compiled(f"(?:{spelled})+") if spelled else None
+        self._parts: dict[bytes, list[bytes]] = {}
+        length = min((HEAD_BYTES, *map(len, plain)))
+        for part in sorted(plain, key=len, reverse=True):
+            self._parts.setdefault(part[:length], []).append(part)
+        heads = "|".join("".join(map(_octet, head)) for head in self._parts)
+        self.heads = _compiled(heads) if heads else None
+
+    def search(self, data: bytes) -> bool:
+        return any(self._plain(data)) or bool(self.spelled and self.spelled.search(data))
+
+    def sub(self, mark: bytes, data: bytes) -> bytes:
+        """The data with the mark for each value; neighbours have one mark."""
+        shown, end = [], 0
+        for start, next_end in self._plain(data):
+            shown += [data[end:start], mark]
+            end = next_end
+        data = b"".join([*shown, data[end:]])
+        data = self.spelled.sub(mark, data) if self.spelled else data
+        while shown and mark * 2 in data:
+            data = data.replace(mark * 2, mark)
+        return data
+
+    def _plain(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where the parts are that are looked for as they are."""
+        at = 0
+        while self.heads and (head := self.heads.search(data, at)):
+            start = head.start()
+            parts = (part for part in self._parts[head[0]] if data.startswith(part, start))
+            if (part := next(parts, None)) is None:
+                at = start + 1
+            else:
+                at = start + len(part)
+                yield start, at
+
+
+def _alternatives(values: Iterable[str]) -> tuple[list[str], list[bytes]]:
+    """What to look for as patterns, shortest first, and what as it is."""
+    left, left_of_encoded = SPELLED_CHARACTERS_MAX, ENCODED_CHARACTERS_MAX
     alternatives: list[str] = []
+    plain: list[bytes] = []
     # A short secret is spelled before a long one.
     for value in sorted(values, key=len):
         for part in _parts(value):
             choices = part, _LEFT_ALONE.sub("", part), ""
             spelled = next(each for each in choices if len(each) <= left)
             left -= len(spelled)
+            if not spelled:
+                plain.append(part.encode(errors="surrogatepass"))
+                continue
             alternatives.append(
                 "".join((_spelled if each in spelled else _plain)(each) for each in part)
             )
-        if len(value) > left_of_base64:
+        if len(value) > left_of_encoded:
             continue
-        left_of_base64 -= len(value)
-        for encoded in _in_base64(value.encode(errors="surrogatepass")):
+        left_of_encoded -= len(value)
+        raw = value.encode(errors="surrogatepass")
+        for encoded, group in _in_base64(raw):
             others = len(_LEFT_ALONE.sub("", encoded))
-            alternatives.append(_base64_pattern(encoded, _spelled if others <= left else _plain))
+            spell = _spelled if others <= left else _plain
+            alternatives.append(_base64_pattern(encoded, group, spell))
             left -= others if others <= left else 0
+        alternatives.append(_BETWEEN_OCTETS.join(_hex(octet, 2) for octet in raw))
+    return alternatives, plain
+
+
+def _compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = PATTERN_BYTES_MAX
     # A character for each byte, whatever they are.
     options.encoding = re2.Options.Encoding.LATIN1
-    # Of two that begin alike the longer one is found.
-    return re2.compile(f"(?:{'|'.join(reversed(alternatives))})+".encode(), options)
+    return re2.compile(pattern.encode(), options)
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -65,19 +124,24 @@ def _parts(value: str) -> Iterator[str]:
     return (value[start : start + size] for start in range(0, len(value), size))
 
 
-def _in_base64(raw: bytes) -> Iterator[str]:
-    """What is the same whatever comes before and after, after 0, 1 or 2 bytes of a group."""
+def _in_base64(raw: bytes) -> Iterator[tuple[str, int]]:
+    """The characters that are the same whatever comes before and after, after 0, 1 or 2 bytes of a
+    group, and the place of the first of them in its group of four."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw).decode()
-        whole = (before + len(raw)) * 8 // 6
-        yield encoded[-(-before * 8 // 6) : whole]
+        whole, first = (before + len(raw)) * 8 // 6, -(-before * 8 // 6)
+        yield encoded[first:whole], first
 
 
 @lru_cache(4096)
 def _plain(character: str) -> str:
     if character.isascii() and character.isalnum():
         return character
-    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogatepass"))
+    return "".join(map(_octet, character.encode(errors="surrogatepass")))
+
+
+def _octet(octet: int) -> str:
+    return f"\\x{octet:02x}"
 
 
 @lru_cache(4096)
@@ -91,7 +155,10 @@ def _spelled(character: str) -> str:
         for numbers in (words, [code])
     ]
     octets = character.encode(errors="surrogatepass")
-    ways.append("".join(f"%(?:25)*{_hex(octet, 2)}" for octet in octets))
+    for escape in ["%(?:25)*", r"\\+x"] if len(octets) > 1 else ["%(?:25)*"]:
+        ways.append("".join(escape + _hex(octet, 2) for octet in octets))
+    if character in "'\"`":
+        ways.append(character * 2)
     names = "".join(f"|{name[:-1]}" for name in _NAMES.get(character, []))
     ways.append(f"&(?:amp;)*(?:#0*{code}|#[xX]0*{_hex(code)}{names});?")
     if character in _CONTROLS:
@@ -101,11 +168,13 @@ def _spelled(character: str) -> str:
     return f"(?:{'|'.join(ways)})"
 
 
-def _base64_pattern(encoded: str, spell: Callable[[str], str]) -> str:
-    """In both alphabets; only what no encoder leaves alone may be escaped."""
+def _base64_pattern(encoded: str, first: int, spell: Callable[[str], str]) -> str:
+    """In both alphabets, wrapped or not; only what no encoder leaves alone may be escaped."""
     others = {"+": "-", "/": "_"}
     return "".join(
-        f"(?:{spell(each)}|{others[each]})" if each in others else each for each in encoded
+        (_WRAPPED if at % 4 == 0 and at > first else "")
+        + (f"(?:{spell(each)}|{others[each]})" if each in others else each)
+        for at, each in enumerate(encoded, first)
     )
 
 

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from podium_kit.characters import whole_characters
-from tool_adapters.secret_spellings import pattern_of
+from tool_adapters.secret_spellings import SecretPattern
 
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.
@@ -29,7 +28,7 @@ class UsedSecrets:
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
-        self._pattern: Any = None
+        self._pattern: SecretPattern | None = None
 
     def add(self, value: str) -> None:
         if len(value) < REDACTED_LENGTH_MIN:
@@ -70,15 +69,15 @@ class UsedSecrets:
         return whole_characters(json.dumps(self._replaced(plain), ensure_ascii=False))
 
     def _found(self, text: str) -> bool:
-        return bool(self._compiled().search(text.encode(errors="surrogatepass")))
+        return self._compiled().search(text.encode(errors="surrogatepass"))
 
     def _replaced(self, text: str) -> str:
         data = self.redact_bytes(text.encode(errors="surrogatepass"))
         return data.decode(errors="surrogatepass")
 
-    def _compiled(self) -> Any:
+    def _compiled(self) -> SecretPattern:
         if self._pattern is None:
-            self._pattern = pattern_of(self._values)
+            self._pattern = SecretPattern(self._values)
         return self._pattern
 
 

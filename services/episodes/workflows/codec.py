@@ -1,8 +1,9 @@
 """Payloads of workflows and activities: small, and encrypted where there are keys.
 
-With keys, a payload that is not encrypted is rejected: a writer to Temporal could otherwise forge
-an approval. An over-large argument would be retried by the server for ever without a visible
-error, and an over-large result as if it could shrink.
+With keys, a payload that is not encrypted is rejected where it is read: a writer to Temporal could
+otherwise forge an approval. A signal with one is dropped, and does not hold its workflow up. An
+over-large argument would be retried by the server for ever without a visible error, and an
+over-large result as if it could shrink.
 """
 
 import os
@@ -30,6 +31,8 @@ NONCE_BYTES = 12
 # As Temporal's own samples name them, which tools that show payloads know.
 ENCODING, KEY_ID = "encoding", "encryption-key-id"
 ENCRYPTED = b"binary/encrypted"
+# Of what was not encrypted; its data is the reason.
+REJECTED = b"binary/rejected"
 SETTING = "TEMPORAL__PAYLOAD_KEYS_FILE"
 
 
@@ -59,10 +62,11 @@ class PayloadEncryption(PayloadCodec):
         if bytes(payload.metadata.get(ENCODING, b"")) != ENCRYPTED:
             if self._file is None:
                 return payload
-            raise UnreadablePayload(
+            reason = (
                 f"the history is not encrypted, although {SETTING} is set: a process that writes"
                 " to it lacks the file"
             )
+            return Payload(metadata={ENCODING: REJECTED}, data=reason.encode())
         key_id = bytes(payload.metadata.get(KEY_ID, b"")).decode(errors="replace")
         of = f"the history is encrypted with the key {key_id}"
         if self._file is None:
@@ -114,6 +118,15 @@ class BoundedPayloadConverter(DefaultPayloadConverter):
                     non_retryable=True,
                 )
         return payloads
+
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type[Any]] | None = None
+    ) -> list[Any]:
+        """Raises UnreadablePayload."""
+        for payload in payloads:
+            if payload.metadata.get(ENCODING) == REJECTED:
+                raise UnreadablePayload(payload.data.decode())
+        return super().from_payloads(payloads, type_hints)
 
 
 def data_converter(payload_keys_file: Path | None = None) -> DataConverter:

@@ -1,5 +1,6 @@
 """The MCP servers of a request, and of a response that is asked for later."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 from gateway.errors import NothingAllowed, UnsupportedParameter
 from gateway.models import KeptRequest
 from gateway.responses.clients import McpTools
-from gateway.responses.mcp_tools import McpTool, NamedServer
+from gateway.responses.mcp_tools import McpTool, NamedServer, RegisteredTool
 
 # The episode's label that keeps what its request called its servers: nothing else is kept of it.
 LABEL = "mcp_servers"
 LABEL_CHARACTERS_MAX = 256
-URL_BY_LABEL = TypeAdapter(dict[str, str])
+URL_DIGEST_BY_LABEL = TypeAdapter(dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -43,30 +44,37 @@ class RegisteredMcpTools:
     async def kept(self, request: KeptRequest) -> tuple[NamedServer, ...]:
         """Those that `label_of` wrote down; what was unregistered since is not among them."""
         try:
-            urls = URL_BY_LABEL.validate_json(request.label)
+            digests = URL_DIGEST_BY_LABEL.validate_json(request.label)
         except ValidationError:
             # None, or a caller's own label of that name.
             return ()
-        registered = await self.tools.registered()
-        wanted = [
-            McpTool(type="mcp", server_label=name, server_url=url or None)
-            for name, url in urls.items()
-        ]
+        found: dict[str, list[RegisteredTool]] = {}
+        for tool in await self.tools.registered():
+            for name, digest in digests.items():
+                if (_digest(tool.url) == digest) if digest else (tool.server == name):
+                    found.setdefault(name, []).append(tool)
         named = frozenset(request.tool_names)
-        there = [each for each in wanted if any(map(each.is_of, registered))]
-        return tuple(_kept(each.server(registered), named) for each in there)
+        return tuple(_kept(NamedServer(name, tuple(tools)), named) for name, tools in found.items())
 
 
 def label_of(wanted: Sequence[McpTool]) -> dict[str, str]:
-    """What an episode keeps of them. Raises UnsupportedParameter."""
+    """What an episode keeps of them: a URL may hold a secret, and labels are shown.
+
+    Raises UnsupportedParameter.
+    """
     if not wanted:
         return {}
-    text = json.dumps({each.server_label: each.server_url or "" for each in wanted})
+    text = json.dumps({each.server_label: _digest(each.server_url or "") for each in wanted})
     if len(text) > LABEL_CHARACTERS_MAX:
         raise UnsupportedParameter(
-            "tools", f"labels and URLs of MCP servers have over {LABEL_CHARACTERS_MAX} characters"
+            "tools", f"labels of MCP servers have over {LABEL_CHARACTERS_MAX} characters together"
         )
     return {LABEL: text}
+
+
+def _digest(url: str) -> str:
+    url = url.rstrip("/")
+    return hashlib.sha256(url.encode()).hexdigest()[:16] if url else ""
 
 
 def _kept(server: NamedServer, names: frozenset[str]) -> NamedServer:

@@ -1,7 +1,8 @@
 """One gate per tool or resource of the operator: calls in flight, and whether it is well."""
 
+import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from podium_kit.places import Places
@@ -9,6 +10,9 @@ from tool_adapters.calls.breaker import Breaker
 from tool_adapters.models import ToolDefinition
 
 GATES_KEPT = 10_000
+# A limit that the operator lowered is known to tenants' tools after a minute; then it replaces the
+# former one as soon as nobody states that any more.
+STATED_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Gate:
 class Gates:
     """Gates by tool version and model; the least recently used are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
         self._places: OrderedDict[tuple[Hashable, str], _Resource] = OrderedDict()
         self._breakers: OrderedDict[tuple[str, ToolDefinition, str], Breaker] = OrderedDict()
 
@@ -37,7 +42,7 @@ class Gates:
         for kept in (self._places, self._breakers):
             while len(kept) > GATES_KEPT:
                 kept.popitem(last=False)
-        return Gate(resource.places_for(tool), breaker)
+        return Gate(resource.places_for(tool, self._now_s()), breaker)
 
 
 class _Resource:
@@ -45,20 +50,27 @@ class _Resource:
 
     def __init__(self) -> None:
         self._places = Places(0)
-        # Version and limit, by name; a newer version takes the place of an older one.
-        self._limits: dict[str, tuple[int, int]] = {}
+        # Version and limit of the operator's tools, by name.
+        self._operators: dict[str, tuple[int, int]] = {}
+        # When tenants' tools stated a limit last: the operator's as the registry has it, or their
+        # own where the operator has no tool of the resource.
+        self._tenants: dict[int, float] = {}
+        self._count = 0
 
-    def places_for(self, tool: ToolDefinition) -> Places:
-        name, stated = tool.name, (tool.version, tool.limits.max_concurrency)
-        if not tool.shared:
-            # A tenant's tool of the operator's resource has the limit of one of the operator's, or
-            # where the operator has no tool of it, its own: no tenant's holds up its neighbours.
-            name, stated = "", max((0, stated[1]), self._limits.get("", (0, 0)))
-        if self._limits.get(name) == stated or self._limits.get(name, stated) > stated:
-            return self._places
-        self._limits[name] = stated
-        operators = [most for each, (_, most) in self._limits.items() if each]
-        count = min(operators, default=stated[1])
-        # One tenant leaves a place of what all share to the others.
-        self._places.resize(count, count if tool.resource == tool else max(1, count - 1))
+    def places_for(self, tool: ToolDefinition, now_s: float) -> Places:
+        limit = tool.limits.max_concurrency
+        if tool.shared:
+            newest = max((tool.version, limit), self._operators.get(tool.name, (0, 0)))
+            self._operators[tool.name] = newest
+        else:
+            recent = now_s - STATED_S
+            self._tenants = {each: at for each, at in self._tenants.items() if at > recent}
+            self._tenants[limit] = now_s
+        # Of tenants the most generous, so that none limits its neighbours.
+        counts = [most for _, most in self._operators.values()] + [*sorted(self._tenants)[-1:]]
+        if min(counts) != self._count:
+            self._count = min(counts)
+            # One tenant leaves a place of what all share to the others.
+            per_tenant = self._count if tool.resource == tool else max(1, self._count - 1)
+            self._places.resize(self._count, per_tenant)
         return self._places

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pypdf import PdfReader
+from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
 
 from podium_kit.attachments import PDF_TOKENS
@@ -74,13 +74,20 @@ def _tokens(reader: PdfReader) -> int:
     end_s = time.monotonic() + MEASURING_S
     for page in reader.pages:
         try:
-            text = page.extract_text().encode(errors="replace")
+            size = len(page.extract_text().encode(errors="replace")) + _annotations_size(page)
         except Exception:  # noqa: BLE001 (a damaged page may raise anything)
             return max(PDF_TOKENS, least)
-        tokens += max(PAGE_TOKENS, PICTURE_TOKENS + len(text))
+        tokens += max(PAGE_TOKENS, PICTURE_TOKENS + size)
         if time.monotonic() > end_s:
             return max(PDF_TOKENS, least, tokens)
     return tokens
+
+
+def _annotations_size(page: PageObject) -> int:
+    """Bytes of the texts of comments, links and form fields, which are no text of the page."""
+    entries = [entry for each in page.annotations or () for entry in each.get_object().items()]
+    texts = [value.get_object() for _, value in entries]
+    return sum(len(text.encode(errors="replace")) for text in texts if isinstance(text, str))
 
 
 def _pages(data: bytes) -> list[tuple[str, str, int]]:

@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 
 BUILDER = "tool_adapters.functions.sample_database_builder"
+# Some 3 s on an idle machine.
+BUILDING_S = 120.0
 
 
 _building = Lock()
@@ -30,7 +32,9 @@ def _built() -> int:
     flight_data()
     with TemporaryDirectory(prefix="sample-database-") as folder:
         path = Path(folder) / "sample.duckdb"
-        subprocess.run([sys.executable, "-m", BUILDER, str(path)], check=True)  # noqa: S603
+        builder = [sys.executable, "-m", BUILDER, str(path)]
+        # Of a run that hangs nothing remains, and the next query builds it again.
+        subprocess.run(builder, check=True, timeout=BUILDING_S)  # noqa: S603
         return os.open(path, os.O_RDONLY)
 
 

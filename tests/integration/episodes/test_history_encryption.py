@@ -149,6 +149,23 @@ async def test_an_approval_that_is_written_past_podium_is_rejected(
     assert ended.answer == ANSWER
 
 
+async def test_a_signal_that_is_written_past_podium_is_dropped(
+    encrypted: EpisodesPlatform, temporal: EmbeddedTemporal
+) -> None:
+    episode_id = await asked(encrypted)
+    client = await Client.connect(temporal.target)
+    handle = client.get_workflow_handle_for(EpisodeWorkflow.run, workflow_id(episode_id))
+    await handle.signal(EpisodeWorkflow.caller_answered, 1)
+    await handle.signal("unknown", "words")
+    assert (await approved(encrypted, episode_id)).answer == ANSWER
+    failures = [
+        event
+        async for event in handle.fetch_history_events()
+        if event.HasField("workflow_task_failed_event_attributes")
+    ]
+    assert not failures
+
+
 async def test_an_episode_waits_for_a_key_that_is_gone(
     encrypted: EpisodesPlatform, tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """The MCP servers of a response that is asked for later."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.models import KeptRequest
@@ -17,9 +19,15 @@ CLOCK = RegisteredTool(
 )
 
 
+ELSEWHERE = replace(CLOCK, server="", url="https://mcp.example.com/?key=s3cr3t")
+
+
 class OneTool:
+    def __init__(self, tool: RegisteredTool = CLOCK) -> None:
+        self._tool = tool
+
     async def registered(self) -> list[RegisteredTool]:
-        return [CLOCK]
+        return [self._tool]
 
     async def allowed(self, policy: str) -> frozenset[str]:
         return frozenset({CLOCK.name})
@@ -29,6 +37,16 @@ async def test_what_a_response_kept_of_its_servers_finds_them_again() -> None:
     kept = label_of([McpTool(type="mcp", server_label="clock")])[LABEL]
     [server] = await RegisteredMcpTools(OneTool()).kept(KeptRequest(kept, (CLOCK.name,)))
     assert (server.label, server.tools) == ("clock", (CLOCK,))
+
+
+async def test_what_is_kept_of_a_server_does_not_show_its_url() -> None:
+    wanted = McpTool(type="mcp", server_label="far", server_url=f"{ELSEWHERE.url}/")
+    kept = label_of([wanted])[LABEL]
+    assert "s3cr3t" not in kept and "example" not in kept
+    request = KeptRequest(kept, (ELSEWHERE.name,))
+    [server] = await RegisteredMcpTools(OneTool(ELSEWHERE)).kept(request)
+    assert (server.label, server.tools) == ("far", (ELSEWHERE,))
+    assert await RegisteredMcpTools(OneTool(CLOCK)).kept(request) == ()
 
 
 @pytest.mark.parametrize("label", ["", "on", "[]", "null", '{"clock": 1}', "[" * 256])

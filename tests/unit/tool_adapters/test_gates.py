@@ -94,7 +94,9 @@ async def test_tools_with_other_limits_share_the_places_of_the_strictest() -> No
     gates = Gates()
     for number, places in enumerate((8, 3, 16)):
         gates.of("acme", operators(f"database{number}", 1, places), "")
-    shared = gates.of("evil", tool("mine", FunctionConnection("query_database")), "").places
+    mine = tool("mine", FunctionConnection("query_database"))
+    mine = replace(mine, limits=Limits(max_concurrency=16))
+    shared = gates.of("evil", mine, "").places
     waiting = [asyncio.create_task(shared.enter(tenant)) for tenant in "abcdef"]
     await asyncio.sleep(0)
     assert sum(task.done() for task in waiting) == 3
@@ -123,3 +125,18 @@ async def test_no_tenants_limit_is_that_of_its_neighbours() -> None:
     # One is left to the others.
     assert sum(task.done() for task in waiting) == 7
     waiting[-1].cancel()
+
+
+async def test_a_limit_that_the_operator_lowers_reaches_tools_of_tenants() -> None:
+    """The registry states it in their definitions; the operator's own tool is not called."""
+    now_s = 1_000.0
+    gates = Gates(lambda: now_s)
+    gates.of("acme", operators("database", 1, 8), "")
+    mine = tool("mine", FunctionConnection("query_database"))
+    for at_s, limit in ((1_000.0, 8), (1_060.0, 2), (1_200.0, 2)):
+        now_s = at_s
+        limited = replace(mine, limits=Limits(max_concurrency=limit))
+        places = gates.of("evil", limited, "").places
+    await places.enter("a")
+    await places.enter("b")
+    assert places.all_taken

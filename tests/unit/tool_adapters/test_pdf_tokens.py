@@ -4,6 +4,7 @@ import io
 
 import pytest
 from pypdf import PdfReader, PdfWriter
+from pypdf.annotations import FreeText
 from pypdf.generic import NameObject
 
 from corpus_documents import make_pdf
@@ -52,3 +53,12 @@ def test_what_is_not_read_in_time_is_no_less_than_before(monkeypatch: pytest.Mon
     monkeypatch.setattr(pdf_reader, "MEASURING_S", -1.0)
     assert pdf_reader.measure(make_pdf("One.", "Two.")) == {"tokens": PDF_TOKENS}
     assert pdf_reader.measure(sharing_a_stream(100)) == {"tokens": 300_000}
+
+
+def test_texts_of_annotations_count() -> None:
+    writer = PdfWriter()
+    writer.add_blank_page(600, 800)
+    writer.add_annotation(0, FreeText(text="x" * 50_000, rect=(0, 0, 9, 9)))
+    file = io.BytesIO()
+    writer.write(file)
+    assert pdf_reader.measure(file.getvalue())["tokens"] > 50_000
