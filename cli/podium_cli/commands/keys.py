@@ -3,9 +3,11 @@
 from typing import Annotated, Any
 
 import typer
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.text import Text
 
 from podium_cli.command import Session, command
+from podium_cli.formats import format_time
 from podium_cli.inputs import parse_end, parse_seconds
 from podium_cli.listing import listing
 from podium_kit.client.errors import UsageError
@@ -94,8 +96,8 @@ async def list_keys(session: Session) -> None:
             key["id"],
             key["subject"],
             ", ".join([*key["roles"], *key["scopes"], *(f"team:{team}" for team in key["teams"])]),
-            key["create_time"],
-            key["last_used_time"] or "never",
+            _local(key["create_time"]),
+            _local(key["last_used_time"]) if key["last_used_time"] else "never",
             _state(key),
         )
         for key in keys
@@ -117,7 +119,8 @@ async def rotate(
         reply = await gateway.call("POST", path, body={"overlap_s": parse_seconds(overlap)})
     session.output.result(reply, Text(reply["key"]))
     session.output.note(SHOWN_ONCE)
-    session.output.note(f"[dim]{key_id} works until {reply['old_api_key']['expire_time']}[/]")
+    until = _local(reply["old_api_key"]["expire_time"])
+    session.output.note(f"[dim]{key_id} works until {until}[/]")
 
 
 @command(app, "revoke")
@@ -145,4 +148,10 @@ async def all_keys(gateway: Gateway) -> list[dict[str, Any]]:
 def _state(key: dict[str, str | None]) -> str:
     if key["revoke_time"]:
         return "revoked"
-    return f"until {key['expire_time']}" if key["expire_time"] else "valid"
+    return f"until {_local(key['expire_time'])}" if key["expire_time"] else "valid"
+
+
+def _local(time: str) -> str:
+    moment = Timestamp()
+    moment.FromJsonString(time)
+    return format_time(moment)

@@ -88,13 +88,15 @@ def _view(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> Listing:
 
 
 def _row(row: ledger_pb2.SpendRow) -> tuple[str, ...]:
-    used = ", ".join(
-        f"{each.amount} {enum_word(usage_pb2.UsageDimension.Name(each.dimension), PREFIX)}"
-        for each in row.quantities
-    )
+    used = ", ".join(f"{each.amount} {_unit(each)}" for each in row.quantities)
     values = [value or "-" for value in row.values]
     counts = str(row.call_count), str(row.unpriced_call_count)
     return (*values, sums(row.amounts), *counts, used)
+
+
+def _unit(quantity: usage_pb2.Quantity) -> str:
+    word = enum_word(usage_pb2.UsageDimension.Name(quantity.dimension), PREFIX)
+    return word if word not in COUNTED or quantity.amount == "1" else f"{word}s"
 
 
 def _sum(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> tuple[str, ...]:
@@ -105,3 +107,4 @@ def _sum(groups: list[str], rows: Sequence[ledger_pb2.SpendRow]) -> tuple[str, .
 
 
 PREFIX = "USAGE_DIMENSION_"
+COUNTED = {"call", "second", "gpu second", "document", "image"}

@@ -131,7 +131,7 @@ class EpisodeView:
         self._await("waiting for approval")
 
     def _indented(self, text: Text) -> None:
-        self._print(Padding(text, (0, 0, 0, INDENT)))
+        self._print(Padding.indent(text, INDENT))
 
     def _print(self, what: RenderableType) -> None:
         self._console.print(what, highlight=False)

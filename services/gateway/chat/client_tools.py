@@ -42,6 +42,56 @@ class Tool(BaseModel):
         )
 
 
+# An episode keeps the schemas of its client's functions: this one says that a function is a custom
+# tool, also when its response is asked for later.
+CUSTOM_PARAMETERS = {
+    "$comment": "a custom tool",
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+class TextFunction(BaseModel):
+    """A function of the client whose only argument is a text."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    description: str | None = None
+    format: dict[str, Any] | None = None
+
+    def tool(self) -> Tool:
+        """The function as an orchestrator calls it."""
+        function = FunctionSchema(
+            name=self.name, description=self.description, parameters=CUSTOM_PARAMETERS
+        )
+        return Tool(type="function", function=function)
+
+    def ignored_format(self) -> str:
+        """The kind of a grammar of the text, which no model is held to; "" without one."""
+        kind = self.format.get("type") if self.format else "text"
+        return "" if kind == "text" else str(kind)
+
+
+def input_of(arguments: str) -> str:
+    """The text of a call; its arguments where the episode began with a function of that name."""
+    return str(json.loads(arguments).get("input", arguments))
+
+
+class CustomTool(BaseModel):
+    """A tool of the client that takes a text."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["custom"]
+    custom: TextFunction
+
+    def offered(self) -> ClientTool:
+        return self.custom.tool().offered()
+
+
 class HostedTool(BaseModel):
     """A tool that the client's provider would run; it is not offered, and the answer says so."""
 
@@ -51,19 +101,26 @@ class HostedTool(BaseModel):
 
 
 def hosted(tools: Iterable[object] | None) -> Iterator[str]:
-    """Names of the tools that are not offered, by their places."""
+    """Names of the tools that are not offered, and of grammars of texts, by their places."""
     for at, tool in enumerate(tools or ()):
         if isinstance(tool, HostedTool):
             yield f"tools[{at}]:{tool.type}"
+        elif isinstance(tool, CustomTool) and (kind := tool.custom.ignored_format()):
+            yield f"tools[{at}].custom.format:{kind}"
 
 
 def _kind(given: Any) -> str:
     kind = given.get("type") if isinstance(given, dict) else getattr(given, "type", None)
-    return "function" if kind == "function" or not isinstance(kind, str) else "hosted"
+    if not isinstance(kind, str):
+        return "function"
+    return kind if kind in ("function", "custom") else "hosted"
 
 
 OfferedTool = Annotated[
-    Annotated[Tool, Tag("function")] | Annotated[HostedTool, Tag("hosted")], Discriminator(_kind)
+    Annotated[Tool, Tag("function")]
+    | Annotated[CustomTool, Tag("custom")]
+    | Annotated[HostedTool, Tag("hosted")],
+    Discriminator(_kind),
 ]
 
 
@@ -80,7 +137,14 @@ class NamedTool(BaseModel):
     function: NamedFunction
 
 
-ToolChoice = Literal["none", "auto", "required"] | NamedTool
+class NamedCustomTool(BaseModel):
+    """A choice of one custom tool."""
+
+    type: Literal["custom"]
+    custom: NamedFunction
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedTool | NamedCustomTool
 
 
 def first_tools(offered: tuple[ClientTool, ...], choice: ToolChoice | None) -> tuple[str, ...]:
@@ -89,10 +153,11 @@ def first_tools(offered: tuple[ClientTool, ...], choice: ToolChoice | None) -> t
     Raises UnsupportedParameter.
     """
     names = tuple(tool.name for tool in offered)
-    if isinstance(choice, NamedTool):
-        if choice.function.name not in names:
-            raise UnsupportedParameter("tool_choice", f"{choice.function.name} is not among tools")
-        return (choice.function.name,)
+    if isinstance(choice, NamedTool | NamedCustomTool):
+        chosen = choice.function if isinstance(choice, NamedTool) else choice.custom
+        if chosen.name not in names:
+            raise UnsupportedParameter("tool_choice", f"{chosen.name} is not among tools")
+        return (chosen.name,)
     if choice == "required" and not names:
         raise UnsupportedParameter("tool_choice", "required needs tools")
     return names if choice == "required" else ()

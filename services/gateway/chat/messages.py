@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,6 +30,16 @@ class ChatToolCall(BaseModel):
 
     id: str
     function: FunctionCall
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_custom_tool(cls, given: Any) -> Any:
+        """A call of a custom tool has a text instead of arguments."""
+        custom = given.get("custom") if isinstance(given, dict) else None
+        if not isinstance(custom, dict):
+            return given
+        function = {"name": custom.get("name"), "arguments": custom.get("input", "")}
+        return {**given, "function": function}
 
 
 class ChatMessage(BaseModel):

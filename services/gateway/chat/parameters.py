@@ -17,7 +17,8 @@ CHAT = ApiParameters(
         honoured(
             "tools",
             "tool_choice",
-            words="functions that the client runs; tools of other types are not offered",
+            words="functions and custom tools that the client runs; others are not offered. A"
+            " custom tool's text is held to no grammar",
         ),
         honoured("response_format", words="text, json_object, json_schema"),
         honoured("stream", words="turns as `reasoning_content`, then the answer or the calls"),

@@ -7,7 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.attachments.placing import placed
 from gateway.chat.catalogue import Choice
-from gateway.chat.client_tools import OfferedTool, Tool, ToolChoice, first_tools, hosted
+from gateway.chat.client_tools import (
+    CustomTool,
+    OfferedTool,
+    Tool,
+    ToolChoice,
+    first_tools,
+    hosted,
+)
 from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.parameters import CHAT
 from gateway.chat.parts import note_places
@@ -53,7 +60,9 @@ class ChatRequest(RequestModel):
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
-    tools: list[OfferedTool] | None = Field(None, description="functions that the client runs")
+    tools: list[OfferedTool] | None = Field(
+        None, description="functions and custom tools that the client runs"
+    )
     tool_choice: ToolChoice | None = Field(
         None, description="none: the client's functions are not offered"
     )
@@ -88,7 +97,7 @@ class ChatRequest(RequestModel):
         conversation, options = Conversation(self.messages), self.podium
         files = placed(conversation.files())
         chosen = () if self.tool_choice == "none" else self.tools or ()
-        offered = tuple(tool.offered() for tool in chosen if isinstance(tool, Tool))
+        offered = tuple(tool.offered() for tool in chosen if isinstance(tool, Tool | CustomTool))
         return EpisodeOrder(
             task=conversation.task(),
             history=conversation.history(),
@@ -113,6 +122,12 @@ class ChatRequest(RequestModel):
     def ignored(self) -> tuple[str, ...]:
         """Names of the ignored parts. Raises UnsupportedParameter."""
         return (*CHAT.check(self.model_extra), *hosted(self.tools))
+
+    def custom_tools(self) -> frozenset[str]:
+        """Names of the tools whose calls are answered with a text."""
+        return frozenset(
+            tool.custom.name for tool in self.tools or () if isinstance(tool, CustomTool)
+        )
 
     def results(self) -> ToolResults | None:
         """What the client's functions gave, for an episode that waits for it; else None.

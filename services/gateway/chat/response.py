@@ -1,9 +1,10 @@
 """OpenAI's response objects, made from an outcome."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from gateway.chat.call_ids import CallId
+from gateway.chat.client_tools import input_of
 from gateway.chat.outcomes import finish_reason, has_answer
 from gateway.models import COMPLETION, PROMPT, Outcome
 from gateway.sse import data
@@ -14,19 +15,21 @@ Json = dict[str, Any]
 CHUNK_CHARACTERS = 400
 
 
-def completion(outcomes: Mapping[int, Outcome], model: str, created: int) -> Json:
+def completion(
+    outcomes: Mapping[int, Outcome], model: str, created: int, custom: Set[str] = frozenset()
+) -> Json:
     """A chat.completion of outcomes by choice; those without an answer are left out."""
     answered = {index: each for index, each in outcomes.items() if has_answer(each)}
     return {
         **_head(_first_id(outcomes), "chat.completion", model, created),
-        "choices": [_choice(*each) for each in answered.items()],
+        "choices": [_choice(*each, custom) for each in answered.items()],
         "usage": usage(*outcomes.values()),
         "podium": podium_of(outcomes),
     }
 
 
-def _choice(index: int, outcome: Outcome) -> Json:
-    calls = _tool_calls(outcome)
+def _choice(index: int, outcome: Outcome, custom: Set[str]) -> Json:
+    calls = _tool_calls(outcome, custom)
     # OpenAI's messages with calls have no content, and those without have no list of calls.
     message = {
         "role": "assistant",
@@ -42,15 +45,18 @@ def _choice(index: int, outcome: Outcome) -> Json:
     }
 
 
-def _tool_calls(outcome: Outcome) -> list[Json]:
-    return [
-        {
-            "id": str(CallId(outcome.episode_id, call.turn, call.index)),
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in outcome.client_calls
-    ]
+def _tool_calls(outcome: Outcome, custom: Set[str]) -> list[Json]:
+    """The calls of the client's functions, and with a text those of its custom tools."""
+    calls: list[Json] = []
+    for call in outcome.client_calls:
+        made = {"id": str(CallId(outcome.episode_id, call.turn, call.index))}
+        if call.name in custom:
+            text = {"name": call.name, "input": input_of(call.arguments)}
+            calls.append({**made, "type": "custom", "custom": text})
+        else:
+            function = {"name": call.name, "arguments": call.arguments}
+            calls.append({**made, "type": "function", "function": function})
+    return calls
 
 
 def usage(*outcomes: Outcome) -> Json:
@@ -113,7 +119,15 @@ def podium(outcome: Outcome) -> Json:
 class Chunks:
     """The chat.completion.chunk objects of one stream, as server-sent events."""
 
-    def __init__(self, episode_id: str, model: str, created: int, include_usage: bool) -> None:
+    def __init__(
+        self,
+        episode_id: str,
+        model: str,
+        created: int,
+        include_usage: bool,
+        custom: Set[str] = frozenset(),
+    ) -> None:
+        self._custom = custom
         self._head = _head(episode_id, "chat.completion.chunk", model, created)
         self._include_usage = include_usage
         if include_usage:
@@ -131,7 +145,7 @@ class Chunks:
     def choice(self, choice: int, outcome: Outcome) -> Iterator[bytes]:
         """The answer and the finish reason. Raises the error of an episode without an answer."""
         reason = finish_reason(outcome)
-        for index, call in enumerate(_tool_calls(outcome)):
+        for index, call in enumerate(_tool_calls(outcome, self._custom)):
             yield from self._tool_call(choice, index, call)
         for start in range(0, len(outcome.answer), CHUNK_CHARACTERS):
             content = outcome.answer[start : start + CHUNK_CHARACTERS]
@@ -145,10 +159,12 @@ class Chunks:
 
     def _tool_call(self, choice: int, index: int, call: Json) -> Iterator[bytes]:
         """First which function, then its arguments: clients put the parts together by index."""
-        function = {**call["function"], "arguments": ""}
-        yield self._delta(choice, {"tool_calls": [{"index": index, **call, "function": function}]})
-        arguments = {"arguments": call["function"]["arguments"]}
-        yield self._delta(choice, {"tool_calls": [{"index": index, "function": arguments}]})
+        kind = call["type"]
+        part = "arguments" if kind == "function" else "input"
+        begun = {"index": index, **call, kind: {**call[kind], part: ""}}
+        yield self._delta(choice, {"tool_calls": [begun]})
+        rest = {"index": index, kind: {part: call[kind][part]}}
+        yield self._delta(choice, {"tool_calls": [rest]})
 
     def _delta(
         self, index: int, delta: Json, reason: str | None = None, extra: Json | None = None

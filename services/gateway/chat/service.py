@@ -32,7 +32,8 @@ class ChatRun:
         async for index, event in self._events():
             if not isinstance(event, ProgressNote):
                 ends[index] = event
-        return completion(_answered(ends), self.request.model, self.created)
+        custom = self.request.custom_tools()
+        return completion(_answered(ends), self.request.model, self.created, custom)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Server-sent events from the first turn to the answer, or to an error event:
@@ -40,7 +41,8 @@ class ChatRun:
         options = self.request.stream_options
         include_usage = bool(options and options.include_usage)
         first = self.runs[0].episode_id
-        chunks = Chunks(first, self.request.model, self.created, include_usage)
+        custom = self.request.custom_tools()
+        chunks = Chunks(first, self.request.model, self.created, include_usage, custom)
         ends: Ends = {}
         for index in range(len(self.runs)):
             yield chunks.opening(index, may_call=bool(self.request.tools))

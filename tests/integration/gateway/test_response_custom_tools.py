@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletionMessageCustomToolCall
 from openai.types.responses import CustomToolParam, Response, ResponseCustomToolCall
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
@@ -110,3 +111,42 @@ async def test_a_grammar_is_named_and_not_enforced(
     assert reply.status_code == 200
     assert reply.headers.get("x-podium-ignored") == ignored
     assert reply.json()["tools"] == [tool]
+
+
+CHAT_PATCH: Any = {"type": "custom", "custom": {"name": "apply_patch", "format": GRAMMAR}}
+
+
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "custom", "custom": {"name": "apply_patch"}}]
+)
+async def test_a_chat_calls_a_custom_tool_with_a_text(codex: GatewayUnderTest, choice: Any) -> None:
+    messages: list[Any] = [{"role": "user", "content": "Fix the typo."}]
+    async with codex.openai() as client:
+        first = await client.chat.completions.create(
+            model="podium", messages=messages, tools=[CHAT_PATCH], tool_choice=choice
+        )
+        message = first.choices[0].message
+        [call] = message.tool_calls or []
+        done = {"role": "tool", "tool_call_id": call.id, "content": "Done"}
+        said = [*messages, message.model_dump(exclude_none=True), done]
+        second = await client.chat.completions.create(
+            model="podium", messages=said, tools=[CHAT_PATCH]
+        )
+    assert isinstance(call, ChatCompletionMessageCustomToolCall)
+    assert (call.custom.name, call.custom.input) == ("apply_patch", PATCH)
+    assert first.choices[0].finish_reason == "tool_calls"
+    assert second.choices[0].message.content == "It is Done."
+
+
+async def test_a_stream_of_a_chat_builds_a_custom_call_up(codex: GatewayUnderTest) -> None:
+    async with codex.openai() as client:
+        stream = await client.chat.completions.create(
+            model="podium",
+            messages=[{"role": "user", "content": "Fix the typo."}],
+            tools=[CHAT_PATCH],
+            stream=True,
+        )
+        deltas = [chunk.model_dump()["choices"][0]["delta"] async for chunk in stream]
+    parts = [part for delta in deltas for part in delta.get("tool_calls") or ()]
+    assert [part["type"] for part in parts if part.get("type")] == ["custom"]
+    assert "".join(part["custom"]["input"] for part in parts) == PATCH

@@ -84,12 +84,13 @@ def test_an_answer_of_messages_fits_the_schema_that_is_asked_for() -> None:
 
 def test_chat_tools_of_other_types_are_not_offered() -> None:
     function = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    tools = [{"type": "custom", "custom": {"name": "patch"}}, function, {"type": "web_search"}]
+    patch = {"name": "patch", "format": {"type": "grammar", "grammar": {}}}
+    tools = [{"type": "custom", "custom": patch}, function, {"type": "web_search"}]
     request = ChatRequest.model_validate(
         {"model": "podium", "messages": [{"role": "user", "content": "hi"}], "tools": tools, "x": 1}
     )
-    assert [tool.name for tool in request.order(PODIUM).client_tools] == ["look"]
-    assert request.ignored() == ("x", "tools[0]:custom", "tools[2]:web_search")
+    assert [tool.name for tool in request.order(PODIUM).client_tools] == ["patch", "look"]
+    assert request.ignored() == ("x", "tools[0].custom.format:grammar", "tools[2]:web_search")
 
 
 CHAT = {"model": "podium", "messages": [{"role": "user", "content": "hi"}]}
