@@ -14,7 +14,7 @@ SDK := $(PYTHON) -m scripts.sdk
 RELEASED := protos/released.binpb
 WORKERS ?= 3
 SERVERS := cost_ledger.server, episodes.server, episodes.worker, gateway.server, orchestrator_inference.server, tool_adapters.server, tool_registry.server
-SOURCES := libs services cli training tests scripts sdks/python
+SOURCES := libs services operations cli training tests scripts sdks/python
 # mypy takes longest and starts first.
 LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
 IMAGES := platform training engine

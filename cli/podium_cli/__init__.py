@@ -1,4 +1,1 @@
-"""The podium command: client of all services, and the platform on one machine."""
-
-# Under this name it is installed, with all services.
-DISTRIBUTION = "podium-platform"
+"""The `podium` command."""

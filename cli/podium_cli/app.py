@@ -7,54 +7,98 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from podium_cli import DISTRIBUTION
+from podium_operations import DISTRIBUTION
 
 MACHINE, EPISODES, TRAINING = "On this machine", "Episodes", "Training"
 TOOLS, MONEY, ACCESS = "Tools and policies", "Money", "Access"
-# Each is a module of `commands` with an app of its own; where --help shows it, and with which
-# words. They are the module's own, which takes too long to import for a list.
+# The module with the command's app, the panel of --help, and the summary. The summary repeats the
+# module's own, because importing all modules takes too long for a list.
 COMMANDS = {
-    "up": (MACHINE, "Start the platform: databases, workflows, stream, model, services, tools."),
-    "down": (MACHINE, "Stop the platform; episodes resume at the next `podium up`."),
+    "up": (
+        "up.up",
+        MACHINE,
+        "Start the platform: databases, workflows, stream, model, services, tools.",
+    ),
+    "down": (
+        "commands.down",
+        MACHINE,
+        "Stop the platform; episodes resume at the next `podium up`.",
+    ),
     "status": (
+        "commands.status",
         MACHINE,
         "Show processes, health, ports and memory; exit status 1 when something is unwell.",
     ),
     "doctor": (
+        "commands.doctor",
         MACHINE,
         "Check what `podium up` or the chart needs; exit status 1 when something is missing.",
     ),
-    "backup": (MACHINE, "Write a backup of all databases at one point; services go on."),
-    "restore": (MACHINE, "Restore a backup into a stopped platform, and verify its ledger."),
-    "erase": (MACHINE, "Delete what a tenant or user said and stored."),
+    "backup": (
+        "commands.backup",
+        MACHINE,
+        "Write a backup of all databases at one point; services go on.",
+    ),
+    "restore": (
+        "commands.restore",
+        MACHINE,
+        "Restore a backup into a stopped platform, and verify its ledger.",
+    ),
+    "erase": ("commands.erase", MACHINE, "Delete what a tenant or user said and stored."),
     "identity": (
+        "commands.identity",
         MACHINE,
         "Make the keys that the chart's Secret podium-identity holds, where they are missing.",
     ),
-    "init": (MACHINE, "Write a first tool, policy and task, run them, and say what to do next."),
-    "demo": (MACHINE, "Solve real tasks with checkable answers and show the results."),
-    "run": (EPISODES, "Run a task and show its turns; the answer goes to stdout."),
-    "watch": (EPISODES, "Show an episode from its beginning to its end."),
-    "models": (EPISODES, "List the models an episode can ask for, alone or with a policy."),
-    "episodes": (EPISODES, "List, show, cancel, approve, feedback."),
-    "trajectories": (EPISODES, "Read the trajectory stream, and its dead-lettered records."),
-    "webhooks": (EPISODES, "Create, list, deliveries, replay, delete: where events are sent."),
-    "train": (TRAINING, "Make tasks, run episodes, and give users what was learnt."),
-    "tools": (TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
-    "approvals": (EPISODES, "List the calls that wait for a person."),
+    "init": (
+        "commands.init",
+        MACHINE,
+        "Write a first tool, policy and task, run them, and say what to do next.",
+    ),
+    "demo": ("demo.demo", MACHINE, "Solve real tasks with checkable answers and show the results."),
+    "run": ("episodes.run", EPISODES, "Run a task and show its turns; the answer goes to stdout."),
+    "watch": ("episodes.watch", EPISODES, "Show an episode from its beginning to its end."),
+    "models": (
+        "commands.models",
+        EPISODES,
+        "List the models an episode can ask for, alone or with a policy.",
+    ),
+    "episodes": ("episodes.episodes", EPISODES, "List, show, cancel, approve, feedback."),
+    "trajectories": (
+        "episodes.trajectories",
+        EPISODES,
+        "Read the trajectory stream, and its dead-lettered records.",
+    ),
+    "webhooks": (
+        "commands.webhooks",
+        EPISODES,
+        "Create, list, deliveries, replay, delete: where events are sent.",
+    ),
+    "train": ("train", TRAINING, "Make tasks, run episodes, and give users what was learnt."),
+    "tools": ("tools", TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
+    "approvals": ("commands.approvals", EPISODES, "List the calls that wait for a person."),
     "policies": (
+        "policies",
         TOOLS,
         "List, show, apply, activate, schedule, explain, bind, delete, try, report.",
     ),
-    "export": (TOOLS, "Write tools, policies, own prices and budgets as Kubernetes objects."),
-    "corpus": (TOOLS, "Documents that tools search: add, list, search, delete."),
-    "spend": (MONEY, "Report spend from the ledger, most expensive first."),
-    "prices": (MONEY, "List, show, import, delete."),
-    "budgets": (MONEY, "List, show, create, update, close, alerts."),
-    "audit": (MONEY, "Explain, verify, prove, export, reconcile, simulate, close, log."),
-    "keys": (ACCESS, "Create, list, rotate, revoke API keys."),
-    "secrets": (ACCESS, "Set, list, delete: secrets that tools name; no command shows a value."),
-    "limits": (ACCESS, "Show and change how much a tenant may use."),
+    "export": (
+        "commands.export",
+        TOOLS,
+        "Write tools, policies, own prices and budgets as Kubernetes objects.",
+    ),
+    "corpus": ("corpus.corpus", TOOLS, "Documents that tools search: add, list, search, delete."),
+    "spend": ("commands.spend", MONEY, "Report spend from the ledger, most expensive first."),
+    "prices": ("prices.prices", MONEY, "List, show, import, delete."),
+    "budgets": ("commands.budgets", MONEY, "List, show, create, update, close, alerts."),
+    "audit": ("audit", MONEY, "Explain, verify, prove, export, reconcile, simulate, close, log."),
+    "keys": ("commands.keys", ACCESS, "Create, list, rotate, revoke API keys."),
+    "secrets": (
+        "commands.secrets",
+        ACCESS,
+        "Set, list, delete: secrets that tools name; no command shows a value.",
+    ),
+    "limits": ("commands.limits", ACCESS, "Show and change how much a tenant may use."),
 }
 # What people write for one thing instead of all.
 SINGULARS = {
@@ -89,7 +133,7 @@ class Commands(TyperGroup):
         super().__init__(**given)
         self.commands = {
             name: TyperCommand(name, help=summary, rich_help_panel=panel)
-            for name, (panel, summary) in COMMANDS.items()
+            for name, (_, panel, summary) in COMMANDS.items()
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -101,7 +145,7 @@ class Commands(TyperGroup):
 
 def load(name: str) -> TyperCommand | TyperGroup:
     """The command or group of this name."""
-    app = import_module(f"podium_cli.commands.{name}").app
+    app = import_module(f"podium_cli.{COMMANDS[name][0]}").app
     # A Typer without a name is one command.
     build = typer.main.get_group if app.info.name else typer.main.get_command
     found = build(app)

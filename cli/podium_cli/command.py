@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import wraps
@@ -115,3 +116,15 @@ def _embedded_error(error: EmbeddedError) -> UserError:
     if isinstance(error, StartupFailed):
         return UserError(str(error), "fix what the log names, then run `podium up` again")
     return UserError(cause, fix)
+
+
+class stopping_on_sigterm:  # noqa: N801  reads as a statement
+    """Makes SIGTERM end the running task as Ctrl-C does."""
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)

@@ -8,10 +8,10 @@ from typing import Any
 
 import typer
 
-from podium_cli.formats import one_line
 from podium_cli.target import Target
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
+from podium_kit.text import one_line
 
 # Nobody waits longer for a Tab.
 PATIENCE_S = 3.0

@@ -36,15 +36,6 @@ def format_seconds(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def format_bytes(size: float) -> str:
-    """ "812 kB", "1.2 GB"."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
-
-
 def format_time(moment: Timestamp) -> str:
     """Local time to the second, or "" when it is unset."""
     if not moment.seconds:
@@ -56,12 +47,6 @@ def format_age(moment: Timestamp) -> str:
     """ "3 min 20 s ago"."""
     elapsed = datetime.now(UTC) - timestamp_from_proto(moment)
     return f"{format_seconds(max(elapsed.total_seconds(), 0))} ago"
-
-
-def one_line(text: str, characters_max: int) -> str:
-    """The text without line breaks, cut with an ellipsis."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -1,7 +1,9 @@
 """Results go to stdout, everything else to stderr, so that output can be piped."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import Message
@@ -10,7 +12,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
-from podium_kit.client.errors import UserError
+from podium_kit.client.errors import UsageError, UserError
 from podium_kit.wire import json_values
 
 # Width of tables when the output is no terminal.
@@ -81,3 +83,22 @@ def _console(stderr: bool) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raises UsageError when the file, or what is written beside it, cannot be."""
+    require_place(path)
+    try:
+        yield
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise UsageError(f"cannot write {path}: {cause}", "name a file you may write") from error
+
+
+def require_place(path: Path) -> None:
+    """Raises UsageError where no file can be; for what is written at the end of long work."""
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder", "name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no such folder", "make it first")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from podium_cli.local.state import StateFolder, default_state_dir
 from podium_kit.client.errors import UsageError
+from podium_operations.local.state import StateFolder, default_state_dir
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.attachments import MediaKind
-from podium_kit.group_commit import GroupCommit
+from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
 from podium_kit.wire import money_from_proto, timestamp_from_proto

@@ -46,7 +46,7 @@ from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServic
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
 from podium.episodes.v1.webhook_service_pb2_grpc import add_WebhookServiceServicer_to_server
 from podium_kit import telemetry
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask

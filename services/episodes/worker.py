@@ -74,8 +74,7 @@ from podium_kit.postgres.leadership import Leadership
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.channel import open_channel
-from podium_kit.rpc.health import Check, HealthMonitor
-from podium_kit.rpc.probes import answered_probes
+from podium_kit.rpc.health import Check, HealthMonitor, answered_probes
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
 from podium_kit.stream.clients import BrokerCheck, Producer

@@ -13,10 +13,10 @@ from starlette.datastructures import Headers
 from uuid_utils import uuid7
 
 from gateway.errors import InvalidEpisodeId, InvalidIdempotencyKey, StartUnknown, UpstreamFault
-from podium_kit.characters import storable
 from podium_kit.derived_ids import derived_uuid8
 from podium_kit.rpc.errors import DeadlineExceeded, Unavailable
 from podium_kit.rpc.identity import current_identity
+from podium_kit.text import storable
 
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 # How long a request without a key is recognized after one whose fate is unknown.

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.access import GUARDED, is_guarded
 from gateway.error_responses import error_response, plain_error_response
 from gateway.errors import MalformedRequest, ServerBusy
-from podium_kit.json_structure import CostlyJson, require_bounded_json
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
+from podium_kit.limits.json_cost import CostlyJson, require_bounded_json
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.texts import require_no_nul_in
 

@@ -41,7 +41,7 @@ from orchestrator_inference.prompt.stateless import build_stateless
 from orchestrator_inference.prompt.template import build_template
 from orchestrator_inference.prompt.toolset import PromptToolset, PromptToolsets
 from orchestrator_inference.versions.routing import VersionRouting
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.policy_versions.names import PREFIX
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity

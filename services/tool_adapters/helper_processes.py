@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
 
 # The first line of a process that takes one piece of work after the other.
 READY = b"ready\n"

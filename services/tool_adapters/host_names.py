@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
 
 LOOKUPS_MAX = 64
 LOOKUPS_PER_TENANT_MAX = 8

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from podium_kit.failures import FailureKind
-from podium_kit.json_structure import MARKS_MAX, CostlyJson, require_bounded_json
+from podium_kit.limits.json_cost import MARKS_MAX, CostlyJson, require_bounded_json
 from tool_adapters.adapter import CallFailed
 
 

@@ -219,7 +219,7 @@ async def _embeddings(
         return None
     name = settings.embeddings.secret
     api_key = await secrets.value(PLATFORM, name) if name else ""
-    from podium_kit.openai_embeddings import OpenAiEmbeddings
+    from podium_kit.models.openai_embeddings import OpenAiEmbeddings
 
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)

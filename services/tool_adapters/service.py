@@ -8,11 +8,11 @@ from functools import partial
 from typing import Protocol
 
 from podium_kit.attachments import AttachedFile
-from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.json_structure import CostlyJson, require_bounded_json
+from podium_kit.limits.json_cost import CostlyJson, require_bounded_json
+from podium_kit.limits.time_limit import time_limit
 from podium_kit.rpc.identity import current_identity
-from podium_kit.time_limit import time_limit
+from podium_kit.text import whole_characters
 from tool_adapters.adapter import Adapter, Answer, ModelConversation, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.calls.bulkheads import Gate, Gates

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from podium_kit.characters import whole_characters
+from podium_kit.text import whole_characters
 from tool_adapters.secret_spellings import SecretPattern
 
 REDACTED = "[secret]"

@@ -16,7 +16,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
     add_ToolRegistryServiceServicer_to_server,
 )
 from podium_kit import telemetry
-from podium_kit.embeddings import Embeddings
+from podium_kit.models.embeddings import Embeddings
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
@@ -153,7 +153,7 @@ async def _episodes(
 def _embeddings(stack: AsyncExitStack, settings: ToolRegistrySettings) -> Embeddings:
     if settings.embeddings_base_url is None:
         return StaticEmbeddings()
-    from podium_kit.openai_embeddings import OpenAiEmbeddings
+    from podium_kit.models.openai_embeddings import OpenAiEmbeddings
 
     key = settings.embeddings_api_key
     endpoint = OpenAiEmbeddings(

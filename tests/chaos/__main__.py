@@ -21,7 +21,7 @@ from chaos.rounds import Rounds
 from chaos.scene import running_scene
 from chaos.table import Outcome, left_out_lines, table
 from chaos.tools import unanswered_kinds
-from podium_cli.stopping import stopping_on_sigterm
+from podium_cli.command import stopping_on_sigterm
 from temporary_files import server_folder
 
 EPISODES = 8

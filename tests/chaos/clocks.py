@@ -11,8 +11,8 @@ from pathlib import Path
 
 from chaos.not_possible import NotPossible
 from chaos.scene import Scene
-from podium_cli.local.health import answers
-from podium_cli.local.services import service_processes
+from podium_operations.local.services import service_processes
+from podium_operations.local.supervision import answers
 
 LIBRARIES = ("*/faketime/libfaketimeMT.so.1", "faketime/libfaketimeMT.so.1")
 START_S = 180.0

@@ -5,8 +5,8 @@ import json
 
 from chaos import victims
 from chaos.scene import Scene
-from podium_cli.local.keys import ensure_keys
 from podium_kit.embedded.gate.certificates import issue
+from podium_operations.local.keys import ensure_keys
 
 SIGNER = "episode-worker"
 # Of the worker's tokens; the gateway's are verified by the same file.

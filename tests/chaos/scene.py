@@ -24,16 +24,16 @@ from chaos.victims import PAIRS, Pair
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.ports import SERVERS
-from podium_cli.local.running import fill
-from podium_cli.local.state import Connection, StateFolder
-from podium_cli.local.supervision import Supervisor
+from podium_cli.up.running import fill
 from podium_kit.embedded.ports import accepts_connections, free_ports
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.identity import Identity, Role, acting_as
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.ports import SERVERS
+from podium_operations.local.state import Connection, StateFolder
+from podium_operations.local.supervision import Supervisor
 
 TENANTS = ("default", "acme", "globex")
 UNLIMITED = {"requests_per_s": 1e5, "burst": 100_000, "concurrency": 1000, "running_episodes": 5000}

@@ -31,7 +31,7 @@ from chaos.scene import Scene, running_scene
 from chaos.scripts import Task, poison_task, sound_tasks
 from chaos.table import Outcome, table
 from chaos.tools import unanswered_kinds
-from podium_cli.stopping import stopping_on_sigterm
+from podium_cli.command import stopping_on_sigterm
 from temporary_files import server_folder
 
 EPISODES, POISON = 9, 3

@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY
 
 from chart.rendering import CHARTS, ROOT, Json, named, of_kind, rendered
-from podium_cli.cluster.requirements import integrations
+from podium_operations.cluster.requirements import integrations
 
 # Metrics of others, by the program that exports them.
 FOREIGN = {

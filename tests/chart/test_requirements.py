@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from chart.rendering import cases, rendered
-from podium_cli.cluster.requirements import Integration, integrations, of_modes
+from podium_operations.cluster.requirements import Integration, integrations, of_modes
 
 BUILT_IN = ("networking.k8s.io/", "rbac.authorization.k8s.io/")
 

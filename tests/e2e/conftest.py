@@ -12,11 +12,11 @@ import pytest_asyncio
 from episode_costs import misreported
 from openai_server import OpenAiServer, Reply, Scripted
 from otlp_collector import OtlpCollector
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
-from podium_cli.local.state import Connection
-from podium_cli.local.telemetry import CONTENT, ENDPOINT
+from podium_cli.up.running import fill
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.services import CONTENT, ENDPOINT
+from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
 MODEL = "scripted-model"

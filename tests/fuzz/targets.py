@@ -26,15 +26,15 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium_cli.prices.lists import read_price_list
 from podium_kit.client.errors import UserError
-from podium_kit.embeddings import EmbeddingsUnavailable
-from podium_kit.json_structure import CostlyJson
+from podium_kit.limits.json_cost import CostlyJson
 from podium_kit.metering.usage_reports import (
     anthropic_usage,
     estimated_usage,
     openai_usage,
     vllm_usage,
 )
-from podium_kit.openai_embeddings import read_embeddings as embeddings_of
+from podium_kit.models.embeddings import EmbeddingsUnavailable
+from podium_kit.models.openai_embeddings import read_embeddings as embeddings_of
 from podium_kit.rpc.errors import InvalidArgument
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Limits, Rejected

@@ -20,10 +20,10 @@ import httpx
 from clients.environments import run
 from e2e.episodes_over_http import finished, start
 from openai_server import OpenAiServer
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
-from podium_cli.local.telemetry import CONTENT, ENDPOINT
+from podium_cli.up.running import fill
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.services import CONTENT, ENDPOINT
 from temporary_files import server_folder
 
 ENVIRONMENT = Path("build/otlp_backends/phoenix")

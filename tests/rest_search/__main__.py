@@ -18,10 +18,10 @@ import httpx
 from clients.environments import Client
 from clients.model import MODEL
 from openai_server import OpenAiServer
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
-from podium_cli.local.state import Connection
+from podium_cli.up.running import fill
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
 CONFIGURATION = Path(__file__).resolve().with_name("schemathesis.toml")

@@ -22,11 +22,11 @@ import httpx
 
 from clients.environments import Client, InstallFailed, run
 from openai_server import OpenAiServer
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
-from podium_cli.local.state import Connection
+from podium_cli.up.running import fill
 from podium_kit.embedded.ports import free_port
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.state import Connection
 from sdks import typescript_client
 from sdks.example_model import MODEL, reply
 from temporary_files import server_folder

@@ -14,19 +14,16 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from podium_cli import DISTRIBUTION
-from podium_cli.command import Session, user_error
-from podium_cli.demo.outcomes import Outcome
+from podium_cli.command import Session, stopping_on_sigterm, user_error
 from podium_cli.demo.platform import demo_platform
-from podium_cli.demo.solving import Effort, solve
+from podium_cli.demo.solving import Effort, Outcome, Task, solve, tasks_of
 from podium_cli.demo.tables import accuracy_table
-from podium_cli.demo.tasks import Task, tasks_of
-from podium_cli.local.engines import EngineChoice
 from podium_cli.output import Output
-from podium_cli.stopping import stopping_on_sigterm
 from podium_cli.target import Target
 from podium_kit.client.errors import UserError
 from podium_kit.embedded.errors import EmbeddedError
+from podium_operations import DISTRIBUTION
+from podium_operations.local.engines import EngineChoice
 from sealed.archive import sealed_documents
 from sealed.results import is_logged, row
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from datetime import date
 
-from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
+from podium_cli.demo.solving import Outcome, accuracy, accuracy_by_kind
 from podium_cli.formats import format_seconds
 
 

@@ -134,7 +134,7 @@ contents:
 {{- end }}
 {{- end }}
 
-{{/* Where its servers are: the settings of podium_cli.bootstrap. Argument: root. */}}
+{{/* Where its servers are: the settings of podium_operations.bootstrap. Argument: root. */}}
 {{- define "podium.bootstrapEnvironment" -}}
 {{- $component := dict "settingsPrefix" "BOOTSTRAP_" "calls" (include "podium.bootstrapCalls" . | fromJsonArray) }}
 {{- $of := dict "root" . "name" "bootstrap" "component" $component }}
@@ -185,7 +185,7 @@ spec:
     - name: bootstrap
       image: {{ include "podium.image" (dict "root" . "image" $gateway.image) }}
       imagePullPolicy: {{ $gateway.image.pullPolicy }}
-      args: [podium_cli.bootstrap]
+      args: [podium_operations.bootstrap]
       env: {{- include "podium.bootstrapEnvironment" . | trim | nindent 8 }}
       resources:
         requests: {cpu: 100m, memory: 256Mi}

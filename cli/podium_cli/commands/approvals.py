@@ -4,8 +4,9 @@ import typer
 
 from podium.episodes.v1 import episode_service_pb2
 from podium_cli.command import Session, command
-from podium_cli.formats import format_time, one_line
+from podium_cli.formats import format_time
 from podium_cli.listing import listing
+from podium_kit.text import one_line
 
 ARGUMENTS_CHARACTERS = 60
 

@@ -38,9 +38,9 @@ async def backup(
     environment: Environment = False,
 ) -> None:
     """Write a backup of all databases at one point; services go on."""
-    from podium_cli.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
-    from podium_cli.backups.local import local_databases, local_files  # noqa: PLC0415
-    from podium_cli.backups.making import KeysCopy, make_backup  # noqa: PLC0415
+    from podium_operations.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
+    from podium_operations.backups.local import local_databases, local_files  # noqa: PLC0415
+    from podium_operations.backups.making import KeysCopy, make_backup  # noqa: PLC0415
 
     require_no_url(session, environment)
     require_local_keys(with_keys, environment)

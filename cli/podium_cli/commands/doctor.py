@@ -8,11 +8,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from podium_cli.cluster.examination import examine_cluster
-from podium_cli.cluster.kubectl import Kubectl
 from podium_cli.command import Session, command
-from podium_cli.local.examination import examine
 from podium_kit.client.errors import UsageError, UserError
+from podium_operations.cluster.api_server import Kubectl
+from podium_operations.cluster.examination import examine_cluster
+from podium_operations.local.examination import examine
 
 app = typer.Typer(add_completion=False)
 

@@ -10,8 +10,8 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.inputs import parse_seconds
-from podium_cli.local.state import NotUp
 from podium_kit.client.errors import UserError
+from podium_operations.local.state import NotUp
 
 POLL_INTERVAL_S = 0.1
 

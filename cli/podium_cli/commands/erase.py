@@ -8,9 +8,9 @@ import typer
 
 from podium_cli.command import Session, command
 from podium_cli.commands.backup import Environment, require_no_url
-from podium_cli.local.state import write_private
-from podium_cli.writing import writing
+from podium_cli.output import writing
 from podium_kit.client.errors import UnreadableFile, UsageError, UserError
+from podium_operations.local.state import write_private
 
 app = typer.Typer(add_completion=False)
 
@@ -34,11 +34,11 @@ async def erase(
     environment: Environment = False,
 ) -> None:
     """Delete what a tenant or user said and stored. The ledger's entries and the audit log stay."""
-    from podium_cli.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
-    from podium_cli.backups.local import local_databases  # noqa: PLC0415
-    from podium_cli.erasure import erasing  # noqa: PLC0415
-    from podium_cli.local.keys import SigningKeys  # noqa: PLC0415
     from podium_kit.anchors import load_private_key  # noqa: PLC0415
+    from podium_operations.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
+    from podium_operations.backups.local import local_databases  # noqa: PLC0415
+    from podium_operations.erasure import erasing  # noqa: PLC0415
+    from podium_operations.local.keys import SigningKeys  # noqa: PLC0415
 
     require_no_url(session, environment)
     if not tenant.strip():

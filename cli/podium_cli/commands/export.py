@@ -8,7 +8,7 @@ import yaml
 from rich.text import Text
 
 from podium_cli.command import Session, command
-from podium_cli.controller.exporting import exported
+from podium_operations.controller.exporting import exported
 
 app = typer.Typer(add_completion=False)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from podium_cli.command import Session, command
-from podium_cli.local.keys import ensure_keys
 from podium_kit.client.errors import UsageError
+from podium_operations.local.keys import ensure_keys
 
 SECRET = "podium-identity"  # noqa: S105  its name
 

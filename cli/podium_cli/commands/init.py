@@ -11,14 +11,13 @@ from rich.markup import escape
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from podium_cli.command import Session, command
-from podium_cli.documents.applying import ApplyTools
-from podium_cli.documents.documents import read_only_message
 from podium_cli.episodes.following import follow, require_answer
-from podium_cli.output import Output
-from podium_cli.writing import writing
+from podium_cli.output import Output, writing
+from podium_cli.tools.applying import ApplyTools
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
+from podium_operations.documents import read_only_message
 
 TOOL, POLICY, TASK = "tool.yaml", "policy.yaml", "task.txt"
 

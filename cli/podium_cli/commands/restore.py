@@ -30,10 +30,10 @@ async def restore(
     environment: Environment = False,
 ) -> None:
     """Restore a backup into a stopped platform, and verify its ledger."""
-    from podium_cli.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
-    from podium_cli.backups.local import restored_installation  # noqa: PLC0415
-    from podium_cli.backups.manifest import read_manifest  # noqa: PLC0415
-    from podium_cli.backups.restoring import restore_databases  # noqa: PLC0415
+    from podium_operations.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
+    from podium_operations.backups.local import restored_installation  # noqa: PLC0415
+    from podium_operations.backups.manifest import read_manifest  # noqa: PLC0415
+    from podium_operations.backups.restoring import restore_databases  # noqa: PLC0415
 
     require_no_url(session, environment)
     require_local_keys(keys, environment)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
-from podium_cli.auditing.amounts import added, sums
+from podium_cli.audit.views import added, sums
 from podium_cli.command import Session, command
 from podium_cli.formats import format_money
 from podium_cli.inputs import Since, month_bounds, parse_start, parse_time

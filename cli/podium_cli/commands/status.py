@@ -11,11 +11,11 @@ import typer
 from rich.text import Text
 
 from podium_cli.command import Session, command
-from podium_cli.formats import format_bytes
 from podium_cli.listing import listing
-from podium_cli.local.health import answers
-from podium_cli.local.state import NotUp, StateFolder
 from podium_kit.client.errors import UserError
+from podium_kit.text import format_bytes
+from podium_operations.local.state import NotUp, StateFolder
+from podium_operations.local.supervision import answers
 
 
 @dataclass(frozen=True)

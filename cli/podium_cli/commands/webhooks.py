@@ -7,10 +7,10 @@ import typer
 from podium.episodes.v1 import webhook_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.completion import webhook_ids
-from podium_cli.documents.addresses import rejected_host
 from podium_cli.formats import counted, format_time
 from podium_cli.inputs import parse_enum
 from podium_cli.listing import listing
+from podium_cli.tools.mcp_import import rejected_host
 from podium_cli.unmatched import warn_of_missing_secrets
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import segment

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
-from podium_cli.demo.outcomes import Outcome
+from podium_cli.demo.solving import Outcome
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.money import Money
 from podium_kit.wire import money_from_proto, optional_money_from_proto

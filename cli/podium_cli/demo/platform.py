@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from podium_cli.command import Session
-from podium_cli.local.background import start_in_background
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.starting import (
+from podium_cli.up.background import start_in_background
+from podium_cli.up.starting import (
     PlatformOptions,
     ensure_engine_installed,
     running_platform,
     up_arguments,
 )
-from podium_cli.local.state import NotUp
 from podium_kit.client.gateway import Gateway
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.state import NotUp
 
 
 @asynccontextmanager

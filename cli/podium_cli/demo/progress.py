@@ -15,7 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from podium_cli.demo.tasks import Task
+from podium_cli.demo.solving import Task
 
 ID_WIDTH = 28
 

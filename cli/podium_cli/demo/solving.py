@@ -1,21 +1,26 @@
-"""Runs tasks as episodes, a few at a time, and watches them."""
+"""Tasks of the demo, episodes that solve them, and their outcomes."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
 
 import uuid_utils
+import yaml
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium.registry.v1 import tool_registry_service_pb2
-from podium_cli.demo.outcomes import Outcome
-from podium_cli.demo.tasks import Task, tools_by_kind
 from podium_cli.episodes.following import cancel
 from podium_cli.output import Output
 from podium_kit.client.gateway import Gateway
-from podium_kit.concurrency import in_parallel
+from podium_kit.limits.concurrency import in_parallel
+from podium_kit.money import Money
+from podium_kit.verifiers import InvalidVerifier, Verifier, load_verifier
 from podium_kit.wire import (
     duration_from_proto,
     duration_to_proto,
@@ -23,6 +28,121 @@ from podium_kit.wire import (
     optional_money_from_proto,
     timestamp_from_proto,
 )
+from podium_operations.documents import InvalidDocument
+
+
+@dataclass(frozen=True)
+class Task:
+    """A question and the verifier of its answer."""
+
+    id: str
+    kind: str
+    question: str
+    verifier: Verifier
+    # Tools that are known to lead to the answer.
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One task and the episode that tried it."""
+
+    task: Task
+    episode_id: str
+    model: str
+    answer: str
+    right: bool
+    stop_reason: str
+    tools_called: tuple[str, ...]
+    failed_calls: int
+    turns: int
+    cost: Money | None
+    model_s: float
+    tools_s: float
+    start: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start).total_seconds()
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How many tasks of a kind were answered rightly."""
+
+    kind: str
+    right: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.right / self.total
+
+
+def accuracy_by_kind(outcomes: Sequence[Outcome]) -> list[Accuracy]:
+    """One per kind, in the order they were met."""
+    kinds = dict.fromkeys(outcome.task.kind for outcome in outcomes)
+    return [
+        accuracy(kind, [outcome for outcome in outcomes if outcome.task.kind == kind])
+        for kind in kinds
+    ]
+
+
+def accuracy(name: str, outcomes: Sequence[Outcome]) -> Accuracy:
+    return Accuracy(name, sum(outcome.right for outcome in outcomes), len(outcomes))
+
+
+def load_tasks(folder: Path) -> list[Task]:
+    """All tasks, file by file. Raises InvalidDocument."""
+    return [task for path in sorted(folder.glob("*.yaml")) for task in _read(path)]
+
+
+def choose(tasks: list[Task], count: int) -> list[Task]:
+    """The first task of every kind, then the second of every kind, and so on."""
+    kinds: dict[str, list[Task]] = {}
+    for task in tasks:
+        kinds.setdefault(task.kind, []).append(task)
+    rounds = chain.from_iterable(zip_longest(*kinds.values()))
+    return [task for task in rounds if task is not None][:count]
+
+
+def tools_by_kind(
+    tasks: Sequence[Task], known: Sequence[str], count: int
+) -> dict[str, tuple[str, ...]]:
+    """What tasks of a kind may use: the tools that solve them and others, `count` together.
+
+    All tasks of a kind share the choice, so that their prompts share the engine's cache.
+    """
+    chosen = {}
+    for number, kind in enumerate(dict.fromkeys(task.kind for task in tasks)):
+        needed = {tool for task in tasks if task.kind == kind for tool in task.tools}
+        # Every kind meets other distractors.
+        turned = [*known[number:], *known[:number]]
+        others = [tool for tool in turned if tool not in needed]
+        chosen[kind] = (*sorted(needed), *others[: max(count - len(needed), 0)])
+    return chosen
+
+
+def tasks_of(document: Mapping[str, Any]) -> list[Task]:
+    """The tasks of one kind. Raises KeyError, TypeError, InvalidVerifier."""
+    return [_task(document["kind"], fields) for fields in document["tasks"]]
+
+
+def _read(path: Path) -> list[Task]:
+    try:
+        return tasks_of(yaml.safe_load(path.read_text()))
+    except (KeyError, TypeError, InvalidVerifier) as error:
+        raise InvalidDocument(path, f"is no list of tasks: {error}") from error
+
+
+def _task(kind: str, fields: Mapping[str, Any]) -> Task:
+    parameters = dict(fields["verifier"])
+    verifier = load_verifier(parameters.pop("kind"), {"expected": fields["answer"], **parameters})
+    tools = tuple(dict.fromkeys(step["tool"] for step in fields["solution"]))
+    return Task(fields["id"], kind, fields["question"], verifier, tools)
+
 
 COMPLETION_TOKENS_MAX = 256
 

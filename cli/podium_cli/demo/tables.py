@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from podium_cli.demo.accounts import Accounts
-from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
-from podium_cli.formats import format_money, format_seconds, one_line
+from podium_cli.demo.solving import Outcome, accuracy, accuracy_by_kind
+from podium_cli.formats import format_money, format_seconds
 from podium_cli.listing import Listing, listing
+from podium_kit.text import one_line
 
 ANSWER_CHARACTERS = 36
 RIGHT, WRONG = Text("right", "green"), Text("wrong", "red")

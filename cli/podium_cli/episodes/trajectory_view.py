@@ -3,7 +3,8 @@
 from rich.text import Text
 
 from podium.episodes.v1 import episode_pb2, feedback_pb2, trajectory_pb2
-from podium_cli.formats import counted, format_bytes, format_money, format_seconds, one_line
+from podium_cli.formats import counted, format_money, format_seconds
+from podium_kit.text import format_bytes, one_line
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 TASK_CHARACTERS = 70

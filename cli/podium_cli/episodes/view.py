@@ -13,7 +13,8 @@ from rich.text import Text
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
-from podium_cli.formats import counted, format_money, format_seconds, one_line, with_unpriced
+from podium_cli.formats import counted, format_money, format_seconds, with_unpriced
+from podium_kit.text import one_line
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 
 RESULT_CHARACTERS = 400

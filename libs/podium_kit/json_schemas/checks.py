@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator, SchemaError
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.grammar import grammar_characters
 from podium_kit.json_schemas.inlining import SchemaError as GrammarError
+from podium_kit.json_schemas.linear_patterns import PatternBudget, UnsupportedPattern
 from podium_kit.json_schemas.references import check_references
 from podium_kit.json_schemas.walk import DEPTH_MAX, depth_of, subschemas
-from podium_kit.linear_patterns import PatternBudget, UnsupportedPattern
 
 SCHEMA_BYTES_MAX = 64 * 1024
 PROBLEM_CHARACTERS_MAX = 300

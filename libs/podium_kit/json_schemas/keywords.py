@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from podium_kit.linear_patterns import PatternBudget, UnsupportedPattern
+from podium_kit.json_schemas.linear_patterns import PatternBudget, UnsupportedPattern
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 # What older kinds of OpenAPI and people's habits write.

@@ -16,6 +16,7 @@ from podium_kit.json_schemas.cycles import DEFINITIONS, references, unrolled
 from podium_kit.json_schemas.documents import SchemaDocument, UnknownTarget
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.keywords import LISTS, MAPS, PARTS, PLAIN, SILENT, NotKept, pattern
+from podium_kit.json_schemas.linear_patterns import PatternBudget
 from podium_kit.json_schemas.walk import (
     DATA_KEYWORDS,
     DEPTH_MAX,
@@ -26,7 +27,6 @@ from podium_kit.json_schemas.walk import (
     has_more_values,
 )
 from podium_kit.json_schemas.widening import widened
-from podium_kit.linear_patterns import PatternBudget
 
 # Of JSON, in one schema; reading more takes seconds, and nothing of it fits a prompt.
 VALUES_MAX = 20_000

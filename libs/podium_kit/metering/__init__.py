@@ -1,8 +1,7 @@
 """What a call used, in disjoint dimensions, and how long calls took."""
 
 from podium_kit.metering.histogram import LatencyHistogram
-from podium_kit.metering.price_factors import InvalidPriceFactors, PriceFactors
-from podium_kit.metering.skus import OWN, is_own
+from podium_kit.metering.price_factors import OWN, InvalidPriceFactors, PriceFactors, is_own
 from podium_kit.metering.usage import Dimension, InvalidUsage, Quantity, Usage, UsageSource
 
 __all__ = [

@@ -1,8 +1,7 @@
 """A price schedule as factors: by SKU, how many times its price a call is said to cost.
 
 The paper trains with another price schedule per example. A factor scales every component of a
-price alike, so a call's cost under the schedule is its cost times the factor, whatever it used.
-"""
+price alike, so a call's cost under the schedule is its cost times the factor, whatever it used."""
 
 import re
 from collections.abc import Mapping
@@ -10,6 +9,15 @@ from decimal import Decimal
 
 from podium_kit.money import InvalidMoney, Money
 from podium_kit.rpc.errors import InvalidArgument
+
+# What a tenant brings along and prices by itself; the same name is another thing to another tenant.
+OWN = "own/"
+
+
+def is_own(sku: str) -> bool:
+    """Whether each tenant prices it for itself."""
+    return sku.startswith(OWN)
+
 
 FACTORS_MAX = 1_000
 FACTOR_MAX = Decimal(1_000)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, TypeGuard
 
-from podium_kit.characters import storable
 from podium_kit.metering.usage import Usage, UsageSource
+from podium_kit.text import storable
 
 Report = Mapping[str, Any]
 # Of English text in the tokenizers of both; used only where no report arrived.

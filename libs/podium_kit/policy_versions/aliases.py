@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from podium_kit.policy_versions.errors import ArtifactRejected, NoEarlierVersion
-from podium_kit.policy_versions.names import VersionName
+from podium_kit.policy_versions.names import ArtifactRejected, NoEarlierVersion, VersionName
 from podium_kit.policy_versions.writing import replace_text
 
 FOLDER = "aliases"

@@ -1,13 +1,13 @@
-"""Names of policy versions: never used twice, so that no cache can hold an older one's blocks.
+"""Names of policy versions, and errors about them.
 
-vLLM keys its prefix cache by adapter name: an adapter loaded again under its name was
-answered with blocks of the one before (vllm-project/vllm#42125).
+A name is never used twice, because vLLM keys its prefix cache by adapter name: an adapter loaded
+again under its name was answered with blocks of the one before (vllm-project/vllm#42125).
 """
 
 import re
 from dataclasses import dataclass
 
-from podium_kit.policy_versions.errors import InvalidVersionName
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument
 
 PREFIX = "policy-"
 # Of at most 46 characters, names of 63: a name is a label of Kubernetes, too.
@@ -41,3 +41,40 @@ class VersionName:
         if found is None:
             raise InvalidVersionName(text)
         return cls(found["run"], int(found["number"]))
+
+
+class InvalidVersionName(InvalidArgument):
+    """Not the name of a policy version."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} is no policy version; names are policy-<run>-v<number>, with a run of"
+            " lower-case letters, digits and hyphens",
+            name=name,
+        )
+
+
+class ArtifactRejected(FailedPrecondition):
+    """The folder of a version is not what its trainer wrote, or may not be served."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"policy version {name} is rejected: {why}", name=name)
+        self.why = why
+
+
+class Unreadable(ArtifactRejected):
+    """A file of a version cannot be read, which may pass."""
+
+
+class NotReady(FailedPrecondition):
+    """A version that the serving side has not admitted, or that no gate has let through."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"policy version {name} cannot be promoted: {why}", name=name)
+
+
+class NoEarlierVersion(FailedPrecondition):
+    """There is nothing to go back to."""
+
+    def __init__(self) -> None:
+        super().__init__("no version was promoted before this one; nothing to go back to")

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from podium_kit.policy_versions.errors import (
+from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
+from podium_kit.policy_versions.names import (
     ArtifactRejected,
     InvalidVersionName,
     Unreadable,
+    VersionName,
 )
-from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
-from podium_kit.policy_versions.names import VersionName
 
 PARTIAL = ".partial-"
 TAKEN = "retired"

@@ -1,5 +1,6 @@
 """Who may call an RPC: what its contract states; no caller when it states nothing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -8,6 +9,7 @@ from google.protobuf import descriptor_pool
 from podium.common.v1 import access_pb2
 from podium_kit.rpc.errors import PermissionDenied
 from podium_kit.rpc.identity import Scope, require_scope
+from podium_kit.telemetry.handlers import Context
 
 # Stated by RPCs that are open to every authenticated caller of a tenant.
 ANY = "any"
@@ -52,3 +54,31 @@ def require_access(method: str) -> None:
     """Lets the current caller pass, or raises ScopeMissing or AccessUnstated."""
     if scopes := access_of(method).scopes:
         require_scope(*scopes)
+
+
+# gRPC's names of what a certificate says about its holder: SPIFFE id and DNS names.
+NAMES = "x509_subject_alternative_name"
+
+
+class ClientNotAllowed(PermissionDenied):
+    """The certificate is valid; its holder is not among the callers of this service."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        held = ", ".join(sorted(names)) or "no name"
+        super().__init__(
+            f"the client's certificate is of {held}, which may not call this service; "
+            "name it in allowed_clients (on a cluster: components.<caller>.calls of the chart)"
+        )
+
+
+def require_allowed(context: Context, allowed: frozenset[str]) -> None:
+    """Lets a client with one of these names pass, or raises ClientNotAllowed."""
+    names = certified_names(context.auth_context())
+    if names.isdisjoint(allowed):
+        raise ClientNotAllowed(names)
+
+
+def certified_names(properties: Mapping[str, object]) -> frozenset[str]:
+    """The names in the certificate of a call's client; none where it showed no certificate."""
+    values = properties.get(NAMES, ())
+    return frozenset(value.decode() for value in values)  # type: ignore[attr-defined]

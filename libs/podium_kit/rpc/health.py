@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
-from grpc_health.v1 import health_pb2
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 
 from podium_kit.rpc.background import BackgroundTask
@@ -69,3 +71,24 @@ class HealthMonitor:
         self._unwell = unwell
         for name in self._names:
             await self.servicer.set(name, NOT_SERVING if unwell else SERVING)
+
+
+@asynccontextmanager
+async def answered_probes(
+    host: str, port: int | None, monitor: HealthMonitor
+) -> AsyncIterator[None]:
+    """Follows the checks and, with a port, answers probes; after leaving it answers none."""
+    server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+    if port is not None:
+        health_pb2_grpc.add_HealthServicer_to_server(monitor.servicer, server)
+        server.add_insecure_port(f"{host}:{port}")
+        await server.start()
+    watching = asyncio.create_task(monitor.run())
+    try:
+        yield
+    finally:
+        await monitor.stop_serving()
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await server.stop(0)

@@ -14,8 +14,8 @@ from typing import Any
 
 import grpc
 
-from podium_kit.rpc.access import require_access
-from podium_kit.rpc.allowed_clients import require_allowed
+from podium_kit.limits.time_limit import is_shortage
+from podium_kit.rpc.access import require_access, require_allowed
 from podium_kit.rpc.bounds import require_bounds
 from podium_kit.rpc.errors import (
     DeadlineExceeded,
@@ -29,7 +29,6 @@ from podium_kit.rpc.identity import acting_as
 from podium_kit.rpc.status import domain_error_from, status_of
 from podium_kit.rpc.texts import require_no_nul, takes_any_characters
 from podium_kit.rpc.tokens import TokenVerifier
-from podium_kit.shortage import is_shortage
 from podium_kit.telemetry.handlers import AroundCalls, Context
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ import base64
 import binascii
 import json
 
-from podium_kit.characters import storable
 from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.text import storable
 
 # A page ends before the row that would make it larger, whatever was asked for; one row always fits.
 PAGE_BYTES_MAX = 4 * 1024 * 1024

@@ -14,9 +14,8 @@ from grpc_reflection.v1alpha import reflection
 
 from podium_kit import telemetry
 from podium_kit.rpc.background import BackgroundTask, background
-from podium_kit.rpc.health import Check, HealthMonitor
+from podium_kit.rpc.health import Check, HealthMonitor, answered_probes
 from podium_kit.rpc.interceptors import GuardInterceptor
-from podium_kit.rpc.probes import answered_probes
 from podium_kit.rpc.settings import ServerSettings, TlsFiles
 from podium_kit.rpc.shedding import SheddingInterceptor
 from podium_kit.rpc.streams import ClosingInterceptor

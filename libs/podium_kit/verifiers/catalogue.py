@@ -4,14 +4,11 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from podium_kit.verifiers.contains import ContainsAll
-from podium_kit.verifiers.exact import ExactMatch
 from podium_kit.verifiers.function_calls import FunctionCalls
 from podium_kit.verifiers.llm_judge import LlmJudge
-from podium_kit.verifiers.numeric import NumericMatch
 from podium_kit.verifiers.python_check import PythonCheck
-from podium_kit.verifiers.set_match import SetMatch
 from podium_kit.verifiers.state import StateMatch
+from podium_kit.verifiers.text_matches import ContainsAll, ExactMatch, NumericMatch, SetMatch
 from podium_kit.verifiers.verifier import InvalidVerifier, Verifier
 
 VERIFIERS: dict[str, type[Verifier]] = {

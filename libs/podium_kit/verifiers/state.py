@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from podium_kit.verifiers.contains import ContainsAll
+from podium_kit.verifiers.text_matches import ContainsAll
 from podium_kit.verifiers.verifier import Unjudged, Verdict, Verifier, VerifierCall
 
 

@@ -37,10 +37,10 @@ from cost_ledger.invoices.convert import (
 from cost_ledger.prices.convert import spec_from_proto
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1 import audit_service_pb2_grpc as rpc
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
+from podium_kit.limits.time_limit import time_limit
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
-from podium_kit.time_limit import time_limit
 
 # Each computes for up to seconds, beside the calls that post.
 AT_ONCE, AT_ONCE_PER_TENANT = 2, 1

@@ -15,7 +15,7 @@ from cost_ledger.models import UNPRICED, Entry, Fallback, Hold
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.spend.models import EntryFilter
 from podium_kit import telemetry
-from podium_kit.group_commit import GroupCommit
+from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)

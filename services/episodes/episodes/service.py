@@ -43,7 +43,7 @@ from episodes.store import EpisodeFilter, EpisodeStore
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, current_identity

@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.models import End, Step
 from episodes.store import end_of, step_of
-from podium_kit.group_commit import GroupCommit
 from podium_kit.postgres.engine import autocommit
+from podium_kit.postgres.group_commit import GroupCommit
 
 # How an episode ended comes once, with the last of its steps: an answer may be large.
 _READ = """

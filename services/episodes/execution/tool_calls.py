@@ -23,9 +23,9 @@ from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_schemas.problems import problems
 from podium_kit.json_schemas.validators import validator_of
 from podium_kit.rpc.identity import Identity
-from podium_kit.schema_problems import problems
 from podium_kit.wire import failure_from_proto
 
 # The adapters enforce the tool's own timeout; this margin lets their answer arrive.

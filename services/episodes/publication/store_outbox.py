@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from episodes.models import Ending, Membership, OutboxRecord, Progress, Step
 from episodes.webhooks.events import episode_ended, record_dead_lettered
 from episodes.webhooks.store import OWE_EVENT, event_values, owe_event
-from podium_kit.characters import storable
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
+from podium_kit.text import storable
 
 _FINISH = """
     UPDATE episodes SET stop_reason = :stop_reason, answer = :answer, failure = :failure,

@@ -17,9 +17,9 @@ from episodes.models import Step
 from episodes.store import step_of
 from episodes.webhooks.models import Event
 from episodes.webhooks.store import owe_event
-from podium_kit.group_commit import GroupCommit
 from podium_kit.money import Money
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
+from podium_kit.postgres.group_commit import GroupCommit
 
 READ = text(
     """

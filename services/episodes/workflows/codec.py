@@ -24,7 +24,7 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
-from podium_kit.key_file import InvalidKeyFile, KeyFile
+from podium_kit.crypto.key_file import InvalidKeyFile, KeyFile
 from podium_kit.rpc.errors import FailedPrecondition
 
 NONCE_BYTES = 12

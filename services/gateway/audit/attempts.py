@@ -12,8 +12,8 @@ from uuid_utils import uuid7
 from gateway.audit.models import AuditEntry, Claimant
 from gateway.audit.redaction import redacted
 from gateway.audit.service import AuditLogStore
-from podium_kit.characters import storable
 from podium_kit.rpc.errors import Unavailable
+from podium_kit.text import storable
 
 ATTEMPTS_INTERVAL_S = 60.0
 ENTRIES_PER_TENANT = 20

@@ -8,7 +8,7 @@ from typing import Any
 
 import re2
 
-from podium_kit.characters import whole_characters
+from podium_kit.text import whole_characters
 
 # In RE2, which reads a text once: a request is as long as its sender likes.
 SECRET_NAME = re2.compile(

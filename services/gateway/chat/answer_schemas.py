@@ -8,7 +8,7 @@ from gateway.errors import InvalidAnswerSchema
 from podium_kit.json_schemas.checks import checked_object, parsed_schema
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.loosening import loosened_object
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.identity import current_identity
 
 # A client sends the same one with every request. Each has at most 64 KiB.

@@ -16,10 +16,10 @@ from referencing.exceptions import Unresolvable
 
 from orchestrator_inference.action.schema import parsed_schema
 from orchestrator_inference.models import CUT_REPLY, Action, ActionToolCall, Completion, TurnRules
-from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.json_schemas.problems import problems
 from podium_kit.json_schemas.validators import validator_of
-from podium_kit.schema_problems import problems
+from podium_kit.text import storable
 
 CALL_SHAPE = '{"tool": name, "arguments": {...}} to call a tool'
 TEXT_SHAPE, JSON_SHAPE = '{"answer": text}', '{"answer": {...}}'

@@ -20,8 +20,8 @@ from orchestrator_inference.action.parser import (
     read_object,
 )
 from orchestrator_inference.models import CUT_REPLY, Action, Completion, TurnRules
-from podium_kit.characters import storable
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.text import storable
 
 _FENCE = re.compile(r"\A```(?:json)?|```\Z")
 CALL, CALL_END = "<tool_call>", "</tool_call>"

@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.models import Constraint
-from podium_kit.chat_parameters import CAP, USUAL, ChatParameters
+from podium_kit.models.chat_parameters import CAP, USUAL, ChatParameters
 
 # Words with which servers reject a response_format of type json_schema.
 SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")

@@ -15,7 +15,7 @@ from orchestrator_inference.errors import (
     EngineUnwell,
     ModelNotFound,
 )
-from podium_kit.context_length import says_too_long
+from podium_kit.models.context_length import says_too_long
 from podium_kit.rpc.errors import DomainError
 
 WHY_CHARS_MAX = 300

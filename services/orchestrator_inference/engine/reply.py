@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.models import Completion, NativeCall
 from orchestrator_inference.prompt.budgets import estimated_tokens
-from podium_kit.characters import whole_characters
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import vllm_usage
+from podium_kit.text import whole_characters
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from orchestrator_inference.policy_engines.kserve_api import KServeEngines
 from podium_kit import telemetry
 from podium_kit.policy_versions import VersionStore
 from podium_kit.rpc.background import BackgroundTask, background
-from podium_kit.rpc.health import HealthMonitor
-from podium_kit.rpc.probes import answered_probes
+from podium_kit.rpc.health import HealthMonitor, answered_probes
 
 
 async def work(settings: PolicyEnginesSettings) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import tenacity
 
-from podium_kit.characters import whole_characters
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.limits.concurrency import FairThread
+from podium_kit.limits.time_limit import is_shortage
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
-from podium_kit.places import FairThread
 from podium_kit.rpc.errors import ShortOfResources, Unavailable
-from podium_kit.shortage import is_shortage
+from podium_kit.text import whole_characters
 from tool_adapters.adapter import (
     NOTHING_USED,
     ONE_CALL,

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
 from tool_adapters.calls.breaker import Breaker
 from tool_adapters.models import ToolDefinition
 

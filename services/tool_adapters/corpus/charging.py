@@ -17,8 +17,8 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from uuid_utils import uuid7
 
 from podium_kit import telemetry
-from podium_kit.embeddings import TEXTS_PER_REQUEST
 from podium_kit.metering import Usage, UsageSource
+from podium_kit.models.embeddings import TEXTS_PER_REQUEST
 from podium_kit.rpc.errors import (
     Aborted,
     DeadlineExceeded,
@@ -31,7 +31,7 @@ from podium_kit.rpc.errors import (
 from podium_kit.rpc.identity import current_identity
 
 if TYPE_CHECKING:
-    from podium_kit.openai_embeddings import OpenAiEmbeddings, Vector
+    from podium_kit.models.openai_embeddings import OpenAiEmbeddings, Vector
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from tool_adapters.corpus.models import SHARED_OWNER, Document, MediaType, Piece
 from tool_adapters.corpus.pdf import pdf_blocks
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.errors import DomainError, InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_adapters.corpus.charging import ChargedEmbeddings

@@ -6,7 +6,7 @@ from asyncio.subprocess import Process
 from typing import Any
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
 from tool_adapters.functions.errors import FunctionFailed, limit_exceeded
 from tool_adapters.helper_processes import READY, end, start
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from cachetools import LRUCache
 
 from podium_kit import telemetry
-from podium_kit.chat_parameters import USUAL, ChatParameters
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
+from podium_kit.models.chat_parameters import USUAL, ChatParameters
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from podium_kit.characters import whole_characters
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.text import whole_characters
 from tool_adapters.models import JsonObject
 
 LENGTH, FILTER, REFUSAL = "length", "content_filter", "refusal"

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
 from tool_adapters.http.client import host_of
 from tool_adapters.models import LlmModel
 

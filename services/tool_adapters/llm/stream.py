@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from podium_kit.chat_parameters import REJECTED_STATUSES, ChatParameters
-from podium_kit.context_length import says_too_long
 from podium_kit.failures import FailureKind
+from podium_kit.models.chat_parameters import REJECTED_STATUSES, ChatParameters
+from podium_kit.models.context_length import says_too_long
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import (
     FAILURE_OF_STATUS,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.loosening import loosened, loosened_object
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import DiscoveryFailed

@@ -10,7 +10,7 @@ import httpcore2
 import httpx2
 from mcp.client import streamable_http
 
-from podium_kit.json_structure import CostlyJson
+from podium_kit.limits.json_cost import CostlyJson
 from tool_adapters.host_names import HostNames
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
 from tool_adapters.mcp.messages import read_message

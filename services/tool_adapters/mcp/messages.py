@@ -15,8 +15,8 @@ from typing import Any
 import mcp_types
 from pydantic import ValidationError
 
-from podium_kit.characters import whole_characters
-from podium_kit.json_structure import require_bounded_json
+from podium_kit.limits.json_cost import require_bounded_json
+from podium_kit.text import whole_characters
 from tool_adapters.mcp.results import readable_content
 
 OWN_META = "podium/"

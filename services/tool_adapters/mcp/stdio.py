@@ -15,7 +15,7 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from podium_kit.json_structure import require_bounded_json
+from podium_kit.limits.json_cost import require_bounded_json
 from tool_adapters.mcp.messages import read_message
 from tool_adapters.sandbox.killing import kill_all
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-from podium_kit.time_limit import time_limit
+from podium_kit.limits.time_limit import time_limit
 from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.launch import code_world, launch
 from tool_adapters.sandbox.limits import Sizes

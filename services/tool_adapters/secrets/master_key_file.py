@@ -1,4 +1,4 @@
-"""Master keys in a file, as `podium_kit.key_file` has it."""
+"""Master keys in a file, as `podium_kit.crypto.key_file` has it."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from podium_kit.key_file import InvalidKeyFile, KeyFile
+from podium_kit.crypto.key_file import InvalidKeyFile, KeyFile
 from tool_adapters.secrets.envelope import NONCE_BYTES
 from tool_adapters.secrets.errors import NoMasterKey
 

@@ -6,7 +6,7 @@ import bm25s  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
-from podium_kit.openai_embeddings import Vector
+from podium_kit.models.openai_embeddings import Vector
 from tool_registry.ranking.texts import separated
 
 # A tool less like the query than this, and without a word of it, says nothing about it.

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
 
-from podium_kit.embeddings import Embeddings, EmbeddingsUnavailable
-from podium_kit.places import FairThread
+from podium_kit.limits.concurrency import FairThread
+from podium_kit.models.embeddings import Embeddings, EmbeddingsUnavailable
 from podium_kit.rpc.errors import InvalidArgument
 from tool_registry.models import PLATFORM, ToolVersion
 from tool_registry.ranking.experience import Answered
@@ -24,7 +24,7 @@ from tool_registry.ranking.texts import texts_of
 from tool_registry.tools.catalogue import Tools
 
 if TYPE_CHECKING:
-    from podium_kit.openai_embeddings import Vector
+    from podium_kit.models.openai_embeddings import Vector
     from tool_registry.ranking.index import ToolIndex
 
 log = logging.getLogger(__name__)

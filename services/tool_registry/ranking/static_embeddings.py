@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from podium_kit.openai_embeddings import Vector
+    from podium_kit.models.openai_embeddings import Vector
 
 
 class StaticEmbeddings:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from podium_kit.limits.concurrency import FairThread
 from podium_kit.metering import OWN, is_own
-from podium_kit.places import FairThread
 from podium_kit.rpc.identity import current_identity
 from tool_registry.errors import InvalidSchema, InvalidTool
 from tool_registry.models import FIND_TOOLS, ToolKind, ToolSpec

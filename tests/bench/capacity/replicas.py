@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from bench.capacity.quotas import quota
-from podium_cli.local.health import answers
-from podium_cli.local.platform import LocalPlatform
-from podium_cli.local.services import LOOPBACK, ServiceProcess, service_processes
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
+from podium_operations.local.platform import LocalPlatform
+from podium_operations.local.services import LOOPBACK, ServiceProcess, service_processes
+from podium_operations.local.supervision import answers
 
 START_TIMEOUT_S = 120.0
 WORKER, LEDGER = "episodes_worker", "cost_ledger"

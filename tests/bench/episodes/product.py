@@ -25,13 +25,13 @@ from episodes.workflows.settings import TemporalSettings
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
+from podium_cli.up.running import fill
 from podium_kit.embedded.ports import accepts_connections, free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.

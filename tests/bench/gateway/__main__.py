@@ -22,12 +22,12 @@ from bench.figures import Figures, say
 from bench.gateway.budgets import use_up
 from bench.gateway.litellm import KEY, running_proxy
 from bench.gateway.load import Endpoint, Measured, listens, measure
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
-from podium_cli.local.state import Connection
+from podium_cli.up.running import fill
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.state import Connection
 
 BUSIEST = 16
 # So that calls that want a budget are in progress together.

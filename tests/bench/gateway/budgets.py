@@ -8,7 +8,7 @@ import httpx
 
 from bench.episodes.model_server import MODEL
 from bench.gateway.load import Endpoint, statuses
-from podium_cli.local.state import Connection
+from podium_operations.local.state import Connection
 
 # What the model server reports of every call, and the least that it is rejected for: its prompt as
 # Podium estimates it, and 64 tokens of an answer.

@@ -18,9 +18,9 @@ from bench.neighbours.rows import ROWS, Row, fill_library
 from bench.neighbours.tenant import PATIENCE_S, CallFailed, Receiver, Tenant, tenant
 from e2e.conftest import MODEL, SCRIPT, WEBHOOK_SECRET, quiet
 from openai_server import OpenAiServer
-from podium_cli.local.engines import EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
+from podium_cli.up.running import fill
+from podium_operations.local.engines import EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from temporary_files import server_folder
 
 FLOOD_S, ALONE_S = 8.0, 4.0

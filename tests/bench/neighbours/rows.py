@@ -99,9 +99,6 @@ async def ask_for_large_answers(tenant: Tenant) -> None:
 
 
 async def subscribe_slow_receivers(tenant: Tenant) -> None:
-    """An episode takes fifty pieces of feedback."""
-    ended = await asyncio.gather(*(tenant.run_episode() for _ in range(10)))
-    tenant.episode_ids.extend(ended)
     for number in range(5):
         await tenant.subscribe(f"slow-{number}", "/slow")
 

@@ -16,8 +16,8 @@ from aiohttp import web
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
-from podium_cli.local.platform import LocalPlatform
 from podium_kit.rpc.identity import Identity, Role, acting_as
+from podium_operations.local.platform import LocalPlatform
 
 # Longer than any limit that a call should meet.
 PATIENCE_S = 60
@@ -164,5 +164,7 @@ async def tenant(platform: LocalPlatform, name: str, receiver: Receiver) -> Asyn
         limits=httpx.Limits(max_connections=None),
     ) as http:
         made = Tenant(http, receiver)
-        made.episode_ids.append(await made.run_episode())
+        # An episode takes fifty pieces of feedback.
+        for _ in range(10):
+            made.episode_ids.append(await made.run_episode())
         yield made

@@ -26,10 +26,10 @@ from bench.orchestrators.journal import Journal
 from bench.orchestrators.page import write_page
 from bench.orchestrators.report import show
 from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names
-from podium_cli.local.engines import TRAINED_NAME, EngineChoice, trained_model
-from podium_cli.local.installation import ensure_engine_installed
+from podium_cli.up.installation import ensure_engine_installed
 from podium_kit.embedded.vllm.adapted_model import AdaptedModel
 from podium_kit.embedded.vllm.environment import VllmEnvironment
+from podium_operations.local.engines import TRAINED_NAME, EngineChoice, trained_model
 from podium_training.rollouts.ids import run_id_from
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import FAMILIES, generate

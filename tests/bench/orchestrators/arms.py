@@ -13,10 +13,10 @@ from bench.orchestrators.measuring import measure_experts
 from bench.orchestrators.study import NewName, Study
 from podium.registry.v1 import policy_service_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
-from podium_cli.local.engines import TRAINED_NAME, EngineChoice
-from podium_cli.local.platform import LocalPlatform, PlatformOptions
-from podium_cli.local.running import fill
+from podium_cli.up.running import fill
 from podium_kit.client.gateway import Gateway
+from podium_operations.local.engines import TRAINED_NAME, EngineChoice
+from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_training.gate import Evaluated
 from podium_training.rollouts import Group, Offer, Rollout, RolloutLimits, plan
 from podium_training.rollouts.ids import derived_id

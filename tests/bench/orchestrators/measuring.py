@@ -11,7 +11,7 @@ from bench.figures import say
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
-from podium_cli.commands.tools.trying import called
+from podium_cli.tools.trying import called
 from podium_kit.client.gateway import Gateway
 from podium_training.experts.pool import Pool
 from podium_training.tasks.task import Task

@@ -24,9 +24,9 @@ from chart.rendering import ROOT, Json, merged, of_kind, profile, render
 from chart.slow.neighbours import Neighbours, neighbours
 from chart.slow.node import Node, container_of, play, podman
 from e2e.episodes_over_http import finished, start, trajectory
-from podium_cli.bootstrap.settings import Certificates
-from podium_cli.local.keys import ensure_keys
-from podium_kit.certificate_authority import Authority
+from podium_kit.crypto.certificate_authority import Authority
+from podium_operations.bootstrap.settings import Certificates
+from podium_operations.local.keys import ensure_keys
 
 pytestmark = [pytest.mark.timeout(900)]
 

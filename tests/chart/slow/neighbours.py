@@ -11,12 +11,12 @@ from pathlib import Path
 import asyncpg
 
 from openai_server import OpenAiServer, Scripted
-from podium_cli.local.platform import DATABASES, TOPIC_PARTITIONS
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.postgres_cluster import Cluster, binary
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_operations.local.platform import DATABASES, TOPIC_PARTITIONS
 
 HOST_RULES = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 START_TIMEOUT_S = 30.0

@@ -18,10 +18,10 @@ from chart.rendering import Json, merged, of_kind, profile, render
 from chart.slow.node import Node, podman, run_restricted
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from podium_cli.local.keys import ensure_keys
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.tokens import TokenSigner
+from podium_operations.local.keys import ensure_keys
 
 pytestmark = [pytest.mark.timeout(300)]
 

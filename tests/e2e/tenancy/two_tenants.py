@@ -21,11 +21,11 @@ from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.responses.ids import ResponseId
 from gateway.server import api_keys
-from podium_cli.local.keys import SigningKeys
-from podium_cli.local.platform import LocalPlatform
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Role, Scope, acting_as
 from podium_kit.rpc.tokens import TokenSigner
+from podium_operations.local.keys import SigningKeys
+from podium_operations.local.platform import LocalPlatform
 
 OWNER, STRANGER, OTHER_STRANGER = "acme", "umbrella", "globex"
 SERVICE_OF_PACKAGE = {

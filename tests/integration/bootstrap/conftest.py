@@ -12,9 +12,9 @@ from sqlalchemy import make_url
 from chart.rendering import Json, merged, of_kind, profile, render
 from embedded_servers import THROWN_AWAY
 from integration.bootstrap.namespace_server import NamespaceServer
-from podium_cli.bootstrap.cluster_objects import ClusterObjects
-from podium_cli.bootstrap.settings import Plan
 from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_operations.bootstrap.cluster_objects import ClusterObjects
+from podium_operations.bootstrap.settings import Plan
 from temporary_files import server_folder
 
 # Roles but the superuser's prove who they are.

@@ -16,11 +16,11 @@ from integration.bootstrap.namespace_server import NamespaceServer
 from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest, policy_named
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
-from podium_cli.bootstrap.certificates import AuthorityUnusable, ensure_certificates
-from podium_cli.bootstrap.cluster_objects import ClusterObjects
-from podium_cli.bootstrap.settings import Certificates, Holder
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.settings import TlsFiles
+from podium_operations.bootstrap.certificates import AuthorityUnusable, ensure_certificates
+from podium_operations.bootstrap.cluster_objects import ClusterObjects
+from podium_operations.bootstrap.settings import Certificates, Holder
 
 AUTHORITY = "podium-authority"
 CALLER, CALLEE = "podium-gateway-tls", "podium-episodes-tls"

@@ -9,10 +9,10 @@ from sqlalchemy import make_url
 
 from integration.bootstrap.conftest import planned
 from integration.bootstrap.namespace_server import NamespaceServer
-from podium_cli.bootstrap.cluster_objects import ClusterObjects, ClusterRejected
-from podium_cli.bootstrap.databases import DatabaseMaker, DatabaseRejected
-from podium_cli.bootstrap.settings import Databases
 from podium_kit.embedded.postgres import EmbeddedPostgres
+from podium_operations.bootstrap.cluster_objects import ClusterObjects, ClusterRejected
+from podium_operations.bootstrap.databases import DatabaseMaker, DatabaseRejected
+from podium_operations.bootstrap.settings import Databases
 
 SECRET = "podium-databases"
 KEYS = {

@@ -1,8 +1,8 @@
 """Keys of the internal tokens: made once; a Secret of an earlier release gets what it lacks."""
 
 from integration.bootstrap.namespace_server import NamespaceServer
-from podium_cli.bootstrap.cluster_objects import ClusterObjects
-from podium_cli.bootstrap.signing_keys import ensure_signing_keys
+from podium_operations.bootstrap.certificates import ensure_signing_keys
+from podium_operations.bootstrap.cluster_objects import ClusterObjects
 
 
 async def test_a_secret_is_made_once_and_only_missing_files_of_keys_are_added(

@@ -17,18 +17,18 @@ from chart.rendering import Json
 from integration.bootstrap.conftest import planned
 from integration.bootstrap.namespace_server import NamespaceServer
 from openai_server import OpenAiServer
-from podium_cli.bootstrap.cluster_objects import ClusterObjects
-from podium_cli.bootstrap.making import Bootstrap
-from podium_cli.bootstrap.settings import Plan, Settings
-from podium_cli.local.health import answers
-from podium_cli.local.keys import SigningKeys
-from podium_cli.local.services import Engine, Surroundings, service_processes
 from podium_kit.client.errors import UsageError
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_ports
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.stream.settings import KafkaSettings
+from podium_operations.bootstrap.cluster_objects import ClusterObjects
+from podium_operations.bootstrap.making import Bootstrap
+from podium_operations.bootstrap.settings import Plan, Settings
+from podium_operations.local.keys import SigningKeys
+from podium_operations.local.services import Engine, Surroundings, service_processes
+from podium_operations.local.supervision import answers
 
 SERVICES = (
     "cost_ledger",

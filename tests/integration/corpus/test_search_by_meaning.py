@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from callers import make_identity
 from corpus_documents import make_document
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
-from podium_kit.embeddings import EmbeddingsUnavailable
-from podium_kit.openai_embeddings import OpenAiEmbeddings
+from podium_kit.models.embeddings import EmbeddingsUnavailable
+from podium_kit.models.openai_embeddings import OpenAiEmbeddings
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCost
 from tool_adapters.corpus.convert import stored_usage, usage_from_store

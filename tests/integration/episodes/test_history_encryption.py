@@ -25,9 +25,9 @@ from integration.episodes.platform_under_test import (
 )
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium_kit.crypto.key_file import new_key_line
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
-from podium_kit.key_file import new_key_line
 
 TASK, ANSWER = "pay the invoice of Ouagadougou", "paid 417 francs"
 REASON, FAULT = "the invoice is right", "no model speaks Zarma"

@@ -20,9 +20,9 @@ from integration.episodes.platform_under_test import (
 )
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
-from podium_cli.erasure.statements import EPISODES
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_operations.erasure.statements import EPISODES
 
 DAYS = 30
 BODIES = "SELECT count(*) FROM segments WHERE position($1::bytea IN body) > 0"

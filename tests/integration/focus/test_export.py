@@ -22,7 +22,7 @@ from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 from integration.focus.validator import failures_of
-from podium_cli.auditing.table_files import write_table
+from podium_cli.audit.table_files import write_table
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money
 

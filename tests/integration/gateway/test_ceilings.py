@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
-from podium_kit.json_structure import require_bounded_json
+from podium_kit.limits.json_cost import require_bounded_json
 from podium_kit.money import InvalidMoney, Money
 
 MIB = 1024 * 1024

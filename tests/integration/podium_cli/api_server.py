@@ -7,8 +7,8 @@ from itertools import chain
 from threading import Thread
 from typing import Any
 
-from podium_cli.cluster.requirements import integrations, of_modes
 from podium_kit.rpc.settings import TlsFiles
+from podium_operations.cluster.requirements import integrations, of_modes
 
 
 class ApiServer:

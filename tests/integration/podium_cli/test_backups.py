@@ -19,22 +19,21 @@ from integration.cost_ledger.builders import make_capture, make_price, make_reco
 from integration.cost_ledger.running_ledger import running_ledger
 from integration.podium_cli.conftest import CommandLine
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from podium_cli.backups.databases import URL_VARIABLES
-from podium_cli.backups.ledger import LedgerDiffers
-from podium_cli.backups.local import KeysDiffer, local_files, restored_installation
-from podium_cli.backups.making import KeysCopy, make_backup
-from podium_cli.backups.manifest import MANIFEST, BackupUnusable, Manifest, read_manifest
-from podium_cli.backups.restoring import (
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.crypto.key_file import new_key_line
+from podium_operations.backups.databases import URL_VARIABLES, LedgerDiffers
+from podium_operations.backups.local import KeysDiffer, local_files, restored_installation
+from podium_operations.backups.making import KeysCopy, make_backup
+from podium_operations.backups.manifest import MANIFEST, BackupUnusable, Manifest, read_manifest
+from podium_operations.backups.restoring import (
     TargetInUse,
     TargetNotEmpty,
     TargetRejects,
     restore_databases,
 )
-from podium_cli.backups.snapshots import one_point
-from podium_cli.local.keys import MASTER_KEYS, ensure_keys
-from podium_cli.local.state import StateFolder
-from podium_kit.client.errors import UsageError, UserError
-from podium_kit.key_file import new_key_line
+from podium_operations.backups.snapshots import one_point
+from podium_operations.local.keys import MASTER_KEYS, ensure_keys
+from podium_operations.local.state import StateFolder
 
 Urls = Mapping[str, str]
 BALANCES = "SELECT * FROM balance ORDER BY tenant, unit"

@@ -8,7 +8,7 @@ from typing import Any
 
 from integration.podium_cli.conftest import CommandLine
 from podium_kit.client.gateway import Gateway
-from podium_kit.concurrency import in_parallel
+from podium_kit.limits.concurrency import in_parallel
 
 OPERATIONS = 600
 

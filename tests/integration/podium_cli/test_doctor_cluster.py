@@ -12,7 +12,7 @@ import yaml
 
 from chart.rendering import ROOT, SWITCHES, profile
 from integration.podium_cli.api_server import ApiServer, everything
-from podium_cli.cluster.requirements import integrations, of_modes
+from podium_operations.cluster.requirements import integrations, of_modes
 
 
 @pytest.fixture

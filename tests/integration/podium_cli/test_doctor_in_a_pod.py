@@ -1,4 +1,4 @@
-"""`python -m podium_cli.cluster`: the chart's test asks a real HTTPS server as a pod would."""
+"""`python -m podium_operations.cluster`: the chart's test against a real HTTPS server."""
 
 import subprocess
 import sys
@@ -11,10 +11,9 @@ import yaml
 from certificates import Authority
 from chart.rendering import Json, of_kind, profile, rendered
 from integration.podium_cli.api_server import ApiServer, everything
-from podium_cli.cluster.discovery import ClusterUnreachable
-from podium_cli.cluster.examination import examine_cluster
-from podium_cli.cluster.pod_account import PodAccount
-from podium_cli.cluster.requirements import integrations
+from podium_operations.cluster.api_server import ClusterUnreachable, PodAccount
+from podium_operations.cluster.examination import examine_cluster
+from podium_operations.cluster.requirements import integrations
 
 TOKEN = "the-pods-own"
 

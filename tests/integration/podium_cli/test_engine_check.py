@@ -3,9 +3,8 @@
 import asyncio
 
 from openai_server import OpenAiServer
-from podium_cli.local.engine_check import check_engine
-from podium_cli.local.engines import EngineChoice
 from podium_kit.embedded.ports import free_port
+from podium_operations.local.engines import EngineChoice, check_engine
 
 
 async def test_a_server_that_does_not_listen_yet_is_asked_again() -> None:

@@ -27,11 +27,11 @@ from integration.podium_cli.conftest import CommandLine
 from integration.podium_cli.test_backups import connected, rows
 from media_files import attached, make_pdf
 from podium.episodes.v1 import episode_service_pb2 as pb
-from podium_cli.backups.databases import URL_VARIABLES
-from podium_cli.erasure.erasing import EpisodesRun, Receipt, Whose, erase, signed
 from podium_kit.anchors import load_public_key
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_operations.backups.databases import URL_VARIABLES
+from podium_operations.erasure.erasing import EpisodesRun, Receipt, Whose, erase, signed
 
 Urls = Mapping[str, str]
 ADA, BOB, OTHER = "canary of ada", "canary of bob", "canary of another tenant"

@@ -11,7 +11,7 @@ import pytest
 
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
-from podium_cli.auditing.export_pages import ExportPages
+from podium_cli.audit.table_files import ExportPages
 from podium_kit.client.gateway import Gateway
 
 LAST = 4

@@ -10,9 +10,9 @@ import yaml
 
 from integration.podium_cli.conftest import CommandLine
 from podium.registry.v1 import tool_registry_service_pb2 as tools_pb2
-from podium_cli.controller.kinds import KINDS, Superseded
 from podium_kit.client.gateway import Gateway
 from podium_kit.client.rejections import Rejected
+from podium_operations.controller.kinds import KINDS, Superseded
 
 TOOL = {
     "kind": "http",

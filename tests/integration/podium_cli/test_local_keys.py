@@ -12,9 +12,9 @@ from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
-from podium_cli.local.api_keys import PLATFORM_TENANT, TENANT, LocalKeys, ensure_api_keys
-from podium_cli.local.state import StateFolder
 from podium_kit.rpc.identity import Identity, Role, acting_as
+from podium_operations.local.api_keys import PLATFORM_TENANT, TENANT, LocalKeys, ensure_api_keys
+from podium_operations.local.state import StateFolder
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from integration.podium_cli.conftest import (
 )
 from integration.podium_cli.pages import FILE, Page, Terminal
 from openai_server import OpenAiServer
-from podium_cli.local.state import Connection, StateFolder
+from podium_operations.local.state import Connection, StateFolder
 from temporary_files import server_folder
 
 ROOT = Path(__file__).parents[3]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from podium_cli.local.patience import PatientGateway
-from podium_cli.local.supervision import PAUSE_MAX_S, Supervisor, pause_after
 from podium_kit.client.rejections import Rejected
 from podium_kit.embedded.process import ManagedProcess
+from podium_operations.local.patience import PatientGateway
+from podium_operations.local.supervision import PAUSE_MAX_S, Supervisor, pause_after
 
 AWAY = b'{"error": {"message": "a part of the platform does not answer"}}'
 WRONG = b'{"error": {"message": "no such price"}}'

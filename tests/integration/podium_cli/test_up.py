@@ -18,7 +18,7 @@ from integration.podium_cli.conftest import (
     wait_until_up,
 )
 from openai_server import OpenAiServer
-from podium_cli.local.state import StateFolder
+from podium_operations.local.state import StateFolder
 
 CANARY = "xylophone-4711"
 

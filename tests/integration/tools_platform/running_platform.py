@@ -23,10 +23,10 @@ from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
-from podium_cli.local.keys import SCOPES_OF_SIGNER
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
+from podium_operations.local.keys import SCOPES_OF_SIGNER
 from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.server import assembled as assembled_adapters
 from tool_registry.config import ToolRegistrySettings

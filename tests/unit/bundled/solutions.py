@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from podium_kit.verifiers import Verifier, load_verifier
-from podium_kit.verifiers.numeric import NumericMatch
 from podium_kit.verifiers.text import normalized, numbers
+from podium_kit.verifiers.text_matches import NumericMatch
 from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.sandbox import Limits, LocalRunner, Sandbox
 from unit.bundled.library import library

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from podium_cli.demo.outcomes import Outcome
-from podium_cli.demo.tasks import Task, tasks_of
+from podium_cli.demo.solving import Outcome, Task, tasks_of
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.verifiers import load_verifier
 from podium_kit.verifiers.text import normalized

@@ -10,7 +10,7 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from episodes.workflows.codec import UnreadablePayload, data_converter
-from podium_kit.key_file import InvalidKeyFile, KeyFile, new_key_line
+from podium_kit.crypto.key_file import InvalidKeyFile, KeyFile, new_key_line
 from podium_kit.rpc.errors import FailedPrecondition
 
 WORDS = "pay the invoice of Ouagadougou"

@@ -15,7 +15,7 @@ from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.verifiers import Verdict
-from podium_kit.verifiers.numeric import NumericMatch
+from podium_kit.verifiers.text_matches import NumericMatch
 from unit.episodes.stored_episodes import ID, stored_episode
 
 

@@ -15,7 +15,7 @@ from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
 from orchestrator_inference.models import PromptTool, ResultSection, TurnRules
-from podium_kit.characters import storable
+from podium_kit.text import storable
 from smallest_instance import smallest_instance
 
 NAMES = st.sampled_from(["a", "unit", "type", "format", "größe", 'q"uote', "$ref", "x y"])

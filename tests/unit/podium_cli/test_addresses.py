@@ -3,7 +3,7 @@
 import pytest
 
 from podium.registry.v1 import tool_pb2
-from podium_cli.documents.addresses import rejected_hosts
+from podium_cli.tools.mcp_import import rejected_hosts
 
 
 def http(url: str) -> tool_pb2.ToolSpec:

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from podium_cli.bootstrap.making import patiently
 from podium_kit.client.rejections import Rejected
+from podium_operations.bootstrap.making import patiently
 
 
 def rejected(*, temporary: bool) -> Rejected:

@@ -9,17 +9,24 @@ import pytest
 
 from podium.episodes.v1 import episode_pb2
 from podium_cli.demo.accounts import Accounts, ToolSpend
-from podium_cli.demo.outcomes import Outcome, accuracy, accuracy_by_kind
 from podium_cli.demo.report import write_report
-from podium_cli.demo.solving import Solver
+from podium_cli.demo.solving import (
+    Outcome,
+    Solver,
+    Task,
+    accuracy,
+    accuracy_by_kind,
+    choose,
+    load_tasks,
+    tools_by_kind,
+)
 from podium_cli.demo.tables import called
-from podium_cli.demo.tasks import Task, choose, load_tasks, tools_by_kind
-from podium_cli.documents.documents import InvalidDocument
 from podium_cli.output import Output
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.gateway import Gateway, Unreachable
 from podium_kit.money import Money
 from podium_kit.verifiers import load_verifier
+from podium_operations.documents import InvalidDocument
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 

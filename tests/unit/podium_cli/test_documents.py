@@ -6,9 +6,14 @@ import yaml
 
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import policy_pb2, tool_pb2
-from podium_cli.documents.documents import InvalidDocument, read_message, read_messages
-from podium_cli.documents.written import as_yaml, written
 from podium_kit.bundled_files import bundled_folder
+from podium_operations.documents import (
+    InvalidDocument,
+    as_yaml,
+    read_message,
+    read_messages,
+    written,
+)
 
 TOOL = """
 name: weather

@@ -2,8 +2,8 @@
 
 import json
 
-from podium_cli.local.engines import ADAPTER_RANK_MAX
 from podium_kit.bundled_files import bundled_folder
+from podium_operations.local.engines import ADAPTER_RANK_MAX
 
 
 def test_an_adapter_of_the_bundled_policys_rank_can_be_served() -> None:

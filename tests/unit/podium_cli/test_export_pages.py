@@ -6,7 +6,7 @@ from typing import Any
 
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
-from podium_cli.auditing.export_pages import ExportPages
+from podium_cli.audit.table_files import ExportPages
 from podium_kit.client.gateway import Gateway
 
 REQUEST = pb.ExportChargesRequest(format=audit_pb2.EXPORT_FORMAT_CHARGES)

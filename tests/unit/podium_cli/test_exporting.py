@@ -4,8 +4,8 @@ from typing import Any
 
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb2
 from podium.registry.v1 import policy_pb2, policy_service_pb2
-from podium_cli.controller.exporting import exported
 from podium_kit.client.gateway import Gateway
+from podium_operations.controller.exporting import exported
 
 
 class Registered(Gateway):

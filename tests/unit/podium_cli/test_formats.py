@@ -2,8 +2,9 @@ from decimal import Decimal
 
 import pytest
 
-from podium_cli.formats import format_bytes, format_money, format_seconds, one_line
+from podium_cli.formats import format_money, format_seconds
 from podium_kit.money import Money
+from podium_kit.text import format_bytes, one_line
 
 
 @pytest.mark.parametrize(

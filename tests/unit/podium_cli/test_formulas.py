@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podium.ledger.v1 import audit_pb2
-from podium_cli.auditing.table_files import write_table
+from podium_cli.audit.table_files import write_table
 
 TEXT = audit_pb2.ExportColumn(name="team", kind=audit_pb2.EXPORT_COLUMN_KIND_TEXT)
 MONEY = audit_pb2.ExportColumn(name="amount", kind=audit_pb2.EXPORT_COLUMN_KIND_MONEY)

@@ -16,9 +16,8 @@ from evaluations import evaluated
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.app import app
 from podium_cli.output import Output
-from podium_cli.training.consent import note_consent
-from podium_cli.training.planning import planned
-from podium_cli.training.rounds import UNUSED_GROUPS_MAX, Pace, Rounds, deal, start_version
+from podium_cli.train.choosing import note_consent
+from podium_cli.train.rounds import UNUSED_GROUPS_MAX, Pace, Rounds, deal, planned, start_version
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
@@ -168,7 +167,7 @@ class Platform:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.played: list[str] = []
         self.posted: list[str] = []
-        at = "podium_cli.commands.train.improve"
+        at = "podium_cli.train.improve"
         monkeypatch.setattr(f"{at}.note_consent", self._nothing)
         monkeypatch.setattr(f"{at}.known_tools", self._nothing)
         # Bound methods, so they are not given the Rounds or Gateway.
@@ -332,7 +331,7 @@ def test_nothing_is_played_where_no_policy_consents(
     async def none_consents(*_: object) -> bool:
         return False
 
-    monkeypatch.setattr("podium_cli.commands.train.improve.note_consent", none_consents)
+    monkeypatch.setattr("podium_cli.train.improve.note_consent", none_consents)
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(RUN | PUBLISH | {"output": str(tmp_path / "run")}))
     tasks = write_tasks(tmp_path / "tasks.jsonl", make_tasks(2))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from podium_cli.auditing.invoice_file import read_invoice
-from podium_cli.documents.documents import InvalidDocument
+from podium_cli.audit.invoice_file import read_invoice
+from podium_operations.documents import InvalidDocument
 
 
 @pytest.mark.parametrize("amount", ["0.002", '"0.002"'])

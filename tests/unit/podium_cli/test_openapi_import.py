@@ -8,7 +8,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from podium_cli.documents.openapi_import import DOCUMENT_BYTES_MAX, read_openapi
+from podium_cli.tools.openapi_import import DOCUMENT_BYTES_MAX, read_openapi
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
 

@@ -6,12 +6,10 @@ import pytest
 
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import price_book_service_pb2 as pb
-from podium_cli.documents.documents import InvalidDocument
 from podium_cli.inputs import parse_time
-from podium_cli.prices.cells import InvalidCell
-from podium_cli.prices.lists import read_price_list
-from podium_cli.prices.text import format_price, format_sku
+from podium_cli.prices.lists import InvalidCell, format_price, format_sku, read_price_list
 from podium_kit.client.errors import UsageError
+from podium_operations.documents import InvalidDocument
 
 HEADER = "sku,dimension,unit_price,per,from_tokens,until_tokens,weekdays,start,end,service_class"
 

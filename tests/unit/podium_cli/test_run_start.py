@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from podium.episodes.v1 import episode_pb2
 from podium_cli.app import app
-from podium_cli.commands import run
+from podium_cli.episodes import run
 from podium_kit.client.gateway import Gateway
 from podium_kit.client.rejections import Rejected
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from podium_cli.local.state import AlreadyUp, Connection, NotUp, StateFolder, StateFolderUnusable
 from podium_cli.target import Target
 from podium_kit.client.errors import UsageError
+from podium_operations.local.state import (
+    AlreadyUp,
+    Connection,
+    NotUp,
+    StateFolder,
+    StateFolderUnusable,
+)
 
 
 def make_connection() -> Connection:

@@ -77,7 +77,7 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("podium_cli.commands.train.cluster.EVERY_S", 0)
+    monkeypatch.setattr("podium_cli.train.cluster.EVERY_S", 0)
     return Cluster(tmp_path, "TrainJob")
 
 
@@ -165,7 +165,7 @@ def test_a_cluster_that_says_nothing_is_not_waited_for_for_ever(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kubectl").write_text("#!/bin/sh\nexec sleep infinity\n")
-    monkeypatch.setattr("podium_cli.cluster.training_runs.ANSWER_WITHIN_S", 0.1)
+    monkeypatch.setattr("podium_operations.cluster.training_runs.ANSWER_WITHIN_S", 0.1)
     rejected = train("stop")
     assert rejected.exit_code
     assert "kubectl get: no answer within 0.1 s" in rejected.stderr

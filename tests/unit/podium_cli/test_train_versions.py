@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from evaluations import evaluated
 from podium_cli.app import app
-from podium_cli.commands.train import progress
+from podium_cli.train import progress
 from podium_kit.policy_versions import Alias, Aliases, ArtifactRejected, VersionStore
 from podium_kit.policy_versions.reports import Report, write_report
 from unit.podium_kit.policy_versions.test_store import fill, make_manifest

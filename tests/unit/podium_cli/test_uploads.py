@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from podium_cli.documents.uploads import uploads
+from podium_cli.corpus.uploads import uploads
 from podium_kit.client.errors import UsageError
 
 

@@ -8,8 +8,8 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
-from podium_cli import DISTRIBUTION
 from podium_cli.app import COMMANDS, SINGULARS, app, load
+from podium_operations import DISTRIBUTION
 
 # Each takes a good part of a second, and none is needed to say how a command is written.
 SLOW = [
@@ -17,7 +17,7 @@ SLOW = [
     "kafka",
     "matplotlib",
     "numpy",
-    "podium_cli.local.platform",
+    "podium_operations.local.platform",
     "psycopg",
     "sqlalchemy",
     "temporalio",
@@ -55,7 +55,7 @@ def test_the_help_of_a_command_imports_nothing_slow() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_describes_a_command_as_the_command_does(name: str) -> None:
-    _, summary = COMMANDS[name]
+    _, _, summary = COMMANDS[name]
     assert load(name).get_short_help_str(1000) == summary
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from podium_kit.characters import whole_characters
+from podium_kit.text import whole_characters
 
 
 def test_text_stays_as_it_is() -> None:

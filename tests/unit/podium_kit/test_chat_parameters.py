@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from podium_kit.chat_parameters import USUAL, ChatParameters
+from podium_kit.models.chat_parameters import USUAL, ChatParameters
 
 BODY = {"model": "m", "max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "stream": True}
 BODY |= {"stream_options": {"include_usage": True}}

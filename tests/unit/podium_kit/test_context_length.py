@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium_kit.context_length import says_too_long
+from podium_kit.models.context_length import says_too_long
 
 
 @pytest.mark.parametrize(

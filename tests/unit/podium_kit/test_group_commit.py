@@ -6,8 +6,8 @@ from itertools import chain
 import pytest
 
 from cost_ledger.errors import JournalRejected, KeyReused
-from podium_kit.group_commit import GroupCommit
 from podium_kit.postgres.engine import DatabaseUnavailable
+from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.errors import DependencyAway, DomainError
 
 

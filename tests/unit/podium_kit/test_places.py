@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium_kit.places import FairThread, Places
+from podium_kit.limits.concurrency import FairThread, Places
 
 
 class Callers:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from podium_kit.time_limit import LATE_S, time_limit
+from podium_kit.limits.time_limit import LATE_S, time_limit
 
 LIMIT_S = 0.05
 

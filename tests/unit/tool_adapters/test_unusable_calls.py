@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.places import Places
+from podium_kit.limits.concurrency import Places
 from tool_adapters.adapter import Adapter, CallFailed, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.code.adapter import CodeAdapter

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from podium_kit.openai_embeddings import Vector
+from podium_kit.models.openai_embeddings import Vector
 from tool_registry.ranking.index import ToolIndex
 
 TEXTS = [("adds numbers",), ("draws pictures", "paint a house"), ("tells the time",)]

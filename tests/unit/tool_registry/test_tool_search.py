@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cachetools import LRUCache
 
-from podium_kit.openai_embeddings import Vector
+from podium_kit.models.openai_embeddings import Vector
 from tool_registry.ranking import search
 from tool_registry.ranking.experience import Answered
 from tool_registry.ranking.search import ToolSearch

@@ -17,7 +17,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_kit.client.gateway import Gateway, Unreachable, segment
 from podium_kit.client.rejections import Rejected
-from podium_kit.concurrency import in_parallel
+from podium_kit.limits.concurrency import in_parallel
 from podium_kit.money import Money
 from podium_kit.wire import (
     duration_from_proto,

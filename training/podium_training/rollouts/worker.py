@@ -9,8 +9,7 @@ from pydantic import Field, SecretStr
 from episodes.workflows.connection import check_temporal
 from podium_kit import telemetry
 from podium_kit.client.gateway import Gateway
-from podium_kit.rpc.health import HealthMonitor
-from podium_kit.rpc.probes import answered_probes
+from podium_kit.rpc.health import HealthMonitor, answered_probes
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import TlsFiles, load_settings
 from podium_kit.telemetry import TelemetrySettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from podium_kit.certificate_authority import Authority
+from podium_kit.crypto.certificate_authority import Authority
 from podium_kit.embedded.ports import LOOPBACK
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from podium_kit.characters import storable
+from podium_kit.text import storable
 from tool_registry.tools.openapi.errors import InvalidOpenApi, Unsupported
 from tool_registry.tools.openapi.yaml_text import loaded_yaml
 

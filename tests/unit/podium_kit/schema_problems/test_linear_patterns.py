@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from jsonschema import Draft202012Validator
 
-from podium_kit.schema_problems import problems
+from podium_kit.json_schemas.problems import problems
 
 # 2^200 ways to split the text, none of which fits.
 PATTERN = "^(a+)+$"

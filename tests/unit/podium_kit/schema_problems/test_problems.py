@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from podium_kit.bounded_checks import STEPS_MAX
-from podium_kit.schema_problems import PROBLEMS_FOUND, problems
+from podium_kit.json_schemas.bounded_checks import STEPS_MAX
+from podium_kit.json_schemas.problems import PROBLEMS_FOUND, problems
 
 SCHEMA = {
     "type": "object",

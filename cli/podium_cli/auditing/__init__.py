@@ -1,1 +1,0 @@
-"""What `podium audit` shows, writes and checks on this machine."""

@@ -1,7 +1,0 @@
-"""`podium tools`."""
-
-# Each module adds its commands to the group's app.
-from podium_cli.commands.tools import descriptions, following, imports, trying
-from podium_cli.commands.tools.tools import app
-
-__all__ = ["app", "descriptions", "following", "imports", "trying"]

@@ -1,1 +1,0 @@
-"""Documents that people write, and files they upload."""

@@ -1,0 +1,7 @@
+"""`podium train`."""
+
+# Each module adds its commands to the group's app.
+from podium_cli.train import improve, preferences, progress, runs, tasks, versions
+from podium_cli.train.train import app
+
+__all__ = ["app", "improve", "preferences", "progress", "runs", "tasks", "versions"]

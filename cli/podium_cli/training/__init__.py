@@ -1,1 +1,0 @@
-"""Rollouts of `podium train`: run through the gateway, and shown."""

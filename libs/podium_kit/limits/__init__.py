@@ -1,0 +1,1 @@
+"""Limits on time, concurrency and size that tenants share."""

@@ -1,0 +1,1 @@
+"""Facts about models that services share: parameters, context lengths, embeddings."""

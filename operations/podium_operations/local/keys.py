@@ -1,0 +1,108 @@
+"""Keys of the platform, Ed25519 and AES: made once, kept in a folder."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from podium_kit.client.errors import UsageError
+from podium_kit.crypto.key_file import InvalidKeyFile, KeyFile, new_key_line
+from podium_kit.rpc.identity import Scope
+from podium_operations.local.state import write_private
+
+# Who signs tokens: the gateway for its callers, the others for work they do by themselves.
+# A limit keeps those from administering anything: every change goes through the gateway.
+SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
+    "gateway": None,
+    "episode-worker": (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value),
+    # Reports what it measured and what vectors of corpora cost, and keeps tools of followed MCP
+    # servers up to date.
+    "tool-adapters": (
+        Scope.FACTS_WRITE.value,
+        Scope.TOOLS_FOLLOW.value,
+        Scope.EMBEDDINGS_RECORD.value,
+    ),
+}
+MASTER_KEYS, PAYLOAD_KEYS = "master-keys", "payload-keys"
+
+
+@dataclass(frozen=True)
+class SigningKeys:
+    """Where the keys lie."""
+
+    folder: Path
+
+    @property
+    def verify_keys_file(self) -> Path:
+        return self.folder / "verify-keys.json"
+
+    @property
+    def anchor_key_file(self) -> Path:
+        """Private key that signs the ledger's daily roots."""
+        return self.folder / "ledger-anchor.pem"
+
+    @property
+    def master_keys_file(self) -> Path:
+        """What encrypts secrets that tenants and users store."""
+        return self.folder / MASTER_KEYS
+
+    @property
+    def payload_keys_file(self) -> Path:
+        """What encrypts the histories that Temporal keeps."""
+        return self.folder / PAYLOAD_KEYS
+
+    def private_key_file(self, signer: str) -> Path:
+        return self.folder / f"{signer}.pem"
+
+
+def ensure_keys(folder: Path) -> SigningKeys:
+    """The keys in an existing folder, made when they are missing."""
+    keys = SigningKeys(folder)
+    public = {
+        name: _verify_key(_private_key(keys.private_key_file(name)), scopes)
+        for name, scopes in SCOPES_OF_SIGNER.items()
+    }
+    write_private(keys.verify_keys_file, json.dumps(public))
+    _private_key(keys.anchor_key_file)
+    for path in (keys.master_keys_file, keys.payload_keys_file):
+        if not path.exists():
+            write_private(path, new_key_line("1"))
+    return keys
+
+
+def master_key_fingerprints(folder: Path) -> dict[str, str]:
+    """Fingerprints of the master keys in a folder, by their ids. Raises UsageError."""
+    path = folder / MASTER_KEYS
+    try:
+        return KeyFile(path).fingerprints()
+    except InvalidKeyFile as error:
+        raise UsageError(f"{path} {error}", "bring the file of the installation back") from error
+
+
+def _verify_key(key: Ed25519PrivateKey, scopes: tuple[str, ...] | None) -> object:
+    pem = _public_pem(key)
+    return pem if scopes is None else {"public_key": pem, "scopes": scopes}
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    if not path.exists():
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        write_private(path, pem.decode())
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise TypeError(f"{path} holds no Ed25519 key")
+    return key
+
+
+def _public_pem(key: Ed25519PrivateKey) -> str:
+    return (
+        key.public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        .decode()
+    )

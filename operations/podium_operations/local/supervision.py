@@ -1,0 +1,103 @@
+"""Starts processes again that died, each at its own pace, until cancelled."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from podium_kit.embedded.ports import LOOPBACK, accepts_connections
+
+# A busy machine is no dead process.
+CHECK_TIMEOUT_S = 5.0
+HTTP_PATHS = {"gateway": "/healthz", "vllm": "/health"}
+# Servers with protocols of their own.
+PLAIN_SERVERS = {"kafka", "temporal"}
+
+
+async def answers(name: str, port: int | None) -> bool:
+    """Whether it is ready for requests; what listens nowhere only has to run."""
+    if port is None:
+        return True
+    if name in HTTP_PATHS:
+        return await _http_ready(port, HTTP_PATHS[name])
+    if name in PLAIN_SERVERS:
+        return accepts_connections(port)
+    return await _grpc_serving(port)
+
+
+async def _http_ready(port: int, path: str) -> bool:
+    try:
+        async with httpx.AsyncClient(trust_env=False, timeout=CHECK_TIMEOUT_S) as client:
+            return (await client.get(f"http://{LOOPBACK}:{port}{path}")).is_success
+    except httpx.TransportError:
+        return False
+
+
+async def _grpc_serving(port: int) -> bool:
+    async with grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        try:
+            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return False
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 0.2
+# What dies once is back at once; what dies again and again does not take the machine with it.
+PAUSE_S, PAUSE_MAX_S = 0.5, 30.0
+# One that lived for so long has recovered from what killed it before.
+STEADY_S = 20.0
+
+Dead = Callable[[], Iterable[str]]
+Revive = Callable[[str], Awaitable[None]]
+
+
+class Supervisor:
+    """A process that cannot be started is tried again; it ends neither the others nor us."""
+
+    def __init__(self, dead: Dead, revive: Revive) -> None:
+        """`dead` names the processes that should run and do not; `revive` starts one of them."""
+        self._dead = dead
+        self._revive = revive
+        self._reviving: dict[str, asyncio.Task[None]] = {}
+        self._deaths: dict[str, tuple[int, float]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; a revival that goes on then is ended with it."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(INTERVAL_S)
+                for name in self._dead():
+                    running = self._reviving.get(name)
+                    if running is None or running.done():
+                        self._reviving[name] = group.create_task(self._again(name))
+
+    async def _again(self, name: str) -> None:
+        pause_s = self._pause_s(name)
+        log.warning("%s died and is started again%s", name, f" in {pause_s:g} s" if pause_s else "")
+        await asyncio.sleep(pause_s)
+        try:
+            await self._revive(name)
+        except Exception as error:  # noqa: BLE001 whatever it is, the others have to be kept running
+            log.warning("%s could not be started again, and is tried again: %s", name, error)
+
+    def _pause_s(self, name: str) -> float:
+        """Longer with each death that follows soon after the one before."""
+        now = time.monotonic()
+        deaths, last = self._deaths.get(name, (0, now))
+        is_steady = now - last >= STEADY_S + pause_after(deaths)
+        deaths = 1 if is_steady else deaths + 1
+        self._deaths[name] = deaths, now
+        return pause_after(deaths)
+
+
+def pause_after(deaths: int) -> float:
+    """Seconds before the next start, after so many deaths in a row."""
+    return 0.0 if deaths <= 1 else min(PAUSE_S * 2.0 ** min(deaths - 2, 16), PAUSE_MAX_S)
