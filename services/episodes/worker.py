@@ -33,6 +33,7 @@ from episodes.episodes.store_retention import RetentionStore
 from episodes.execution.call_tools import ToolCallInvoker
 from episodes.execution.children import ChildAnswers, CutOffChildren
 from episodes.execution.decide import Decider
+from episodes.execution.executor import EpisodeExecutor
 from episodes.execution.finish import CutOffCalls, EpisodeFinisher
 from episodes.execution.local_tools import ClientCalls, ToolFinder
 from episodes.execution.tool_calls import PolicyChecks
@@ -44,7 +45,7 @@ from episodes.publication.store_outbox import OutboxStore
 from episodes.publication.topic_kafka import TopicReader
 from episodes.queue.handover import Handover
 from episodes.queue.lease_worker import KEEP_INTERVAL_S, LeaseRunner
-from episodes.queue.leased_episodes import QueuedEpisodes
+from episodes.queue.leased_episodes import LeasedEpisodes
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.spending.holds import Charges
 from episodes.step_log.log import StepLogs
@@ -110,12 +111,12 @@ async def work(config: WorkerConfig) -> None:
         )
         settlements = Settlements(StepStore(engine))
         maker = _direct_call_maker(config, engine)
-        turns = turns_of(config, engine, settlements)
+        executor = executor_of(config, engine, settlements)
         starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
         holder, most = uuid.uuid4().hex, config.max_concurrent_turns
         leases = WorkQueue(engine, EPISODE_QUEUE, holder)
-        queued = QueuedEpisodes(
-            turns,
+        queued = LeasedEpisodes(
+            executor,
             Handover(EpisodeQueue(engine), starter),
             leases,
             drains=stopped.is_set,
@@ -131,7 +132,7 @@ async def work(config: WorkerConfig) -> None:
         async with (
             _tasks(config, engine, version, settlements, starter) as tasks,
             _leases(engine, runners) as taking,
-            _worker(config, engine, temporal, turns) as worker,
+            _worker(config, engine, temporal, executor) as worker,
             _probes(config, engine, temporal, [*tasks, *taking]),
         ):
             temporal.follow(partial(setattr, worker, "client"))
@@ -185,7 +186,9 @@ def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallM
     )
 
 
-def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements) -> TurnRunner:
+def executor_of(
+    config: WorkerConfig, engine: AsyncEngine, settlements: Settlements
+) -> EpisodeExecutor:
     channel_to = _channels(config)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     adapters = Adapters(channel_to(config.tool_adapters_target))
@@ -214,24 +217,25 @@ def turns_of(config: WorkerConfig, engine: AsyncEngine, settlements: Settlements
         CutOffCalls(logs, charges),
     )
     judge = AnswerJudge(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
-    return TurnRunner(episodes, logs, decider, invoker, policies, clients, judge, finish)
+    turns = TurnRunner(episodes, logs, decider, invoker, policies, clients, settlements)
+    return EpisodeExecutor(turns, judge, finish)
 
 
 def _worker(
     config: WorkerConfig,
     engine: AsyncEngine,
     temporal: TemporalConnection,
-    turns: TurnRunner,
+    executor: EpisodeExecutor,
 ) -> Worker:
     registry = RegistryClient(_channels(config)(config.tool_registry_target))
     admission = AdmitChildActivity(
-        turns.episodes,
-        turns.logs,
+        executor.turns.episodes,
+        executor.turns.logs,
         EpisodeStore(engine),
         ToolOffers(registry, config.tools_offered_max),
-        turns.decider.models,
+        executor.turns.decider.models,
     )
-    activities = EpisodeActivities(turns)
+    activities = EpisodeActivities(executor)
     return Worker(
         temporal.client,
         task_queue=config.task_queue,

@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from episodes.execution.outcomes import Approval, JudgeInput, TurnInput, TurnResult
+from episodes.execution.outcomes import Approval, TurnInput
 from episodes.keys import workflow_id
 from episodes.workflows.connection import connect_temporal
 from episodes.workflows.episode_workflow import EpisodeWorkflow
+from episodes.workflows.payloads import JudgeInput, TurnResult
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from temporalio import activity
 
-from episodes.execution.outcomes import ChildCall, FinishInput, JudgeInput, TurnInput, TurnResult
+from episodes.execution.outcomes import ChildCall, TurnInput
 from episodes.workflows.episode_workflow import ADMIT_CHILD, FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
-from episodes.workflows.payloads import EpisodeInput
+from episodes.workflows.payloads import EpisodeInput, FinishInput, JudgeInput, TurnResult
 
 Script = Callable[[TurnInput], TurnResult]
 
@@ -61,12 +61,13 @@ class ScriptedActivities:
                 remaining_s -= 0.1
                 activity.heartbeat()
             result = replace(self.script(turn), turn=turn.turn)
-            if turn.turn == turn.run_to and not (result.stop or result.waits):
+            waits = result.pending or result.children or result.asks_caller
+            if turn.turn == turn.run_to and not (result.stop or waits):
                 result = replace(result, stop="turn_limit")
             if result.stop and turn.finishes and self.finishes:
                 self.finished.append(FinishInput(turn.episode_id, result.stop, result.message))
                 return replace(result, finished=True)
-            if result.stop or result.waits or not turn.run_to or turn.turn == self.drains_at:
+            if result.stop or waits or not turn.run_to or turn.turn == self.drains_at:
                 return result
             following = turn.turn + 1
             turn = TurnInput(

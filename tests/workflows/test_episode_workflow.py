@@ -7,17 +7,11 @@ from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import TimeSkipper
 
-from episodes.execution.outcomes import (
-    Approval,
-    ChildCall,
-    EpisodeResult,
-    JudgeInput,
-    TurnInput,
-    TurnResult,
-)
+from episodes.execution.outcomes import Approval, ChildCall, EpisodeResult, TurnInput
 from episodes.workflows.codec import PAYLOAD_BYTES_MAX
 from episodes.workflows.connection import connect_temporal
 from episodes.workflows.episode_workflow import EpisodeWorkflow
+from episodes.workflows.payloads import JudgeInput, TurnResult
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from workflows.running_workflows import running_workflows
 from workflows.scripted_activities import (

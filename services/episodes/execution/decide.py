@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from episodes.clients import OrchestratorClient, OrchestratorModels
 from episodes.errors import TRANSIENT
-from episodes.execution.outcomes import TurnResult
+from episodes.execution.outcomes import Finished
 from episodes.execution.token_limit import left_for_turn
 from episodes.keys import StepKind, effect_key
 from episodes.models import StopReason
@@ -43,11 +43,11 @@ class Decider:
 
     async def decide(
         self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
-    ) -> TurnResult | None:
+    ) -> Finished | None:
         """Logs the model's decision for the turn, or returns how the episode ends without one."""
         left = left_for_turn(episode, log, turn)
         if left is not None and left.used_up:
-            return TurnResult(stop=StopReason.OUTPUT_LIMIT)
+            return Finished(StopReason.OUTPUT_LIMIT)
         request = next_action_request(episode, log, turn, must_answer)
         if left is not None:
             request.must_answer = must_answer or left.must_answer
@@ -91,10 +91,10 @@ class Decider:
         )
 
 
-def _rejected(rejection: hold_pb2.Rejection) -> TurnResult:
+def _rejected(rejection: hold_pb2.Rejection) -> Finished:
     out_of_budget = rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
     stop = StopReason.BUDGET_EXHAUSTED if out_of_budget else StopReason.FAILED
-    return TurnResult(stop=stop, message=rejection.message, budget_id=rejection.budget_id)
+    return Finished(stop, rejection.message, budget_id=rejection.budget_id)
 
 
 def next_action_request(
@@ -174,7 +174,7 @@ CUT_REPLIES_MAX = 3
 FINISH_LENGTH = "length"
 
 
-def ending_after_cuts(log: StepLog, turn: int) -> TurnResult | None:
+def ending_after_cuts(log: StepLog, turn: int) -> Finished | None:
     """How the episode ends, where the turn's reply was one cut too many; None where it goes on."""
     if not _was_cut(log.model_calls[turn]):
         return None
@@ -184,14 +184,14 @@ def ending_after_cuts(log: StepLog, turn: int) -> TurnResult | None:
     call = log.model_calls[turn]
     written = f"{len(cut)} replies of the orchestrator were cut at their token limit"
     if call.granted_output_tokens:
-        return TurnResult(
-            stop=StopReason.BUDGET_EXHAUSTED,
-            message=f"{written}: the budget covered {call.granted_output_tokens} tokens of the last"
+        return Finished(
+            StopReason.BUDGET_EXHAUSTED,
+            f"{written}: the budget covered {call.granted_output_tokens} tokens of the last"
             " one; raise the budget, or choose a cheaper orchestrator",
         )
-    return TurnResult(
-        stop=StopReason.FAILED,
-        message=f"{written} ({call.response.sampling.max_tokens} tokens) before they were complete;"
+    return Finished(
+        StopReason.FAILED,
+        f"{written} ({call.response.sampling.max_tokens} tokens) before they were complete;"
         " raise max_tokens (sampling.max_tokens of an episode), or ask for a shorter answer",
         failure=FailureKind.LIMIT_EXCEEDED.value,
     )

@@ -12,7 +12,7 @@ from decimal import Decimal
 from episodes.clients import Adapters
 from episodes.errors import EpisodeNotFound
 from episodes.execution.children import CutOffChildren
-from episodes.execution.outcomes import EpisodeResult, FinishInput, TurnResult
+from episodes.execution.outcomes import EpisodeResult, Finished
 from episodes.execution.verify import answer_of, tools_of_check, unjudged, without_answer
 from episodes.keys import StepKind, budget_id, effect_place, verifier_session
 from episodes.models import Ending, Progress, StopReason
@@ -65,13 +65,13 @@ class CutOffCalls:
                 await self.charges.settle_as_unknown(log, known[key], REASON)
 
 
-def ending_after_cut_off(log: StepLog, turn: int) -> TurnResult | None:
+def ending_after_cut_off(log: StepLog, turn: int) -> Finished | None:
     """How the episode is being ended, or has been, by whoever cut off the turn's model call."""
     if not log.model_calls[turn].HasField("failure"):
         return None
     kind = failure_from_proto(log.model_calls[turn].failure).kind
     stop = next((stop for stop in KINDS if KINDS[stop] is kind), StopReason.FAILED)
-    return TurnResult(stop=stop, message=REASON)
+    return Finished(stop, REASON)
 
 
 def _body(episode: RunningEpisode, log: StepLog, key: str, failure: failure_pb2.Failure) -> Body:
@@ -154,33 +154,44 @@ class EpisodeFinisher:
     cut_off: CutOffChildren
     cut_off_calls: CutOffCalls
 
-    async def finish(self, finish: FinishInput, last_turn: int | None = None) -> None:
+    async def finish(
+        self,
+        episode_id: str,
+        end: Finished,
+        *,
+        unjudged_reason: str = "",
+        last_turn: int | None = None,
+    ) -> None:
         """Ends one episode; repeating it changes nothing.
 
         `last_turn` is known to a caller that took it: the log is not read again.
         """
         try:
-            episode = await self.episodes.get(finish.episode_id)
+            episode = await self.episodes.get(episode_id)
         except EpisodeNotFound:
             return  # a child that was rejected before it was an episode
         with (
             acting_as(episode.identity),
             telemetry.episode_context(episode.id),
-            telemetry.span("finish", {"podium.stop_reason": finish.stop_reason}),
+            telemetry.span("finish", {"podium.stop_reason": end.stop_reason.value}),
         ):
-            await self._finish(episode, finish, await self.logs.open(episode.id, last_turn))
+            log = await self.logs.open(episode.id, last_turn)
+            await self._finish(episode, end, unjudged_reason, log)
         self.episodes.forget(episode.id)
         self.logs.forget(episode.id)
 
-    async def _finish(self, episode: RunningEpisode, finish: FinishInput, log: StepLog) -> None:
+    async def _finish(
+        self, episode: RunningEpisode, end: Finished, unjudged_reason: str, log: StepLog
+    ) -> None:
         episode = episode.with_found_tools(log)
-        await self.cut_off.log(episode, log, EpisodeResult(finish.stop_reason, finish.message))
+        await self.cut_off.log(episode, log, EpisodeResult(end.stop_reason, end.message))
         await self.charges.settle_and_reserve(episode, log, [])
-        if _may_hold_money(finish, log):
-            await self.cut_off_calls.settle(episode, log, StopReason(finish.stop_reason))
+        if unjudged_reason or _may_hold_money(end, log):
+            await self.cut_off_calls.settle(episode, log, end.stop_reason)
         await self._close_tools(episode, log)
-        ending = _ending(episode, finish, log)
-        progress = await self._end(episode, log, ending, _judgement(episode, log, finish))
+        ending = _ending(episode, end, log)
+        judgement = _judgement(episode, log, end, unjudged_reason)
+        progress = await self._end(episode, log, ending, judgement)
         telemetry.record_episode(ended_episode(episode, ending, progress))
 
     async def _close_tools(self, episode: RunningEpisode, log: StepLog) -> None:
@@ -214,7 +225,7 @@ class EpisodeFinisher:
         return progress
 
 
-def _may_hold_money(finish: FinishInput, log: StepLog) -> bool:
+def _may_hold_money(end: Finished, log: StepLog) -> bool:
     """Whether a hold may be open for a call that is not in the log, or is there as never made."""
     # An attempt may have held money before the policy changed and a later one was denied.
     denied = any(
@@ -222,8 +233,7 @@ def _may_hold_money(finish: FinishInput, log: StepLog) -> bool:
         for turn in log.tool_calls.values()
         for call in turn.values()
     )
-    cut_off = finish.stop_reason not in SETTLED_ENDINGS or bool(finish.unjudged_reason)
-    return cut_off or denied
+    return denied or end.stop_reason not in SETTLED_ENDINGS
 
 
 def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
@@ -239,19 +249,18 @@ def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
 
 
 def _judgement(
-    episode: RunningEpisode, log: StepLog, finish: FinishInput
+    episode: RunningEpisode, log: StepLog, end: Finished, unjudged_reason: str
 ) -> check_pb2.Judgement | None:
     """What the check says; None where none was requested."""
     check = episode.spec.check
     if not episode.spec.HasField("check") or log.judgement is not None:
         return log.judgement
-    reason = StopReason(finish.stop_reason)
-    if reason is StopReason.ANSWERED:
-        return unjudged(check, finish.unjudged_reason)
-    if reason is StopReason.BUDGET_EXHAUSTED and not _is_own(episode, finish.budget_id):
+    if end.stop_reason is StopReason.ANSWERED:
+        return unjudged(check, unjudged_reason)
+    if end.stop_reason is StopReason.BUDGET_EXHAUSTED and not _is_own(episode, end.budget_id):
         # What others had spent says nothing about this episode.
-        return unjudged(check, f"a budget that is not the episode's own ended it: {finish.message}")
-    return without_answer(check, reason)
+        return unjudged(check, f"a budget that is not the episode's own ended it: {end.message}")
+    return without_answer(check, end.stop_reason)
 
 
 def _is_own(episode: RunningEpisode, rejecting_id: str) -> bool:
@@ -265,12 +274,12 @@ def _is_own(episode: RunningEpisode, rejecting_id: str) -> bool:
     return bool(own) and (not rejecting_id or rejecting_id in own)
 
 
-def _ending(episode: RunningEpisode, finish: FinishInput, log: StepLog) -> Ending:
-    reason = StopReason(finish.stop_reason)
+def _ending(episode: RunningEpisode, end: Finished, log: StepLog) -> Ending:
+    reason = end.stop_reason
     answered = reason is StopReason.ANSWERED and log.model_calls
     answer = answer_of(episode, log, max(log.model_calls)) if answered else None
     failure = b""
-    kind = FailureKind(finish.failure) if finish.failure else FAILURE_KINDS.get(reason)
+    kind = FailureKind(end.failure) if end.failure else FAILURE_KINDS.get(reason)
     if kind:
-        failure = failure_to_proto(ToolFailure(kind, finish.message)).SerializeToString()
+        failure = failure_to_proto(ToolFailure(kind, end.message)).SerializeToString()
     return Ending(reason, answer or "", failure)

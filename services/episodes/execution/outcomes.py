@@ -1,10 +1,12 @@
-"""Inputs and outcomes of turns, as the executor, the queue and the workflow exchange them.
+"""Inputs and outcomes of the executor: ids and small facts.
 
-They hold ids and small facts, never a transcript: a workflow's history would grow with the square
-of the turns. Text stays in the step log and is found again by episode id and turn.
+They hold no transcript: a workflow's history would grow with the square of the turns. Text stays
+in the step log and is found again by episode id and turn.
 """
 
 from dataclasses import dataclass, field
+
+from episodes.models import StopReason
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,14 @@ class Approval:
 
 @dataclass(frozen=True)
 class TurnInput:
-    """Asks for one turn. `approvals` decides calls by index; others are not decided yet.
+    """A run of turns. `approvals` decides calls by index; others are not decided yet.
 
-    `decided` says who took a decision and why; a call not decided in time is not in it.
+    `decided` names who decided and why; a call that was not decided in time is not in it.
     `children` are the indexes of calls that episodes of their own answer, `ended` how those
-    episodes ended, by index: empty while they run. `answered` says that the caller's results
-    of the turn are stored. `run_to` is the last turn to take before the workflow is asked again,
-    0: this one alone; `finishes` says that a run that ends the episode judges and finishes it;
-    `resumed` that a worker may have begun the turn before the workflow's first attempt.
+    episodes ended, by index: empty while they run. `answered` is set once the caller's results
+    of the turn are stored. `run_to` is the last turn of the run, 0: this one alone. A run that
+    `finishes` judges and finishes the episode; one that is `resumed` follows another worker's.
+    `deadline` is the episode's, in seconds since 1970; 0: its caller keeps the time.
     """
 
     episode_id: str
@@ -64,71 +66,52 @@ class TurnInput:
     run_to: int = 0
     finishes: bool = False
     resumed: bool = False
+    deadline: float = 0.0
 
 
 @dataclass(frozen=True)
-class TurnResult:
-    """What a turn, or a run of turns up to `turn`, came to.
+class Finished:
+    """The episode ends. Once it is `settled`, its costs, trajectory and outbox rows are stored.
 
-    `stop` is empty while the episode goes on, otherwise a StopReason. `pending`
-    holds the indexes of calls that wait for approval. `children` are the calls that episodes
-    of their own answer; `others` says whether the turn has more calls to make meanwhile.
-    `asks_caller` says that the caller is to run some. `failure` is the FailureKind of a stop
-    that is not the usual one of its reason, `budget_id` the budget that rejected its call.
-    `finished` says that the episode is settled and published.
+    `turn` is the last turn, `failure` the FailureKind where it is not the usual one of the stop
+    reason, `budget_id` the budget that rejected the last call.
     """
 
-    stop: str = ""
+    stop_reason: StopReason
     message: str = ""
     failure: str = ""
-    pending: list[int] = field(default_factory=list)
-    children: list[ChildCall] = field(default_factory=list)
+    budget_id: str = ""
+    turn: int = 0
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Calls of a turn wait for a person (`pending`, by index), for children or for the caller.
+
+    `others` is set where the turn has calls to make beside its children.
+    """
+
+    turn: int
+    pending: tuple[int, ...] = ()
+    children: tuple[ChildCall, ...] = ()
     others: bool = False
     asks_caller: bool = False
-    turn: int = 0
-    finished: bool = False
-    budget_id: str = ""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the next turn needs a person, a child or the caller before."""
-        return bool(self.pending or self.children or self.asks_caller)
-
-
-# What the clock says, whoever looks at it.
-OUT_OF_TIME = TurnResult(stop="deadline", message="the episode's time limit has passed")
 
 
 @dataclass(frozen=True)
-class FinishInput:
-    """Asks to settle, end and publish an episode.
+class Released:
+    """Another worker, or a workflow, continues after the turn."""
 
-    `unjudged_reason` says why a check could not be run at all, `failure` and `budget_id` as in
-    TurnResult.
-    """
-
-    episode_id: str
-    stop_reason: str
-    message: str = ""
-    unjudged_reason: str = ""
-    failure: str = ""
-    budget_id: str = ""
-
-    @classmethod
-    def of(cls, episode_id: str, ending: TurnResult, unjudged_reason: str = "") -> "FinishInput":
-        """As the last turn ended it."""
-        return cls(
-            episode_id,
-            ending.stop,
-            ending.message,
-            unjudged_reason,
-            ending.failure,
-            ending.budget_id,
-        )
+    turn: int
+    reason: str = ""
 
 
-@dataclass(frozen=True)
-class JudgeInput:
-    """Asks to judge the answer of an episode."""
+Outcome = Finished | Waiting | Released
+CANCELLED = Finished(StopReason.CANCELLED)
+OUT_OF_TIME = Finished(StopReason.DEADLINE, "the episode's time limit has passed")
 
-    episode_id: str
+
+def first_turn(episode_id: str, turn_limit: int) -> TurnInput:
+    """The run from an episode's beginning to its end."""
+    return TurnInput(episode_id, 1, last=turn_limit == 1, run_to=turn_limit, finishes=True)

@@ -4,7 +4,6 @@ Every attempt starts from the step log, so a step that is done is never repeated
 of this worker, nor when a second worker takes over.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,22 +12,29 @@ from episodes.approvals.convert import approval_timeout_s
 from episodes.execution.call_tools import ToolCallInvoker
 from episodes.execution.children import child_call
 from episodes.execution.decide import Decider, ending_after_cuts
-from episodes.execution.finish import EpisodeFinisher, ending_after_cut_off
+from episodes.execution.finish import ending_after_cut_off
 from episodes.execution.local_tools import ClientCalls, wrong_arguments
-from episodes.execution.outcomes import ChildCall, FinishInput, TurnInput, TurnResult
+from episodes.execution.outcomes import (
+    ChildCall,
+    Finished,
+    Outcome,
+    Released,
+    TurnInput,
+    Waiting,
+)
 from episodes.execution.tool_calls import (
     PolicyChecks,
     ToolCallPlan,
     planned_call,
     planned_fallbacks,
 )
-from episodes.execution.verify import AnswerJudge, answer_of
+from episodes.execution.verify import answer_of
 from episodes.keys import StepKind
 from episodes.models import PlannedCall, PolicyDecision, StopReason
-from episodes.shielding import shielded
 from episodes.spending.worst_case import model_problem
 from episodes.step_log.log import Body, StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
+from episodes.step_log.settlements import Settlements
 from episodes.webhooks.events import approval_requested
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -36,10 +42,7 @@ from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import FailedPrecondition
-from podium_kit.rpc.identity import acting_as
 from podium_kit.wire import timestamp_to_proto
-
-log = logging.getLogger(__name__)
 
 # The orchestrator's reason for a prompt that no shortening makes fit.
 CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
@@ -49,7 +52,7 @@ ANSWERED_HERE = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
 
 @dataclass(frozen=True)
 class TurnRunner:
-    """Takes turns."""
+    """Takes turns of an episode, continuing where an earlier attempt stopped."""
 
     episodes: RunningEpisodes
     logs: StepLogs
@@ -57,80 +60,52 @@ class TurnRunner:
     invoker: ToolCallInvoker
     policies: PolicyChecks
     clients: ClientCalls
-    judge: AnswerJudge
-    finisher: EpisodeFinisher
+    settlements: Settlements
 
-    async def take(
-        self, turn: TurnInput, *, again: bool, leaves: Callable[[int], bool]
-    ) -> TurnResult:
-        """Takes a run of turns, continuing where an earlier attempt stopped.
+    async def run(
+        self,
+        episode: RunningEpisode,
+        turn: TurnInput,
+        *,
+        is_retry: bool,
+        release_reason: Callable[[int], str],
+    ) -> Outcome:
+        """Takes turn by turn until the episode ends, waits or is released.
 
-        `again` is set for every attempt but the first; `leaves` decides after each turn whether
-        the run ends there.
+        `is_retry` is set for every attempt but the first; `release_reason` is asked after each
+        turn why this worker does not continue, "" where it does.
         """
-        episode = await self.episodes.get(turn.episode_id)
-        with acting_as(episode.identity), telemetry.episode_context(episode.id):
-            if again and (ended := await self.episodes.ending(episode.id)):
-                # A workflow may have been started while a worker ended its episode.
-                result = TurnResult(stop=ended.stop_reason, turn=turn.turn)
-                return await self._finished(episode, result, again=True)
-            result = await self._run(episode, turn, again, leaves)
-            ends = result.stop and turn.finishes
-            return await self._finished(episode, result) if ends else result
-
-    async def _run(
-        self, episode: RunningEpisode, turn: TurnInput, again: bool, leaves: Callable[[int], bool]
-    ) -> TurnResult:
-        """Turn by turn until the workflow is needed, or another worker has to go on."""
-        # Nothing came before an episode's first attempt; what came before others may be another
-        # worker's.
-        taken = 0 if turn.turn == 1 and not again else None
+        # No step precedes an episode's first attempt; those before another may be another worker's.
+        last_turn = 0 if turn.turn == 1 and not is_retry else None
         while True:
             with telemetry.span("turn", {"podium.turn": turn.turn}):
-                result = replace(await self._take(episode, turn, again, taken), turn=turn.turn)
-            taken = turn.turn
-            if result.stop or result.waits or not turn.run_to:
-                return result
+                outcome = await self._take(episode, turn, is_retry, last_turn)
+            last_turn = turn.turn
+            if outcome is not None:
+                return replace(outcome, turn=turn.turn)
+            if not turn.run_to:
+                return Released(turn.turn)
             if turn.turn == turn.run_to:
-                return replace(result, stop=StopReason.TURN_LIMIT)
-            if leaves(turn.turn):
-                return result
-            following = turn.turn + 1
+                return Finished(StopReason.TURN_LIMIT, turn=turn.turn)
+            if reason := release_reason(turn.turn):
+                return Released(turn.turn, reason)
             turn = TurnInput(
                 turn.episode_id,
-                following,
-                last=following == turn.run_to,
+                turn.turn + 1,
+                last=turn.turn + 1 == turn.run_to,
                 run_to=turn.run_to,
                 resumed=turn.resumed,
             )
 
-    async def _finished(
-        self, episode: RunningEpisode, result: TurnResult, *, again: bool = False
-    ) -> TurnResult:
-        """Judges and finishes what has ended; where that fails, the workflow has it done.
-
-        `again` finishes what was judged, and does what may lack of its group's end.
-        """
-        finish = FinishInput.of(episode.id, result)
-        try:
-            judges = result.stop == StopReason.ANSWERED and not again
-            if judges and not await self.judge.judge_without_calls(episode, result.turn):
-                return result
-            last_turn = None if again else result.turn
-            await shielded(self.finisher.finish(finish, last_turn))
-        except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
-            log.warning("episode %s is finished later: %r", episode.id, error)
-            return result
-        return replace(result, finished=True)
-
     async def _take(
-        self, episode: RunningEpisode, turn: TurnInput, again: bool, taken: int | None
-    ) -> TurnResult:
-        log = await self.logs.open(episode.id, taken)
-        if again:
-            # What another process sent since is not known here.
+        self, episode: RunningEpisode, turn: TurnInput, is_retry: bool, last_turn: int | None
+    ) -> Finished | Waiting | None:
+        """Takes one turn; None where the next one follows."""
+        log = await self.logs.open(episode.id, last_turn)
+        if is_retry:
+            # The calls that another process has sent since are not known here.
             log.unsent.clear()
-        log.again = again
+        log.again = is_retry
         episode = episode.with_found_tools(log, turn.turn)
         if not log.has(turn.turn, StepKind.MODEL):
             try:
@@ -139,14 +114,14 @@ class TurnRunner:
                 if error.reason != CONTEXT_TOO_LONG:
                     raise
                 failure = FailureKind.CONTEXT_TOO_LONG.value
-                return TurnResult(stop=StopReason.FAILED, message=error.message, failure=failure)
+                return Finished(StopReason.FAILED, error.message, failure)
             if ending is not None:
                 return ending
         if ending := ending_after_cut_off(log, turn.turn) or ending_after_cuts(log, turn.turn):
             return ending
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
-            return TurnResult(stop=StopReason.ANSWERED)
+            return Finished(StopReason.ANSWERED)
         plans = await self._plans(episode, log, turn, list(action.tool_calls.calls))
         return await self._make_calls(episode, log, turn, plans)
 
@@ -190,16 +165,16 @@ class TurnRunner:
 
     async def _make_calls(
         self, episode: RunningEpisode, log: StepLog, turn: TurnInput, plans: list[ToolCallPlan]
-    ) -> TurnResult:
+    ) -> Finished | Waiting | None:
         waiting = [plan.call for plan in plans if plan.waits]
         if waiting:
             await self._ask_for_approval(episode, log, turn.turn, waiting)
             await self._show(episode, log)
-            return TurnResult(pending=[call.index for call in waiting])
+            return Waiting(turn.turn, pending=tuple(call.index for call in waiting))
         todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
         if starting := [plan for plan in todo if plan.starts_child]:
-            children = [plan.child for plan in starting if plan.child is not None]
-            return TurnResult(children=children, others=len(starting) < len(todo))
+            children = tuple(plan.child for plan in starting if plan.child is not None)
+            return Waiting(turn.turn, children=children, others=len(starting) < len(todo))
         callers = [plan.call for plan in todo if plan.asks_caller]
         ready = [
             plan
@@ -212,17 +187,15 @@ class TurnRunner:
         if callers:
             await self.clients.request(log, turn.turn, callers)
             await self._show(episode, log)
-            return TurnResult(asks_caller=True)
+            return Waiting(turn.turn, asks_caller=True)
         answered = answer_of(episode, log, turn.turn) is not None
-        return TurnResult(stop=StopReason.ANSWERED if answered else "")
+        return Finished(StopReason.ANSWERED) if answered else None
 
     async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
-        """Watchers see settled steps only, and whoever is asked must see it.
-
-        No worker takes the turn before the answer, so it is stored before this worker may end.
-        """
+        """Stores costs now: watchers see settled steps only, and a person or the caller must see
+        the call, whose turn no worker takes before the answer."""
         await self.invoker.charges.settle_and_reserve(episode, log, [])
-        await self.finisher.settlements.flush()
+        await self.settlements.flush()
 
     async def _ask_for_approval(
         self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]

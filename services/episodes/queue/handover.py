@@ -6,9 +6,10 @@ leaves a marked row, and whoever takes that does the rest. Doing any of it again
 
 from dataclasses import dataclass
 
-from episodes.execution.outcomes import TurnResult
+from episodes.execution.outcomes import Finished
 from episodes.models import NewEpisode
 from episodes.queue.store import EpisodeQueue
+from episodes.workflows.payloads import TurnResult
 from episodes.workflows.starter import WorkflowStarter
 
 
@@ -19,13 +20,13 @@ class Handover:
     queue: EpisodeQueue
     starter: WorkflowStarter
 
-    async def hand_over(self, new: NewEpisode, ending: TurnResult | None = None) -> None:
+    async def hand_over(self, new: NewEpisode, ending: Finished | None = None) -> None:
         """Starts the workflow, which only ends the episode where an ending is given.
 
         An episode that is not in the queue is left alone: it has a workflow, or has ended.
         Raises TemporalUnavailable; a worker tries again then.
         """
-        marked = await self.queue.mark(new.episode_id, ending)
+        marked = await self.queue.mark(new.episode_id, TurnResult.of(ending) if ending else None)
         if marked is None:
             return
         await self.starter.resume(new, new.time_limit_s - marked.ran_s, marked.ending)

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.execution.outcomes import TurnResult
 from episodes.models import StoredEpisode
 from episodes.store import accepted_of
+from episodes.workflows.payloads import TurnResult
 from podium_kit.postgres.engine import autocommit
 
 T = TypeVar("T")

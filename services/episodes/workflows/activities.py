@@ -6,6 +6,8 @@ own deadline. A fault of ours repeats at every attempt, so it ends the activity 
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -15,10 +17,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from episodes.errors import FAULTS_MAX, TRANSIENT, faults_of
-from episodes.execution.outcomes import FinishInput, JudgeInput, TurnInput, TurnResult
-from episodes.execution.turn import TurnRunner
+from episodes.execution.executor import EpisodeExecutor, ExecutionLimits
+from episodes.execution.outcomes import Outcome, TurnInput
 from episodes.step_log.log import StepLogs
 from episodes.workflows.episode_workflow import FINISH_EPISODE, JUDGE_ANSWER, TAKE_TURN
+from episodes.workflows.payloads import FinishInput, JudgeInput, TurnResult
 from podium_kit.rpc.errors import DomainError, InternalError
 
 log = logging.getLogger(__name__)
@@ -92,31 +95,52 @@ def attempt_at(logs: StepLogs, episode_id: str) -> Iterator[None]:
 class EpisodeActivities:
     """The workflow's calls of the execution."""
 
-    turns: TurnRunner
+    executor: EpisodeExecutor
 
     @activity.defn(name=TAKE_TURN)
-    async def take_turn(self, turn: TurnInput) -> TurnResult:
-        is_retry = turn.resumed or activity.info().attempt > 1
-        async with self._attempt(turn.episode_id):
-            return await self.turns.take(
-                turn, again=is_retry, leaves=lambda _: activity.is_worker_shutdown()
-            )
+    async def take_turn(self, run: TurnInput) -> TurnResult:
+        remaining_s = run.deadline - time.time() if run.deadline else math.inf
+        limits = ExecutionLimits(
+            remaining_s,
+            asyncio.Event(),
+            lambda _: "drain" if activity.is_worker_shutdown() else "",
+        )
+        is_retry = run.resumed or activity.info().attempt > 1
+        async with self._attempt(run.episode_id):
+            running = asyncio.create_task(self.executor.run(run, limits, is_retry=is_retry))
+            return TurnResult.of(await _until_cancelled(running, limits.cancelled))
 
     @activity.defn(name=JUDGE_ANSWER)
     async def judge_answer(self, judge: JudgeInput) -> None:
         info = activity.info()
         async with self._attempt(judge.episode_id):
-            await self.turns.judge.judge_answer(
+            await self.executor.judge.judge_answer(
                 judge.episode_id, is_retry=info.attempt > 1, answer_time=info.scheduled_time
             )
 
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:
         async with heartbeats():
-            await self.turns.finisher.finish(finish)
+            await self.executor.finisher.finish(
+                finish.episode_id, finish.end, unjudged_reason=finish.unjudged_reason
+            )
 
     @asynccontextmanager
     async def _attempt(self, episode_id: str) -> AsyncIterator[None]:
-        with activity_errors(), attempt_at(self.turns.logs, episode_id):
+        with activity_errors(), attempt_at(self.executor.turns.logs, episode_id):
             async with heartbeats():
                 yield
+
+
+async def _until_cancelled(running: asyncio.Task[Outcome], cancelled: asyncio.Event) -> Outcome:
+    """The outcome; the workflow's cancel is the executor's to answer, any other stops the run."""
+    while True:
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            details = activity.cancellation_details()
+            if running.done() or details is None or not details.cancel_requested:
+                running.cancel()
+                await asyncio.wait([running])
+                raise
+            cancelled.set()

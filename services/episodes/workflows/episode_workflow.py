@@ -10,7 +10,7 @@ attempt reads back what is done instead of doing it again.
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from temporalio import workflow
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -22,19 +22,16 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from episodes.execution.outcomes import (
-    OUT_OF_TIME,
-    Approval,
-    ChildCall,
-    EpisodeResult,
-    FinishInput,
-    JudgeInput,
-    TurnInput,
-    TurnResult,
-)
+from episodes.execution.outcomes import Approval, ChildCall, EpisodeResult, TurnInput
 from episodes.keys import workflow_id
 from episodes.shielding import shielded
-from episodes.workflows.payloads import EpisodeInput
+from episodes.workflows.payloads import (
+    OUT_OF_TIME,
+    EpisodeInput,
+    FinishInput,
+    JudgeInput,
+    TurnResult,
+)
 from episodes.workflows.retry_policies import (
     FINISH_RETRY,
     FINISH_TIMEOUT,
@@ -66,7 +63,7 @@ class EpisodeWorkflow:
         self._decided: dict[int, dict[str, Approval]] = {}
         self._answered: set[int] = set()
         self._ending = False
-        self._deadline = datetime.max
+        self._deadline = datetime.max.replace(tzinfo=UTC)
 
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
@@ -257,7 +254,7 @@ class EpisodeWorkflow:
     async def _run_turn(self, episode: EpisodeInput, turn: TurnInput) -> TurnResult:
         result: TurnResult = await workflow.execute_activity(
             TAKE_TURN,
-            turn,
+            replace(turn, deadline=self._deadline.timestamp()),
             result_type=TurnResult,
             # The episode's own timer ends a turn in order; this only bounds a lost one.
             start_to_close_timeout=timedelta(seconds=episode.time_limit_s) + TURN_MARGIN,

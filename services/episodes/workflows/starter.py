@@ -20,12 +20,12 @@ from temporalio.common import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from episodes.execution.outcomes import Approval, TurnResult
+from episodes.execution.outcomes import Approval
 from episodes.keys import fairness_key, workflow_id
 from episodes.models import NewEpisode, StopReason
 from episodes.workflows.connection import TemporalConnection
 from episodes.workflows.episode_workflow import EpisodeWorkflow
-from episodes.workflows.payloads import EpisodeInput
+from episodes.workflows.payloads import EpisodeInput, TurnResult
 from episodes.workflows.retry_policies import TASK_TIMEOUT
 from episodes.workflows.search_attributes import SEARCH_ATTRIBUTES, episode_input, search_attributes
 from podium_kit.rpc.errors import Unavailable

@@ -1,5 +1,7 @@
 """Workers that take turns in the test's own process, one attempt after or beside the other."""
 
+import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -11,13 +13,13 @@ from temporalio.testing import ActivityEnvironment
 
 from callers import make_key_pair
 from episodes.config import WorkerConfig
-from episodes.execution.outcomes import TurnInput
-from episodes.execution.turn import TurnRunner
+from episodes.execution.executor import EpisodeExecutor, ExecutionLimits
+from episodes.execution.outcomes import Outcome, TurnInput
 from episodes.models import Membership
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.store import EpisodeStore
-from episodes.worker import turns_of
+from episodes.worker import executor_of
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import UPSTREAM_TARGETS
 from integration.episodes.queue_rows import new_episode
@@ -38,9 +40,9 @@ class Workers:
     tenants: TenantNeighbours
     neighbours: Neighbours
 
-    def another(self) -> TurnRunner:
+    def another(self) -> EpisodeExecutor:
         """What a worker of its own takes turns with; nothing writes costs beside it."""
-        return turns_of(self.config, self.engine, Settlements(StepStore(self.engine)))
+        return executor_of(self.config, self.engine, Settlements(StepStore(self.engine)))
 
     async def episode(
         self, toolset: toolset_pb2.Toolset | None = None, place: Membership | None = None
@@ -73,6 +75,14 @@ async def workers_on(engine: AsyncEngine, folder: Path) -> AsyncIterator[Workers
 def run_from(episode_id: str, turn: int = 1) -> TurnInput:
     """Asks for the turns from one on, as a workflow does."""
     return TurnInput(episode_id, turn, run_to=5, finishes=True)
+
+
+async def run(
+    executor: EpisodeExecutor, asked: TurnInput, *, is_retry: bool = False, drains: bool = False
+) -> Outcome:
+    """Runs an episode until it ends or waits, or its worker drains; the time is unlimited."""
+    limits = ExecutionLimits(math.inf, asyncio.Event(), lambda _: "drain" if drains else "")
+    return await executor.run(asked, limits, is_retry=is_retry)
 
 
 def attempt(number: int) -> ActivityEnvironment:

@@ -11,15 +11,16 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 from temporalio.exceptions import ApplicationError
 
-from episodes.execution.outcomes import FinishInput
+from episodes.execution.outcomes import CANCELLED, Finished, Waiting
 from episodes.keys import StepKind, effect_key
-from episodes.models import Membership, OutboxRecord
+from episodes.models import Membership, OutboxRecord, StopReason
 from episodes.publication.store_outbox import OutboxStore
 from episodes.spending.worst_case import Purchase
 from episodes.step_log.store import StepStore
 from episodes.store import EpisodeStore
 from episodes.workflows.activities import EpisodeActivities
-from integration.episodes.attempts import TENANT, Workers, attempt, run_from, workers_on
+from episodes.workflows.payloads import TurnResult
+from integration.episodes.attempts import TENANT, Workers, attempt, run, run_from, workers_on
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset, one_call
 from integration.episodes.platform_under_test import new_id
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -46,12 +47,12 @@ async def test_a_worker_reads_what_another_one_did_in_the_turn_that_it_began(
     orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
     episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
     first, other = workers.another(), workers.another()
-    asked = await first.take(run_from(episode_id), again=False, leaves=lambda _: False)
-    assert asked.pending == [0]
+    asked = await run(first, run_from(episode_id))
+    assert asked == Waiting(1, pending=(0,))
     approved = replace(run_from(episode_id), approvals={"0": True})
-    await other.take(approved, again=False, leaves=lambda _: True)
-    ended = await first.take(run_from(episode_id, 2), again=False, leaves=lambda _: False)
-    assert (ended.stop, ended.finished) == ("answered", True)
+    await run(other, approved, drains=True)
+    ended = await run(first, run_from(episode_id, 2))
+    assert ended == Finished(StopReason.ANSWERED, turn=2, settled=True)
     [turn] = orchestrator.requests[-1].turns
     assert [seen.content for seen in turn.observations] == ["pay says {}"]
 
@@ -62,7 +63,7 @@ async def test_what_a_person_is_asked_is_shown_before_the_worker_ends(
     """Watchers see settled steps alone, and no worker takes the turn again before the answer."""
     workers.neighbours.orchestrator.decide = in_turns(calls(call("pay")))
     episode_id = await workers.episode(make_toolset("pay", needs_approval=True))
-    await workers.another().take(run_from(episode_id), again=False, leaves=lambda _: False)
+    await run(workers.another(), run_from(episode_id))
     assert [step.settled for step in await StepStore(engine).read(episode_id)] == [True, True]
 
 
@@ -82,9 +83,7 @@ async def test_a_call_that_another_worker_sent_is_not_given_back(workers: Worker
     )
     await until(orchestrator.was_asked.is_set)
     second.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await taking
-    await first.finisher.finish(FinishInput(episode_id, "cancelled"))
+    assert await taking == TurnResult.of(replace(CANCELLED, settled=True))
     assert set(ledger.unpriced) == set(ledger.holds) and not ledger.released
 
 
@@ -94,12 +93,9 @@ async def test_two_attempts_of_one_worker_at_once_end_an_episode_once(workers: W
     workers.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
     episode_id, worker = await workers.episode(), workers.another()
     ended = await asyncio.gather(
-        *(
-            worker.take(run_from(episode_id), again=again, leaves=lambda _: False)
-            for again in (False, True)
-        )
+        *(run(worker, run_from(episode_id), is_retry=again) for again in (False, True))
     )
-    assert [(one.stop, one.finished) for one in ended] == [("answered", True)] * 2
+    assert all(isinstance(one, Finished) and one.settled for one in ended)
     assert set(ledger.holds) == set(ledger.captured) and len(ledger.holds) == 3
     stored = await EpisodeStore(workers.engine).load(episode_id)
     assert stored.progress.cost == Money(ledger.total(episode_id), "USD")
@@ -111,8 +107,11 @@ async def test_what_another_attempt_stores_meanwhile_is_not_settled_as_free(
     """A call was not sent, so its money is given back and not forgotten."""
     ledger = workers.neighbours.ledger
     episode_id, worker = await workers.episode(), workers.another()
-    charges = worker.invoker.charges
-    episode, log = await worker.episodes.get(episode_id), await worker.logs.open(episode_id)
+    charges = worker.turns.invoker.charges
+    episode, log = (
+        await worker.turns.episodes.get(episode_id),
+        await worker.turns.logs.open(episode_id),
+    )
     purchase = Purchase(effect_key(episode_id, 1, StepKind.TOOL), 1, "calculator", "", "tool", ())
     with acting_as(episode.identity):
         await charges.settle_and_reserve(episode, log, [purchase])
@@ -121,7 +120,7 @@ async def test_what_another_attempt_stores_meanwhile_is_not_settled_as_free(
         asking = asyncio.create_task(charges.settle_and_reserve(episode, log, [other]))
         await until(lambda: bool(outage.calls))
         unsent = trajectory_pb2.ToolInvocation(unsent=True)
-        await worker.logs.append(log, [(1, StepKind.TOOL, 0, unsent)])
+        await worker.turns.logs.append(log, [(1, StepKind.TOOL, 0, unsent)])
         outage.end()
         await asking
         await charges.settle_and_reserve(episode, log, [])
@@ -137,22 +136,21 @@ async def test_an_attempt_whose_call_the_end_cut_off_goes_no_further(
     neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
     episode_id, first = await workers.episode(), workers.another()
     outage = workers.tenants.fail(TENANT, "OrchestratorService/NextAction")
-    taking = asyncio.create_task(
-        first.take(run_from(episode_id), again=False, leaves=lambda _: False)
-    )
+    taking = asyncio.create_task(run(first, run_from(episode_id)))
     await until(lambda: bool(outage.calls))
-    await workers.another().finisher.finish(FinishInput(episode_id, stop))
+    await workers.another().finisher.finish(episode_id, Finished(StopReason(stop)))
     outage.end()
-    assert (await taking).stop == stop
+    ended = await taking
+    assert isinstance(ended, Finished) and ended.stop_reason == stop
     assert len(neighbours.orchestrator.requests) == len(neighbours.ledger.holds) == 1
 
 
 async def test_an_attempt_at_an_episode_that_has_ended_spends_nothing(workers: Workers) -> None:
     """The caller's results came while it ended, and started a workflow."""
     episode_id = await workers.episode()
-    await workers.another().finisher.finish(FinishInput(episode_id, "cancelled"))
-    late = await workers.another().take(run_from(episode_id), again=True, leaves=lambda _: False)
-    assert (late.stop, late.finished) == ("cancelled", True)
+    await workers.another().finisher.finish(episode_id, CANCELLED)
+    late = await run(workers.another(), run_from(episode_id), is_retry=True)
+    assert late == replace(CANCELLED, settled=True)
     assert not workers.neighbours.ledger.holds and not workers.neighbours.orchestrator.requests
 
 
@@ -169,14 +167,14 @@ async def test_an_attempt_at_the_last_of_a_group_owes_the_groups_end(
     group = new_id()
     first, last = [await workers.episode(place=Membership(group, 2, n, group)) for n in range(2)]
     worker = workers.another()
-    await worker.take(run_from(first), again=False, leaves=lambda _: False)
+    await run(worker, run_from(first))
     dying = replace(
         worker, finisher=replace(worker.finisher, outbox=DiesBeforeTheGroupsEnd(engine))
     )
-    cut = await dying.take(run_from(last), again=False, leaves=lambda _: False)
-    assert (cut.stop, cut.finished) == ("answered", False)
-    ended = await workers.another().take(run_from(last), again=True, leaves=lambda _: False)
-    assert (ended.stop, ended.finished) == ("answered", True)
+    cut = await run(dying, run_from(last))
+    assert cut == Finished(StopReason.ANSWERED, turn=1)
+    ended = await run(workers.another(), run_from(last), is_retry=True)
+    assert ended == Finished(StopReason.ANSWERED, settled=True)
     owed, _ = await OutboxStore(engine).owed(10, 10_000_000)
     assert [one.record.kind for one in owed] == ["trajectory", "trajectory", "group_closed"]
 
@@ -202,21 +200,20 @@ async def test_what_was_answered_before_the_end_cut_off_the_rest_has_its_cost(
 ) -> None:
     adapters: Any = SearchesForEver()
     worker, ledger = workers.another(), workers.neighbours.ledger
-    worker = replace(worker, invoker=replace(worker.invoker, adapters=adapters))
+    invoker = replace(worker.turns.invoker, adapters=adapters)
+    worker = replace(worker, turns=replace(worker.turns, invoker=invoker))
     both = calls(call("calculator"), call("search", index=1))
     workers.neighbours.orchestrator.decide = in_turns(both)
     episode_id = await workers.episode(make_toolset("calculator", "search"))
-    taking = asyncio.create_task(
-        worker.take(run_from(episode_id), again=False, leaves=lambda _: False)
-    )
+    taking = asyncio.create_task(run(worker, run_from(episode_id)))
     await until(lambda: len(adapters.asked) == 2)
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await taking
-    await workers.another().finisher.finish(FinishInput(episode_id, "cancelled"))
+    await workers.another().finisher.finish(episode_id, CANCELLED)
     first, second = (effect_key(episode_id, 1, StepKind.TOOL, index) for index in (0, 1))
     assert ledger.captured[first] and set(ledger.unpriced) == {second}
-    log = await worker.logs.open(episode_id)
+    log = await worker.turns.logs.open(episode_id)
     assert log.tool_calls[1][0].observation.content == "42"
 
 

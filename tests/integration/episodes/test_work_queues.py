@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.direct_calls.queued import CALL_QUEUE
-from episodes.execution.outcomes import TurnResult
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, QueueTable, WorkQueue
 from episodes.store import EpisodeStore
+from episodes.workflows.payloads import TurnResult
 from integration.episodes.queue_rows import new_episode, queued_call, queued_episode
 
 LONG_S = 60.0

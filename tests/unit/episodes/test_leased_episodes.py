@@ -1,14 +1,14 @@
 """Who continues an episode after a turn: this worker, the next one, or a workflow."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
-from episodes.execution.outcomes import TurnResult
-from episodes.models import EpisodeState, Progress, StoredEpisode
-from episodes.queue.leased_episodes import QueuedEpisodes
+from episodes.execution.executor import ExecutionLimits
+from episodes.execution.outcomes import Finished, Outcome, Released
+from episodes.models import EpisodeState, Progress, StopReason, StoredEpisode
+from episodes.queue.leased_episodes import LeasedEpisodes
 from episodes.queue.store import QueuedEpisode, Taken
 
 TURNS, LONG_TURNS = 5, 3
@@ -28,14 +28,15 @@ class Work:
     def keep(self, stored: Any) -> Any:
         return SimpleNamespace(id=stored.new.episode_id, stored=stored)
 
-    async def take(self, _: Any, *, leaves: Callable[[int], bool], **__: Any) -> TurnResult:
+    async def run(self, _: Any, limits: ExecutionLimits, *, is_retry: bool) -> Outcome:
+        assert not is_retry
         for turn in range(1, TURNS):
             self.taken.append(turn)
-            if leaves(turn):
-                return TurnResult(turn=turn)
-        return TurnResult(stop="answered", finished=True)
+            if reason := limits.release_reason(turn):
+                return Released(turn, reason)
+        return Finished(StopReason.ANSWERED, settled=True)
 
-    async def hand_over(self, new: Any, ending: TurnResult | None = None) -> None:
+    async def hand_over(self, new: Any, ending: Finished | None = None) -> None:
         assert ending is None
         self.handed.append(new.episode_id)
 
@@ -51,9 +52,9 @@ async def work_on(
     long_turns: int = 12,
 ) -> Work:
     work: Any = Work()
-    work.episodes = work.logs = work
-    leased = QueuedEpisodes(
-        turns=work,
+    work.turns = work.episodes = work.logs = work
+    leased = LeasedEpisodes(
+        executor=work,
         handover=work,
         leases=work,
         drains=lambda: drains,

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from episodes.execution.outcomes import Approval, ChildCall, EpisodeResult, TurnInput, TurnResult
+from episodes.execution.outcomes import Approval, ChildCall, EpisodeResult, TurnInput
 from episodes.workflows.episode_workflow import EpisodeWorkflow
-from episodes.workflows.payloads import EpisodeInput
+from episodes.workflows.payloads import EpisodeInput, TurnResult
 
 EPISODE = EpisodeInput("e1", turn_limit=3, time_limit_s=60.0)
 
