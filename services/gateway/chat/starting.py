@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from gateway.chat.direct_run import DirectCallRunner, DirectRun
 from gateway.chat.episode_run import EpisodeRun, EpisodeRunner
 from gateway.chat.run import Run
 from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
-from gateway.errors import UnsupportedParameter
+from gateway.errors import InvalidAnswerSchema, UnsupportedParameter
 from gateway.models import EpisodeOrder, ToolResults
 from gateway.parameters import ignored_header
 from podium_kit.rpc.errors import DomainError
@@ -118,11 +118,17 @@ class EpisodeStarter:
 
 
 async def _order(body: Body, choice: Choice) -> tuple[EpisodeOrder, tuple[str, ...]]:
-    """The order of a request, and the names of what of its answer's schema is not enforced."""
+    """The order of a request, and the places of its schemas that are not enforced."""
     order, parameter = body.order(choice), body.answer_parameter
     schema = await enforceable(order.answer_schema, parameter)
-    names = tuple(f"{parameter}:{place}" for place in schema.loosened)
-    return replace(order, answer_schema=schema.text), names
+    names = [f"{parameter}:{place}" for place in schema.loosened]
+    for tool in order.client_tools:
+        place = f"tools.{tool.name}"
+        # The registry loosens it as well, and rejects one that is unusable.
+        with suppress(InvalidAnswerSchema):
+            found = await enforceable(tool.parameters_schema, place)
+            names += [f"{place}:{each}" for each in found.loosened]
+    return replace(order, answer_schema=schema.text), tuple(names)
 
 
 async def _leave(runs: Sequence[Run], reason: str) -> None:

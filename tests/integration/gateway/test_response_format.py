@@ -94,3 +94,18 @@ async def test_a_schema_that_no_answer_fits_is_rejected_by_name(gateway: Gateway
     async with gateway.http() as http:
         reply = await http.post("/v1/chat/completions", json=body)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "response_format")
+
+
+async def test_places_of_a_functions_schema_that_are_not_enforced_are_named(
+    gateway: GatewayUnderTest,
+) -> None:
+    schema = {"type": "object", "properties": {"mail": {"type": "string", "pattern": "^(?!a)"}}}
+    tools = [
+        {"type": "function", "function": {"name": "find", "parameters": schema}},
+        {"type": "function", "function": {"name": "look"}},
+    ]
+    said = [{"role": "user", "content": "Where?"}]
+    body = {"model": "podium", "messages": said, "tools": tools}
+    async with gateway.http() as http:
+        reply = await http.post("/v1/chat/completions", json=body)
+    assert reply.headers["x-podium-ignored"] == "tools.find:$.properties.mail.pattern"
