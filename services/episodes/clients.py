@@ -10,7 +10,7 @@ import grpc
 from cachetools import LRUCache
 
 from episodes.errors import ModelNotFound
-from episodes.models import PlannedCall, PolicyDecision
+from episodes.models import PolicyDecision, PolicyQuestion
 from episodes.webhooks.models import Attempt, DueDelivery, PassedLimit
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
@@ -94,9 +94,12 @@ class RegistryPolicies:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = PolicyServiceStub(channel)
 
-    async def check(self, policy: str, calls: Sequence[PlannedCall]) -> list[PolicyDecision]:
-        """What the policy says now about each call."""
-        planned = [policy_pb.PlannedCall(**vars(call)) for call in calls]
+    async def check(self, policy: str, questions: Sequence[PolicyQuestion]) -> list[PolicyDecision]:
+        """The policy's decisions about calls, in order."""
+        planned = [
+            policy_pb.PlannedCall(tool_name=name, tool_version=version, model_alias=alias)
+            for name, version, alias in questions
+        ]
         request = policy_pb.CheckCallsRequest(policy=policy, calls=planned)
         reply = await answered(self._stub.CheckCalls(request))
         return [

@@ -155,13 +155,8 @@ class OutboxRecord:
         return self.headers["digest"]
 
 
-@dataclass(frozen=True)
-class PlannedCall:
-    """A call of one version of a tool; the alias is empty for tools without a choice."""
-
-    tool_name: str
-    tool_version: int
-    model_alias: str
+# Name and version of a tool, and the model alias, "" for tools without a choice.
+PolicyQuestion = tuple[str, int, str]
 
 
 @dataclass(frozen=True)

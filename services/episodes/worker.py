@@ -36,7 +36,7 @@ from episodes.execution.decide import Decider
 from episodes.execution.executor import EpisodeExecutor
 from episodes.execution.finish import CutOffCalls, EpisodeFinisher
 from episodes.execution.local_tools import ClientCalls, ToolFinder
-from episodes.execution.tool_calls import PolicyChecks
+from episodes.execution.policy_checks import PolicyChecks
 from episodes.execution.turn import TurnRunner
 from episodes.execution.verify import AnswerJudge, VerifierCalls
 from episodes.publication.reconciler import Reconciler

@@ -15,25 +15,18 @@ from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall, StoredCall
 from episodes.direct_calls.store import DirectCallStore
 from episodes.errors import TRANSIENT
-from episodes.execution.tool_calls import answer_timeout_s, rejected
-from episodes.spending.holds import (
-    HOLD_MARGIN_S,
-    OUTPUT_TOKENS_MIN,
-    UNKNOWN_PRICE,
-    Spender,
-    captured_alone,
-    captured_cost,
-    patiently,
-)
+from episodes.execution.call_tools import answer_timeout_s, rejected
+from episodes.spending.captures import captured_alone, captured_cost, unsent_release
+from episodes.spending.holds import Payer, retry_while_budget_is_held
 from episodes.spending.worst_case import (
     call_worst_case,
+    hold_request,
     most_tokens,
     output_tokens,
     sku_of,
     token_worst_case,
 )
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
-from podium.common.v1 import failure_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import tool_pb2
@@ -43,12 +36,9 @@ from podium_kit.money import Money
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.wire import (
-    duration_to_proto,
-    enum_word,
     failure_from_proto,
     failure_to_proto,
     quantities_from_proto,
-    quantities_to_proto,
 )
 from podium_kit.wire.attachment import file_to_proto
 
@@ -99,8 +89,9 @@ class DirectCallMaker:
             files = await measured(
                 self.adapters, self.attachments, stored.tenant, stored.id, call.attachments
             )
-            asked = partial(self._reserved, call, sum(one.estimated_tokens for one in files))
-            [reply] = await patiently(await asked(True), asked)
+            request = _hold_request(call, sum(one.estimated_tokens for one in files))
+            asked = partial(self._reserved, _payer(call), request)
+            [reply] = await retry_while_budget_is_held(await asked(True), asked)
             if reply.HasField("rejection"):
                 await self._end_unmade(call, rejected(reply.rejection))
                 return
@@ -113,17 +104,15 @@ class DirectCallMaker:
         await self.store.ended(stored.id, cost)
 
     async def _reserved(
-        self, call: DirectCall, file_tokens: int, asks_again: bool
+        self, payer: Payer, request: ledger_pb.ReserveRequest, asks_again: bool
     ) -> list[ledger_pb.ReserveResponse]:
-        results = await self.ledger.apply([_reserve(call, file_tokens, asks_again)])
+        results = await self.ledger.apply([payer.reserve(request, asks_again=asks_again)])
         return [result.reserve for result in results]
 
     async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
         """What the call cost; a call that never left the platform gives its hold back."""
         if answer.unsent:
-            kind = enum_word(failure_pb2.FailureKind.Name(answer.failure.kind), "FAILURE_KIND_")
-            release = ledger_pb.ReleaseRequest(key=key, reason=f"not sent: {kind}")
-            await self.ledger.apply([ledger_pb.Operation(release=release)])
+            await self.ledger.apply([unsent_release(key, answer.failure)])
             return NOTHING
         capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
         result = await captured_alone(self.ledger, capture)
@@ -204,32 +193,22 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
     )
 
 
-def _reserve(call: DirectCall, file_tokens: int, asks_again: bool) -> ledger_pb.Operation:
-    toolset = call.toolset
+def _hold_request(call: DirectCall, file_tokens: int) -> ledger_pb.ReserveRequest:
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
         read = most_tokens(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
         worst_case = token_worst_case(read, call.output_tokens)
         worst_case = worst_case[:1] if call.embeds else worst_case
+    sku = sku_of(call.tool, call.alias)
+    return hold_request(call.stored.key, call.tool.name, call.alias, sku, worst_case)
+
+
+def _payer(call: DirectCall) -> Payer:
     own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
-    request = ledger_pb.ReserveRequest(
-        key=call.stored.key,
-        subject=hold_pb2.Subject(
-            tool=call.tool.name,
-            model=call.alias,
-        ),
-        sku=sku_of(call.tool, call.alias),
-        worst_case=quantities_to_proto(worst_case),
-        unknown_price=UNKNOWN_PRICE[toolset.unknown_price],
-        time_to_live=duration_to_proto(call.timeout_s + HOLD_MARGIN_S),
-        budget_ids=[*toolset.budget_ids, *own_budget],
-        min_output_tokens=min(OUTPUT_TOKENS_MIN, call.output_tokens),
-        # The call follows at once: should the worker die first, it may have been made.
-        dispatched=True,
-        policy_version=f"{toolset.policy_name}/{toolset.policy_version}",
-        asks_again=asks_again,
+    return Payer(
+        _identity(call),
+        call.spec.labels,
+        call.toolset,
+        (*call.toolset.budget_ids, *own_budget),
+        call.timeout_s,
     )
-    Spender(call.spec.labels, _identity(call)).charge(request)
-    if toolset.HasField("price_ceiling"):
-        request.ceiling.CopyFrom(toolset.price_ceiling)
-    return ledger_pb.Operation(reserve=request)

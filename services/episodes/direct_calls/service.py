@@ -25,8 +25,7 @@ from episodes.errors import (
     InvalidDirectCall,
     ToolDenied,
 )
-from episodes.execution.tool_calls import Policies
-from episodes.models import PlannedCall
+from episodes.execution.policy_checks import Policies
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -140,8 +139,8 @@ class DirectCalls:
         return toolset
 
     async def _require_allowed(self, call: DirectCall) -> None:
-        planned = PlannedCall(call.tool.name, call.tool.version, call.alias)
-        [decision] = await self.policies.check(call.spec.policy, [planned])
+        question = (call.tool.name, call.tool.version, call.alias)
+        [decision] = await self.policies.check(call.spec.policy, [question])
         if not decision.allowed:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:

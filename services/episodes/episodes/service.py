@@ -26,7 +26,7 @@ from episodes.errors import (
     SelfApproval,
     StartTooLate,
 )
-from episodes.execution.decide import next_action_request, tell_what_is_left
+from episodes.execution.decide import add_remaining_limits, next_action_request
 from episodes.execution.local_tools import checked_results
 from episodes.execution.outcomes import Approval
 from episodes.execution.verify import tools_of_check
@@ -130,7 +130,7 @@ class Episodes:
         stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
         episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
         request = next_action_request(episode, log, 1, must_answer=new.turn_limit == 1)
-        tell_what_is_left(request, episode, log)
+        add_remaining_limits(request, episode, log)
         return await self.orchestrator.count_tokens(request)
 
     async def get(self, episode_id: str) -> StoredEpisode:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from episodes.attachments.reading import attachments_of, measured, read_by, task_for
 from episodes.attachments.store import AttachmentStore
@@ -12,33 +12,44 @@ from episodes.clients import Adapters
 from episodes.errors import TRANSIENT, faults_of
 from episodes.execution.children import ChildAnswers
 from episodes.execution.local_tools import ToolFinder, note_result
-from episodes.execution.token_limit import left_for_tool_call
-from episodes.execution.tool_calls import (
-    ToolCallPlan,
-    Verdict,
-    _denial,
-    answer_timeout_s,
-    note_answer,
-    rejected,
-    span_content,
-)
+from episodes.execution.token_limit import remaining_for_tool_call
+from episodes.execution.tool_calls import EpisodeToolCall
 from episodes.keys import StepKind, effect_key
 from episodes.shielding import shielded
-from episodes.spending.holds import Charges, Grant
-from episodes.spending.worst_case import ToolPurchases, model_alias
+from episodes.spending.holds import Charges, GrantedHold, Reply
+from episodes.spending.worst_case import ToolHolds, timeout_s
 from episodes.step_log.log import Body, StepLog, StepLogs, expert_context
 from episodes.step_log.running_episode import RunningEpisode
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
 from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import DomainError, InternalError
-from podium_kit.wire import failure_to_proto
+from podium_kit.wire import failure_from_proto, failure_to_proto
 from podium_kit.wire.attachment import file_to_proto
+
+log = logging.getLogger(__name__)
+
+# After so many faults at one call it becomes a failure the model sees.
+FAULTS_MAX = 8
+UNKNOWN = "the call met a fault of the platform; whether it was made is not known"
+# The adapters enforce the tool's own timeout; this margin lets their answer arrive.
+TIMEOUT_MARGIN_S = 10.0
+# The model reads why a text is no whole answer.
+CUT_WORDS = {
+    "length": "the model ran out of tokens here: this is no whole answer",
+    "content_filter": "the provider's filter ended this: it is no whole answer",
+    "refusal": "the model declined to answer",
+}
+REJECTIONS = {
+    hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
+    hold_pb2.REJECTION_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
+}
 
 
 @dataclass(frozen=True)
@@ -53,129 +64,94 @@ class ToolCallInvoker:
     attachments: AttachmentStore
 
     async def invoke(
-        self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
+        self, episode: RunningEpisode, steps: StepLog, turn: int, calls: list[EpisodeToolCall]
     ) -> None:
         """Makes the calls of a turn that are not in the log yet, and logs them."""
-        todo = [plan for plan in plans if not steps.has(turn, StepKind.TOOL, plan.call.index)]
-        verdicts = await self._verdicts(episode, steps, turn, todo)
+        todo = [call for call in calls if not steps.has(turn, StepKind.TOOL, call.index)]
+        held = await self._held(episode, steps, turn, todo)
         making = [
-            asyncio.create_task(
-                _traced(plan, self._call(episode, steps, turn, plan, verdicts[plan.call.index]))
-            )
-            for plan in todo
+            asyncio.create_task(_traced(self._made(episode, steps, turn, call), call.name))
+            for call in held
         ]
         try:
             results = await asyncio.gather(*making, return_exceptions=True)
         except asyncio.CancelledError:
-            # What was answered is paid, and its cost is known.
+            # Calls that were answered are paid, and their cost is known.
             answered = [
-                (plan, call.result())
-                for plan, call in zip(todo, making, strict=True)
-                if not call.cancelled() and call.exception() is None
+                made.result() for made in making if not made.cancelled() and not made.exception()
             ]
             with suppress(DomainError):
                 await shielded(self._store(steps, turn, answered))
             raise
-        await self._log(steps, turn, todo, results)
-
-    async def _verdicts(
-        self, episode: RunningEpisode, steps: StepLog, turn: int, plans: list[ToolCallPlan]
-    ) -> dict[int, Verdict]:
-        """By call index: what is granted, or why the call is not even tried."""
-        left = left_for_tool_call(episode, steps, turn)
-        asks_model = any(plan.tool and plan.tool.kind == tool_pb2.TOOL_KIND_LLM for plan in plans)
-        files = await self._measured(episode) if asks_model else []
-        purchases = ToolPurchases(episode, steps, turn, files, left)
-        denials = {plan.call.index: failure for plan in plans if (failure := _denial(plan, left))}
-        # What a child spends is its own, and what the caller runs is the caller's.
-        free = {
-            plan.call.index: Grant()
-            for plan in plans
-            if plan.ended is not None or plan.finds_tools or plan.result is not None
-        }
-        payable = [
-            (plan.call.index, purchases.of(plan.call, plan.tool))
-            for plan in plans
-            if plan.tool is not None and plan.call.index not in denials | free
-        ]
-        replies = await self.charges.settle_and_reserve(
-            episode, steps, [purchase for _, purchase in payable]
-        )
-        verdicts: dict[int, Verdict] = {**denials, **free}
-        for (index, _), reply in zip(payable, replies, strict=True):
-            verdicts[index] = reply if isinstance(reply, Grant) else rejected(reply)
-        return verdicts
-
-    async def _log(
-        self,
-        steps: StepLog,
-        turn: int,
-        plans: list[ToolCallPlan],
-        results: list[trajectory_pb2.ToolInvocation | BaseException],
-    ) -> None:
-        """Stores what succeeded before it lets an error of the platform fail the attempt."""
-        done = [
-            (plan, result)
-            for plan, result in zip(plans, results, strict=True)
-            if not isinstance(result, BaseException)
-        ]
-        await self._store(steps, turn, done)
+        # The calls that succeeded are stored before an error of the platform fails the attempt.
+        await self._store(steps, turn, [one for one in results if isinstance(one, EpisodeToolCall)])
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _store(
-        self,
-        steps: StepLog,
-        turn: int,
-        done: list[tuple[ToolCallPlan, trajectory_pb2.ToolInvocation]],
-    ) -> None:
+    async def _held(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, calls: list[EpisodeToolCall]
+    ) -> list[EpisodeToolCall]:
+        """The calls with their holds, or with the reason why they are not made."""
+        remaining = remaining_for_tool_call(episode, steps, turn)
+        asks_model = any(call.kind == tool_pb2.TOOL_KIND_LLM for call in calls)
+        files = await self._measured(episode) if asks_model else []
+        requests = ToolHolds(episode, steps, turn, files, remaining)
+        calls = [
+            call if call.is_free else replace(call, failure=call.denial(remaining))
+            for call in calls
+        ]
+        payable = {
+            call.index: requests.of(call.asked, call.tool, call.model_alias)
+            for call in calls
+            if call.tool is not None and call.failure is None and not call.is_free
+        }
+        replies = await self.charges.settle_and_reserve(episode, steps, list(payable.values()))
+        holds = dict(zip(payable, replies, strict=True))
+        return [_with_hold(call, holds.get(call.index, GrantedHold())) for call in calls]
+
+    async def _store(self, steps: StepLog, turn: int, made: list[EpisodeToolCall]) -> None:
         bodies: list[tuple[int, StepKind, int, Body]] = [
-            (turn, StepKind.TOOL, plan.call.index, record) for plan, record in done
+            (turn, StepKind.TOOL, call.index, call.record) for call in made if call.record
         ]
         await self.logs.append(steps, bodies)
 
-    async def _call(
-        self,
-        episode: RunningEpisode,
-        steps: StepLog,
-        turn: int,
-        plan: ToolCallPlan,
-        verdict: Verdict,
-    ) -> trajectory_pb2.ToolInvocation:
-        key = effect_key(episode.id, turn, StepKind.TOOL, plan.call.index)
+    async def _made(
+        self, episode: RunningEpisode, steps: StepLog, turn: int, call: EpisodeToolCall
+    ) -> EpisodeToolCall:
+        """The call with its record."""
         record = trajectory_pb2.ToolInvocation(
-            key=key,
-            observation=pb.Observation(call=plan.call),
-            model=_model_alias(plan),
-            approval=plan.approval,
+            key=effect_key(episode.id, turn, StepKind.TOOL, call.index),
+            observation=pb.Observation(call=call.asked),
+            model=call.model_alias,
+            approval=call.approval,
         )
-        if isinstance(verdict, ToolFailure):
-            record.observation.failure.CopyFrom(failure_to_proto(verdict))
-            return record
-        if plan.tool is None:
-            raise AssertionError("a call without a tool is denied")
-        record.granted_output_tokens = verdict.output_tokens
-        record.tool_version = plan.tool.version
-        if plan.result is not None:
-            note_result(record, plan.result)
-        elif plan.child is not None and plan.ended is not None:
+        made = replace(call, record=record)
+        if call.failure is not None or call.tool is None or call.hold is None:
+            failure = call.failure or ToolFailure(FailureKind.INTERNAL, "the call has no hold")
+            record.observation.failure.CopyFrom(failure_to_proto(failure))
+            return made
+        record.granted_output_tokens = call.hold.output_tokens
+        record.tool_version = call.tool.version
+        if call.result is not None:
+            note_result(record, call.result)
+        elif call.child is not None and call.ended is not None:
             tenant = episode.stored.new.tenant
-            await self.children.fill(record, tenant, plan.child.episode_id, plan.tool, plan.ended)
-        elif plan.finds_tools:
-            await self._find(record, episode, plan.tool)
+            await self.children.fill(record, tenant, call.child.episode_id, call.tool, call.ended)
+        elif call.kind == tool_pb2.TOOL_KIND_FIND_TOOLS:
+            await self._find(record, episode, call.tool)
         else:
-            request = _invoke_request(episode, steps, turn, plan.tool, record)
-            sent = read_by(episode.spec, plan.tool, record.model)
+            request = _invoke_request(episode, steps, turn, call.tool, record)
+            sent = read_by(episode.spec, call.tool, call.model_alias)
             request.files.extend(map(file_to_proto, await self._files(episode, sent)))
             request.fallback_models.extend(
                 alias
-                for alias in verdict.fallbacks
-                if alias in plan.fallbacks and sent == read_by(episode.spec, plan.tool, alias)
+                for alias in call.hold.fallbacks
+                if alias in call.fallbacks and sent == read_by(episode.spec, call.tool, alias)
             )
-            steps.unsent.discard(key)
-            await ask_adapters(self.adapters, request, plan.tool, record)
-        return record
+            steps.unsent.discard(record.key)
+            await ask_adapters(self.adapters, request, call.tool, record)
+        return made
 
     async def _find(
         self,
@@ -204,17 +180,18 @@ class ToolCallInvoker:
         return await self.attachments.load(episode.stored.new.tenant, episode.id, attachments)
 
 
-async def _traced(
-    plan: ToolCallPlan, making: Awaitable[trajectory_pb2.ToolInvocation]
-) -> trajectory_pb2.ToolInvocation:
-    with telemetry.tool_call(plan.call.tool_name) as span:
-        record = await making
-        span.returned(record.key, *span_content(record))
-        return record
+async def _traced(making: Awaitable[EpisodeToolCall], name: str) -> EpisodeToolCall:
+    with telemetry.tool_call(name) as span:
+        made = await making
+        if made.record is not None:
+            span.returned(made.record.key, *span_content(made.record))
+        return made
 
 
-def _model_alias(plan: ToolCallPlan) -> str:
-    return model_alias(plan.call, plan.tool) if plan.tool else ""
+def _with_hold(call: EpisodeToolCall, reply: Reply) -> EpisodeToolCall:
+    if isinstance(reply, GrantedHold):
+        return replace(call, hold=reply)
+    return replace(call, failure=rejected(reply))
 
 
 def _invoke_request(
@@ -233,20 +210,13 @@ def _invoke_request(
         max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
     )
     if tool.kind == tool_pb2.TOOL_KIND_LLM:
-        left = left_for_tool_call(episode, steps, turn)
-        if left is not None:
-            request.max_output_tokens = min(request.max_output_tokens, left)
+        remaining = remaining_for_tool_call(episode, steps, turn)
+        if remaining is not None:
+            request.max_output_tokens = min(request.max_output_tokens, remaining)
         request.task = task_for(episode.spec, tool, record.model)
         request.context = expert_context(steps, turn)
         request.model_alias = record.model
     return request
-
-
-log = logging.getLogger(__name__)
-
-# After so many faults at one call it becomes a failure the model sees.
-FAULTS_MAX = 8
-UNKNOWN = "the call met a fault of the platform; whether it was made is not known"
 
 
 async def ask_adapters(
@@ -285,3 +255,41 @@ def failure_of(error: DomainError, key: str) -> ToolFailure:
     if isinstance(error, InternalError) and faults_of(key) >= FAULTS_MAX:
         return ToolFailure(FailureKind.UNAVAILABLE, UNKNOWN)
     raise error
+
+
+def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
+    """How long the adapters' answer is waited for, in seconds."""
+    return timeout_s(tool) + TIMEOUT_MARGIN_S
+
+
+def rejected(rejection: hold_pb2.Rejection) -> ToolFailure:
+    """The failure of a call that the ledger holds no money for."""
+    return ToolFailure(REJECTIONS.get(rejection.reason, FailureKind.INTERNAL), rejection.message)
+
+
+def note_answer(
+    record: trajectory_pb2.ToolInvocation, response: adapters_pb.InvokeResponse
+) -> None:
+    """Completes the record with what came of the call, and what it used."""
+    if response.HasField("failure"):
+        record.observation.failure.CopyFrom(response.failure)
+    else:
+        record.observation.content = response.output.content
+        if response.finish_reason in CUT_WORDS:
+            record.cut_reason = response.finish_reason
+            record.observation.content += f"\n\n({CUT_WORDS[response.finish_reason]})"
+    record.unsent = response.unsent
+    if not response.unsent:
+        record.usage.CopyFrom(response.usage)
+    record.latency.CopyFrom(response.latency)
+    record.latency_modelled = response.latency_modelled
+    record.sku = response.sku
+    if response.model_alias != record.model:
+        record.answered_by_model = response.model_alias
+
+
+def span_content(record: trajectory_pb2.ToolInvocation) -> tuple[str, str, str]:
+    """Arguments, result and kind of failure of a call, for its span."""
+    seen = record.observation
+    kind = failure_from_proto(seen.failure).kind.value if seen.HasField("failure") else ""
+    return seen.call.arguments_json, seen.content, kind

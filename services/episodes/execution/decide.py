@@ -11,16 +11,17 @@ from datetime import UTC, datetime
 from episodes.clients import OrchestratorClient, OrchestratorModels
 from episodes.errors import TRANSIENT
 from episodes.execution.outcomes import Finished
-from episodes.execution.token_limit import left_for_turn
+from episodes.execution.token_limit import remaining_for_turn
 from episodes.keys import StepKind, effect_key
 from episodes.models import StopReason
 from episodes.publication.trajectory import children_cost, total_cost
-from episodes.spending.holds import Charges, Grant
-from episodes.spending.worst_case import Purchase, most_tokens, token_worst_case
+from episodes.spending.holds import Charges, GrantedHold
+from episodes.spending.worst_case import hold_request, most_tokens, token_worst_case
 from episodes.step_log.log import StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.failures import FailureKind
@@ -45,20 +46,20 @@ class Decider:
         self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
     ) -> Finished | None:
         """Logs the model's decision for the turn, or returns how the episode ends without one."""
-        left = left_for_turn(episode, log, turn)
-        if left is not None and left.used_up:
+        remaining = remaining_for_turn(episode, log, turn)
+        if remaining is not None and remaining.used_up:
             return Finished(StopReason.OUTPUT_LIMIT)
         request = next_action_request(episode, log, turn, must_answer)
-        if left is not None:
-            request.must_answer = must_answer or left.must_answer
-            request.sampling.max_tokens = min(request.sampling.max_tokens, left.tokens)
-        purchase = await self._purchase(episode, request, turn)
-        [reply] = await self.charges.settle_and_reserve(episode, log, [purchase])
-        if not isinstance(reply, Grant):
+        if remaining is not None:
+            request.must_answer = must_answer or remaining.must_answer
+            request.sampling.max_tokens = min(request.sampling.max_tokens, remaining.tokens)
+        held = await self._held(episode, request, turn)
+        [reply] = await self.charges.settle_and_reserve(episode, log, [held])
+        if not isinstance(reply, GrantedHold):
             return _rejected(reply)
         # What the money covers is all the model may write.
         request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
-        tell_what_is_left(request, episode, log)
+        add_remaining_limits(request, episode, log)
         log.unsent.discard(request.key)
         try:
             response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
@@ -74,21 +75,15 @@ class Decider:
         await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
         return None
 
-    async def _purchase(
+    async def _held(
         self, episode: RunningEpisode, request: pb.NextActionRequest, turn: int
-    ) -> Purchase:
+    ) -> ledger_pb.ReserveRequest:
         model = await self.models.find(episode.spec.model)
         # The size of the request bounds the size of the prompt that is built from it. What is
         # left of time and money is not in it yet: a retry must hold what the first attempt held.
         input_tokens = min(most_tokens(request.ByteSize()), self.prompt_tokens_max)
-        return Purchase(
-            key=request.key,
-            turn=turn,
-            tool=model.name,
-            model=model.name,
-            sku=model.sku,
-            worst_case=token_worst_case(input_tokens, request.sampling.max_tokens),
-        )
+        worst_case = token_worst_case(input_tokens, request.sampling.max_tokens)
+        return hold_request(request.key, model.name, model.name, model.sku, worst_case, turn=turn)
 
 
 def _rejected(rejection: hold_pb2.Rejection) -> Finished:
@@ -131,14 +126,16 @@ def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequen
     return [] if called & set(spec.first_tool_names) else spec.first_tool_names
 
 
-def tell_what_is_left(request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog) -> None:
-    """Of time and money."""
-    request.time_left.CopyFrom(duration_to_proto(_seconds_left(episode)))
-    if (money := _money_left(episode, log)) is not None:
+def add_remaining_limits(
+    request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog
+) -> None:
+    """Adds what remains of time and money."""
+    request.time_left.CopyFrom(duration_to_proto(_remaining_s(episode)))
+    if (money := _remaining_money(episode, log)) is not None:
         request.money_left.CopyFrom(money)
 
 
-def _money_left(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:
+def _remaining_money(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:
     """Of the episode's own budget, which the episodes it called spend as well.
 
     Calls of unknown cost are not in it.
@@ -153,7 +150,7 @@ def _money_left(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None
     return money_to_proto(left)
 
 
-def _seconds_left(episode: RunningEpisode) -> float:
+def _remaining_s(episode: RunningEpisode) -> float:
     ran = datetime.now(UTC) - episode.stored.create_time
     return max(0.0, episode.stored.new.time_limit_s - ran.total_seconds())
 

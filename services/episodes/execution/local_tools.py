@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from episodes.clients import FittingRequest, RegistryClient
 from episodes.errors import InvalidResults
-from episodes.execution.tool_calls import ClientResult, arguments_problem, is_client_tool
+from episodes.execution.tool_calls import ClientResult, arguments_problem
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.step_log.log import StepLog, StepLogs
@@ -83,7 +83,7 @@ def _short(text: str) -> str:
 
 def wrong_arguments(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
     """Why the caller is not even asked to run a call."""
-    if tool is None or not is_client_tool(tool):
+    if tool is None or tool.kind != tool_pb2.TOOL_KIND_CLIENT:
         return None
     problem = arguments_problem(call.arguments_json, tool.parameters_json_schema)
     message = f"the arguments do not fit {tool.name}: {problem}"

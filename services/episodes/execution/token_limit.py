@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from episodes.keys import StepKind
-from episodes.spending.holds import OUTPUT_TOKENS_MIN
+from episodes.spending.worst_case import OUTPUT_TOKENS_MIN
 from episodes.step_log.log import StepLog
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import usage_pb2
@@ -23,7 +23,7 @@ ANSWER_TOKENS = 4 * OUTPUT_TOKENS_MIN
 
 
 @dataclass(frozen=True)
-class TokensLeft:
+class RemainingTokens:
     """What a turn may still write, and what the request had written before it."""
 
     tokens: int
@@ -39,25 +39,25 @@ class TokensLeft:
         return self.written > 0 and self.tokens < ANSWER_TOKENS
 
 
-def left_for_turn(episode: RunningEpisode, log: StepLog, turn: int) -> TokensLeft | None:
+def remaining_for_turn(episode: RunningEpisode, log: StepLog, turn: int) -> RemainingTokens | None:
     """What the model call of a turn may write; None without a limit."""
     limit = episode.spec.output_token_limit
     if not limit:
         return None
     used = sum(_written(usage) for usage in _usages(log, turn))
-    return TokensLeft(max(0, limit - used), used)
+    return RemainingTokens(max(0, limit - used), used)
 
 
-def left_for_tool_call(episode: RunningEpisode, log: StepLog, turn: int) -> int | None:
+def remaining_for_tool_call(episode: RunningEpisode, log: StepLog, turn: int) -> int | None:
     """What each llm call of a turn may write, its model call being done; None without a limit."""
-    left = left_for_turn(episode, log, turn)
-    if left is None:
+    remaining = remaining_for_turn(episode, log, turn)
+    if remaining is None:
         return None
     response = log.model_calls[turn].response
     names = [call.tool_name for call in response.action.tool_calls.calls]
     tools = [tool for name in names if (tool := episode.tool(name))]
     asked = sum(tool.kind == tool_pb2.TOOL_KIND_LLM for tool in tools)
-    return max(0, left.tokens - _written(response.usage)) // max(1, asked)
+    return max(0, remaining.tokens - _written(response.usage)) // max(1, asked)
 
 
 def _usages(log: StepLog, turn: int) -> Iterator[usage_pb2.Usage]:

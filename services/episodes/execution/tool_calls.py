@@ -1,212 +1,134 @@
-"""Tool calls: the policy's decision, the person's, and the record of their result."""
+"""A tool call from the model's decision to its record, in one form."""
 
 import json
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
-from cachetools import TTLCache
 from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 
 from episodes.execution.outcomes import ChildCall, EpisodeResult
-from episodes.models import PlannedCall, PolicyDecision
-from episodes.spending.holds import OUTPUT_TOKENS_MIN, Grant
-from episodes.spending.worst_case import fallback_aliases, model_alias, timeout_s
-from episodes.step_log.running_episode import RunningEpisode
-from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
-from podium.episodes.v1 import episode_service_pb2 as pb_service
+from episodes.models import PolicyDecision, PolicyQuestion
+from episodes.spending.holds import GrantedHold
+from episodes.spending.worst_case import OUTPUT_TOKENS_MIN, fallback_aliases
+from podium.episodes.v1 import episode_service_pb2 as service_pb
 from podium.episodes.v1 import trajectory_pb2
-from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.json_schemas.problems import problems
 from podium_kit.json_schemas.validators import validator_of
-from podium_kit.rpc.identity import Identity
-from podium_kit.wire import failure_from_proto
 
-# The adapters enforce the tool's own timeout; this margin lets their answer arrive.
-TIMEOUT_MARGIN_S = 10.0
-# The model reads why a text is no whole answer.
-CUT_WORDS = {
-    "length": "the model ran out of tokens here: this is no whole answer",
-    "content_filter": "the provider's filter ended this: it is no whole answer",
-    "refusal": "the model declined to answer",
-}
-REJECTIONS = {
-    hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
-    hold_pb2.REJECTION_REASON_UNKNOWN_PRICE: FailureKind.DENIED_BY_POLICY,
-}
-
-
-def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
-    """How long the adapters' answer is waited for, in seconds."""
-    return timeout_s(tool) + TIMEOUT_MARGIN_S
-
-
-def rejected(rejection: hold_pb2.Rejection) -> ToolFailure:
-    """The failure of a call that the ledger holds no money for."""
-    return ToolFailure(REJECTIONS.get(rejection.reason, FailureKind.INTERNAL), rejection.message)
-
-
-def note_answer(
-    record: trajectory_pb2.ToolInvocation, response: adapters_pb.InvokeResponse
-) -> None:
-    """Completes the record with what came of the call, and what it used."""
-    if response.HasField("failure"):
-        record.observation.failure.CopyFrom(response.failure)
-    else:
-        record.observation.content = response.output.content
-        if response.finish_reason in CUT_WORDS:
-            record.cut_reason = response.finish_reason
-            record.observation.content += f"\n\n({CUT_WORDS[response.finish_reason]})"
-    record.unsent = response.unsent
-    if not response.unsent:
-        record.usage.CopyFrom(response.usage)
-    record.latency.CopyFrom(response.latency)
-    record.latency_modelled = response.latency_modelled
-    record.sku = response.sku
-    if response.model_alias != record.model:
-        record.answered_by_model = response.model_alias
-
-
-def span_content(record: trajectory_pb2.ToolInvocation) -> tuple[str, str, str]:
-    """Arguments, result and kind of failure of a call, for its span."""
-    seen = record.observation
-    kind = failure_from_proto(seen.failure).kind.value if seen.HasField("failure") else ""
-    return seen.call.arguments_json, seen.content, kind
-
-
-KEPT_S = 0.5
-DECISIONS_KEPT = 50_000
-
-
-class Policies(Protocol):
-    """Where decisions come from: the registry, as the episode's subject."""
-
-    async def check(self, policy: str, calls: Sequence[PlannedCall]) -> list[PolicyDecision]:
-        """One per call, in order. Raises Unavailable and its like."""
-
-
-class PolicyChecks:
-    """Decisions, remembered for half a second: a caller's episodes make the same calls."""
-
-    def __init__(self, policies: Policies, clock: Callable[[], float] = time.monotonic) -> None:
-        self._policies = policies
-        self._known: TTLCache[tuple[Identity, str, PlannedCall], PolicyDecision] = TTLCache(
-            DECISIONS_KEPT, KEPT_S, clock
-        )
-
-    async def decide(
-        self, episode: RunningEpisode, calls: Sequence[PlannedCall]
-    ) -> list[PolicyDecision]:
-        """One per call, in order, under the policy the episode asked for as it is now."""
-        caller, policy = episode.identity, episode.spec.policy
-        found: dict[PlannedCall, PolicyDecision | None] = {
-            call: self._known.get((caller, policy, call)) for call in calls
-        }
-        missing = [call for call, decision in found.items() if decision is None]
-        if missing:
-            fresh = await self._policies.check(policy, missing)
-            for call, fresh_one in zip(missing, fresh, strict=True):
-                found[call] = self._known[caller, policy, call] = fresh_one
-        return [decision for call in calls if (decision := found[call]) is not None]
-
-
-def planned_call(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> PlannedCall:
-    """A call as the policy decides on it."""
-    return PlannedCall(tool.name, tool.version, model_alias(call, tool))
-
-
-def planned_fallbacks(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[PlannedCall]:
-    """The calls that may take its place, as the policy decides on them."""
-    aliases = fallback_aliases(call, tool)
-    return [PlannedCall(tool.name, tool.version, alias) for alias in aliases]
-
-
-Verdict = Grant | ToolFailure
+# Kinds whose calls reach no service: policies decided about them when the episode started.
+LOCAL_KINDS = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
+SCHEMAS_KEPT = 1024
 
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What the caller said a call gave, and how many seconds it took to say so."""
+    """The caller's result of a call, and the seconds that the call waited for it."""
 
-    answer: pb_service.ClientResult
+    answer: service_pb.ClientResult
     waited_s: float
 
 
 @dataclass(frozen=True)
-class ToolCallPlan:
-    """A call, its tool, and what the policy and a person decided about it.
+class EpisodeToolCall:
+    """A call of one turn; its fields are filled in this order.
 
-    Without a decision of the policy the call is done already, or its child was started.
-    `fallbacks` are the models that the policy lets answer in place of the one asked for.
-    `problem` says why the call cannot be made; `result` is what the episode's caller answered.
+    A call is `done` that is in the step log or whose child runs. `fallbacks` are the models that
+    the policy lets answer in place of the one asked for. A `failure` is why the call is not made.
     """
 
-    call: pb.ToolCall
+    # The model's decision, and the one tool and model that every later step uses.
+    asked: pb.ToolCall
     tool: toolset_pb2.ResolvedTool | None
+    model_alias: str = ""
+    done: bool = False
+    child: ChildCall | None = None
+    failure: ToolFailure | None = None
+    # The policy's decision, and a person's.
     decision: PolicyDecision | None = None
     fallbacks: frozenset[str] = frozenset()
     approval: trajectory_pb2.ApprovalDecision | None = None
-    child: ChildCall | None = None
-    problem: ToolFailure | None = None
+    # The results of an episode and of the caller, which cost this episode nothing.
     ended: EpisodeResult | None = None
     result: ClientResult | None = None
+    # The money, and the step.
+    hold: GrantedHold | None = None
+    record: trajectory_pb2.ToolInvocation | None = None
+
+    @property
+    def index(self) -> int:
+        return self.asked.index
+
+    @property
+    def name(self) -> str:
+        return self.asked.tool_name
+
+    @property
+    def kind(self) -> int:
+        return self.tool.kind if self.tool else tool_pb2.TOOL_KIND_UNSPECIFIED
+
+    @property
+    def policy_questions(self) -> list[PolicyQuestion]:
+        """The call and its fallbacks as the policy decides on them; none for a call that no
+        service is asked for."""
+        tool = self.tool
+        named = tool is not None and (self.model_alias or not tool.model_skus)
+        if tool is None or not named or self.done or self.kind in LOCAL_KINDS:
+            return []
+        aliases = [self.model_alias, *fallback_aliases(self.model_alias, tool)]
+        return [(tool.name, tool.version, alias) for alias in aliases]
 
     @property
     def starts_child(self) -> bool:
-        """Whether an episode of its own is to answer it, and nothing forbids that."""
-        allowed = self.decision is not None and _denial(self) is None
-        return allowed and self.child is not None
-
-    @property
-    def finds_tools(self) -> bool:
-        return self.tool is not None and self.tool.kind == tool_pb2.TOOL_KIND_FIND_TOOLS
+        return self.child is not None and self.decision is not None and self.denial() is None
 
     @property
     def asks_caller(self) -> bool:
-        """Whether the episode's caller is to run it, and has not answered yet."""
-        return is_client_tool(self.tool) and self.problem is None and self.result is None
+        """Whether the episode's caller has to run it, and has not answered yet."""
+        is_client = self.kind == tool_pb2.TOOL_KIND_CLIENT
+        return is_client and self.failure is None and self.result is None
 
     @property
     def waits(self) -> bool:
+        """Whether a person has to decide on it first."""
         if self.tool is None or self.decision is None or self.approval is not None:
             return False
-        asked = self.tool.needs_approval or self.decision.needs_approval
-        return asked and self.decision.allowed
+        return self.decision.allowed and (self.tool.needs_approval or self.decision.needs_approval)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it spends none of the episode's money: a child and the caller spend their own."""
+        finds_tools = self.kind == tool_pb2.TOOL_KIND_FIND_TOOLS
+        return finds_tools or self.ended is not None or self.result is not None
 
-def _denial(plan: ToolCallPlan, tokens_left: int | None = None) -> ToolFailure | None:
-    """Why a call is not even tried."""
-    if plan.tool is None:
-        return ToolFailure(
-            FailureKind.NOT_FOUND, f"there is no tool {plan.call.tool_name}; use one of the list"
-        )
-    name = plan.call.tool_name
-    if plan.decision is not None and not plan.decision.allowed:
-        return ToolFailure(
-            FailureKind.DENIED_BY_POLICY,
-            f"the policy does not allow {name} any more: {plan.decision.reason}",
-        )
-    if plan.approval is not None and not plan.approval.approved:
-        return ToolFailure(
-            FailureKind.DENIED_BY_POLICY,
-            f"a person did not approve this call of {name}; find another way",
-        )
-    asks_model = plan.tool.kind == tool_pb2.TOOL_KIND_LLM
-    if asks_model and tokens_left is not None and tokens_left < OUTPUT_TOKENS_MIN:
-        return ToolFailure(
-            FailureKind.LIMIT_EXCEEDED,
-            f"the request's output tokens leave {tokens_left} for {name}; answer without it",
-        )
-    return plan.problem
-
-
-SCHEMAS_KEPT = 1024
+    def denial(self, remaining_tokens: int | None = None) -> ToolFailure | None:
+        """Why the call is not made. An llm tool needs some of the request's output tokens."""
+        if self.tool is None:
+            return ToolFailure(
+                FailureKind.NOT_FOUND, f"there is no tool {self.name}; use one of the list"
+            )
+        if self.decision is not None and not self.decision.allowed:
+            return ToolFailure(
+                FailureKind.DENIED_BY_POLICY,
+                f"the policy does not allow {self.name} any more: {self.decision.reason}",
+            )
+        if self.approval is not None and not self.approval.approved:
+            return ToolFailure(
+                FailureKind.DENIED_BY_POLICY,
+                f"a person did not approve this call of {self.name}; find another way",
+            )
+        asks_model = self.kind == tool_pb2.TOOL_KIND_LLM
+        if asks_model and remaining_tokens is not None and remaining_tokens < OUTPUT_TOKENS_MIN:
+            return ToolFailure(
+                FailureKind.LIMIT_EXCEEDED,
+                f"the request's output tokens leave {remaining_tokens} for {self.name}; answer"
+                " without it",
+            )
+        return self.failure
 
 
 def problem_of(instance: Any, schema: str) -> str:
@@ -228,7 +150,3 @@ def arguments_problem(arguments_json: str, schema: str) -> str:
 @lru_cache(SCHEMAS_KEPT)
 def _validator(schema: str) -> Draft202012Validator:
     return validator_of(json.loads(schema))
-
-
-def is_client_tool(tool: toolset_pb2.ResolvedTool | None) -> bool:
-    return tool is not None and tool.kind == tool_pb2.TOOL_KIND_CLIENT

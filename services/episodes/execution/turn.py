@@ -4,7 +4,7 @@ Every attempt starts from the step log, so a step that is done is never repeated
 of this worker, nor when a second worker takes over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -22,23 +22,18 @@ from episodes.execution.outcomes import (
     TurnInput,
     Waiting,
 )
-from episodes.execution.tool_calls import (
-    PolicyChecks,
-    ToolCallPlan,
-    planned_call,
-    planned_fallbacks,
-)
+from episodes.execution.policy_checks import PolicyChecks
+from episodes.execution.tool_calls import EpisodeToolCall
 from episodes.execution.verify import answer_of
 from episodes.keys import StepKind
-from episodes.models import PlannedCall, PolicyDecision, StopReason
-from episodes.spending.worst_case import model_problem
+from episodes.models import StopReason
+from episodes.spending.worst_case import model_alias, model_problem
 from episodes.step_log.log import Body, StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
 from episodes.step_log.settlements import Settlements
 from episodes.webhooks.events import approval_requested
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import FailedPrecondition
@@ -46,8 +41,6 @@ from podium_kit.wire import timestamp_to_proto
 
 # The orchestrator's reason for a prompt that no shortening makes fit.
 CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
-# Kinds whose calls reach nobody's service: policies decided about them when the episode started.
-ANSWERED_HERE = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
 
 
 @dataclass(frozen=True)
@@ -122,70 +115,59 @@ class TurnRunner:
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
             return Finished(StopReason.ANSWERED)
-        plans = await self._plans(episode, log, turn, list(action.tool_calls.calls))
-        return await self._make_calls(episode, log, turn, plans)
+        calls = await self._authorized(episode, log, turn, action.tool_calls.calls)
+        return await self._make_calls(episode, log, turn, calls)
 
-    async def _plans(
-        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, calls: list[pb.ToolCall]
-    ) -> list[ToolCallPlan]:
-        """The calls with what the policy, as it is now, and people say about them."""
-        todo = [
-            (call.index, planned)
-            for call in calls
-            if (tool := episode.tool(call.tool_name))
-            and tool.kind not in ANSWERED_HERE
-            and call.index not in turn.children
-            and model_problem(call, tool) is None
-            and not log.has(turn.turn, StepKind.TOOL, call.index)
-            for planned in (planned_call(call, tool), *planned_fallbacks(call, tool))
-        ]
-        decisions = await self.policies.decide(episode, [planned for _, planned in todo])
-        decided: dict[int, list[tuple[PlannedCall, PolicyDecision]]] = {}
-        for (index, planned), decision in zip(todo, decisions, strict=True):
-            decided.setdefault(index, []).append((planned, decision))
+    async def _authorized(
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, asked: Sequence[pb.ToolCall]
+    ) -> list[EpisodeToolCall]:
+        """The calls with the decisions of the policy, as it is now, and of people."""
         results = await self.clients.results(episode.id, turn.turn) if turn.answered else {}
-        return [
-            ToolCallPlan(
-                call,
-                episode.tool(call.tool_name),
-                *_decisions(decided.get(call.index, [])),
-                approval=approval_of(turn, call.index),
-                child=child if isinstance(child, ChildCall) else None,
-                problem=child if isinstance(child, ToolFailure) else None,
-                ended=turn.ended.get(str(call.index)),
-                result=results.get(call.index),
+        resolved = []
+        for each in asked:
+            tool, index = episode.tool(each.tool_name), str(each.index)
+            logged = log.has(turn.turn, StepKind.TOOL, each.index)
+            child = child_call(episode, turn.turn, each)
+            resolved.append(
+                EpisodeToolCall(
+                    asked=each,
+                    tool=tool,
+                    model_alias=model_alias(each, tool) if tool else "",
+                    done=logged or each.index in turn.children,
+                    child=child if isinstance(child, ChildCall) else None,
+                    failure=child
+                    if isinstance(child, ToolFailure)
+                    else model_problem(each, tool) or wrong_arguments(each, tool),
+                    approval=approval_of(turn, each.index),
+                    ended=turn.ended.get(index),
+                    result=results.get(each.index),
+                )
             )
-            for call in calls
-            for child in [
-                child_call(episode, turn.turn, call)
-                or model_problem(call, episode.tool(call.tool_name))
-                or wrong_arguments(call, episode.tool(call.tool_name))
-            ]
-        ]
+        return await self.policies.authorize(episode, resolved)
 
     async def _make_calls(
-        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, plans: list[ToolCallPlan]
+        self, episode: RunningEpisode, log: StepLog, turn: TurnInput, calls: list[EpisodeToolCall]
     ) -> Finished | Waiting | None:
-        waiting = [plan.call for plan in plans if plan.waits]
+        waiting = [call.asked for call in calls if call.waits]
         if waiting:
             await self._ask_for_approval(episode, log, turn.turn, waiting)
             await self._show(episode, log)
             return Waiting(turn.turn, pending=tuple(call.index for call in waiting))
-        todo = [plan for plan in plans if not log.has(turn.turn, StepKind.TOOL, plan.call.index)]
-        if starting := [plan for plan in todo if plan.starts_child]:
-            children = tuple(plan.child for plan in starting if plan.child is not None)
+        todo = [call for call in calls if not log.has(turn.turn, StepKind.TOOL, call.index)]
+        if starting := [call for call in todo if call.starts_child]:
+            children = tuple(call.child for call in starting if call.child is not None)
             return Waiting(turn.turn, children=children, others=len(starting) < len(todo))
-        callers = [plan.call for plan in todo if plan.asks_caller]
+        for_caller = [call.asked for call in todo if call.asks_caller]
         ready = [
-            plan
-            for plan in todo
-            if not plan.asks_caller
-            and (plan.call.index not in turn.children or str(plan.call.index) in turn.ended)
+            call
+            for call in todo
+            if not call.asks_caller
+            and (call.index not in turn.children or str(call.index) in turn.ended)
         ]
         if ready:
             await self.invoker.invoke(episode, log, turn.turn, ready)
-        if callers:
-            await self.clients.request(log, turn.turn, callers)
+        if for_caller:
+            await self.clients.request(log, turn.turn, for_caller)
             await self._show(episode, log)
             return Waiting(turn.turn, asks_caller=True)
         answered = answer_of(episode, log, turn.turn) is not None
@@ -222,21 +204,6 @@ class TurnRunner:
         ]
         if requests:
             await self.logs.append(log, requests, events)
-
-
-def _decisions(
-    decided: list[tuple[PlannedCall, PolicyDecision]],
-) -> tuple[PolicyDecision | None, frozenset[str]]:
-    """What the policy says of a call, and the models that it lets answer in its place.
-
-    One that needs a person's approval is not among them: nobody has approved it.
-    """
-    if not decided:
-        return None, frozenset()
-    (_, decision), *others = decided
-    return decision, frozenset(
-        planned.model_alias for planned, one in others if one.allowed and not one.needs_approval
-    )
 
 
 def approval_of(turn: TurnInput, call_index: int) -> trajectory_pb2.ApprovalDecision | None:

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 
 from episodes.clients import Adapters, RegistryClient
 from episodes.errors import TRANSIENT
-from episodes.execution.call_tools import ask_adapters
-from episodes.execution.tool_calls import problem_of, rejected
+from episodes.execution.call_tools import ask_adapters, rejected
+from episodes.execution.tool_calls import problem_of
 from episodes.keys import StepKind, effect_key, verifier_session
 from episodes.models import StopReason
-from episodes.spending.holds import Charges, Grant
+from episodes.spending.holds import Charges, GrantedHold
 from episodes.spending.worst_case import (
-    Purchase,
     call_worst_case,
+    hold_request,
     model_alias,
     model_problem,
     most_tokens,
@@ -34,6 +34,7 @@ from episodes.step_log.log import StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
@@ -163,15 +164,15 @@ class VerifierCalls:
         )
         if problem := model_problem(asked, tool):
             raise Unjudged(problem.message)
-        purchase = _purchase(episode, turn, asked, tool, call)
+        request = _hold_request(episode, turn, asked, tool, call)
         record = trajectory_pb2.ToolInvocation(
-            key=purchase.key,
+            key=request.key,
             observation=pb.Observation(call=asked),
             tool_version=tool.version,
-            model=purchase.model,
+            model=request.subject.model,
         )
-        [reply] = await self.charges.settle_and_reserve(episode, steps, [purchase])
-        if not isinstance(reply, Grant):
+        [reply] = await self.charges.settle_and_reserve(episode, steps, [request])
+        if not isinstance(reply, GrantedHold):
             record.observation.failure.CopyFrom(failure_to_proto(rejected(reply)))
             return record
         record.granted_output_tokens = reply.output_tokens
@@ -208,26 +209,20 @@ class VerifierCalls:
             record.observation.content = response.output.content_json
 
 
-def _purchase(
+def _hold_request(
     episode: RunningEpisode,
     turn: int,
     asked: pb.ToolCall,
     tool: toolset_pb2.ResolvedTool,
     call: VerifierCall,
-) -> Purchase:
+) -> ledger_pb.ReserveRequest:
     alias = model_alias(asked, tool)
     worst_case = call_worst_case(timeout_s(tool))
     if tool.kind == tool_pb2.TOOL_KIND_LLM:
         size = len(call.task.encode()) + asked.ByteSize() + tool.prompt_bytes
         worst_case = token_worst_case(most_tokens(size), tool.max_output_tokens)
-    return Purchase(
-        key=effect_key(episode.id, turn, StepKind.VERIFIER, asked.index),
-        turn=turn,
-        tool=tool.name,
-        model=alias,
-        sku=sku_of(tool, alias),
-        worst_case=worst_case,
-    )
+    key = effect_key(episode.id, turn, StepKind.VERIFIER, asked.index)
+    return hold_request(key, tool.name, alias, sku_of(tool, alias), worst_case, turn=turn)
 
 
 log = logging.getLogger(__name__)

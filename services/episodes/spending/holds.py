@@ -6,44 +6,39 @@ what would fit instead. Where only the holds of other calls leave no room, the h
 """
 
 import asyncio
-import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from episodes.clients import Ledger
-from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.shielding import shielded
+from episodes.spending.captures import (
+    capture_of,
+    captured_alone,
+    captured_cost,
+    release,
+    tool_call_of,
+    unsent_release,
+)
 from episodes.spending.shared_budget import shared_budget_id
-from episodes.spending.worst_case import Purchase, output_tokens
+from episodes.spending.worst_case import output_tokens
 from episodes.step_log.log import StepLog, StepLogs, unknown
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import failure_pb2, usage_pb2
-from podium.episodes.v1 import trajectory_pb2
-from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
-from podium.registry.v1 import policy_pb2
+from podium.registry.v1 import policy_pb2, toolset_pb2
 from podium_kit.money import Money
 from podium_kit.rpc.errors import AlreadyExists, InvalidArgument
 from podium_kit.rpc.identity import Identity
-from podium_kit.wire import (
-    duration_to_proto,
-    enum_word,
-    optional_money_from_proto,
-    quantities_from_proto,
-    quantities_to_proto,
-)
-
-logger = logging.getLogger(__name__)
+from podium_kit.wire import duration_to_proto, quantities_from_proto
 
 # What a call that was never made costs. Its currency does not matter to a sum of zeros,
 # but Money has one.
 DEFAULT_CURRENCY = "USD"
 HOLD_MARGIN_S = 600.0
-UNUSABLE_REASON_MAX = 400
 NOT_BEGUN = "not sent: the call had not begun"
 # The ledger's reason for a key that was answered with other content.
 KEY_REUSED = "KEY_REUSED"
@@ -55,13 +50,13 @@ UNKNOWN_PRICE = {
 }
 
 LABELS = ("team", "agent")
-# A shorter answer or tool call is useless.
-OUTPUT_TOKENS_MIN = 64
+# Half a minute in all: a caller waits, and what is held may be held by a call that waits for this.
+PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Grant:
-    """Money is held for a call, whichever of the fallback models answers it.
+class GrantedHold:
+    """Money held for a call, whichever of the fallback models answers it.
 
     `output_tokens` is 0 unless the budgets cover fewer than asked.
     """
@@ -70,7 +65,51 @@ class Grant:
     fallbacks: tuple[str, ...] = ()
 
 
-Reply = Grant | hold_pb2.Rejection
+Reply = GrantedHold | hold_pb2.Rejection
+
+
+@dataclass(frozen=True)
+class Payer:
+    """An episode or direct call, by whose budgets, labels and price rules its calls are held."""
+
+    identity: Identity
+    labels: Mapping[str, str]
+    toolset: toolset_pb2.Toolset
+    budget_ids: tuple[str, ...]
+    time_limit_s: float
+    episode_id: str = ""
+
+    @classmethod
+    def of(cls, episode: RunningEpisode) -> "Payer":
+        """The payer of an episode's calls, which share a budget with the children they start."""
+        new, toolset = episode.stored.new, episode.toolset
+        shared = shared_budget_id(episode.id, episode.spec, toolset)
+        budgets = (*toolset.budget_ids, *([shared] if shared else []))
+        return cls(episode.identity, new.labels, toolset, budgets, new.time_limit_s, episode.id)
+
+    def reserve(self, request: pb.ReserveRequest, *, asks_again: bool) -> pb.Operation:
+        """The request of one call, completed. A report names one team and agent of the caller's,
+        which labels select; all of them are charged."""
+        toolset = self.toolset
+        completed = pb.ReserveRequest()
+        completed.CopyFrom(request)
+        completed.unknown_price = UNKNOWN_PRICE[toolset.unknown_price]
+        completed.time_to_live.CopyFrom(duration_to_proto(self.time_limit_s + HOLD_MARGIN_S))
+        completed.budget_ids.extend(self.budget_ids)
+        completed.asks_again = asks_again
+        if toolset.policy_name:
+            completed.policy_version = f"{toolset.policy_name}/{toolset.policy_version}"
+        if toolset.HasField("price_ceiling"):
+            completed.ceiling.CopyFrom(toolset.price_ceiling)
+        completed.subject.episode_id = self.episode_id
+        completed.subject.user = self.identity.subject
+        completed.subject.team, completed.subject.agent = map(self._reported, LABELS)
+        completed.teams.extend(sorted(self.identity.named("team")))
+        completed.agents.extend(sorted(self.identity.named("agent")))
+        return pb.Operation(reserve=completed)
+
+    def _reported(self, label: str) -> str:
+        return self.labels.get(label) or min(self.identity.named(label), default="")
 
 
 class Charges:
@@ -81,28 +120,29 @@ class Charges:
         self._logs = logs
 
     async def settle_and_reserve(
-        self, episode: RunningEpisode, log: StepLog, purchases: list[Purchase]
+        self, episode: RunningEpisode, log: StepLog, requests: list[pb.ReserveRequest]
     ) -> list[Reply]:
         """Captures every unsettled step, gives back what was held for calls that never began,
-        and holds money for the purchases.
+        and holds money for the requests.
 
         One reply per purchase: what is granted, or why nothing is.
         """
         if not log.again:
             # An earlier attempt may have sent what it held money for.
-            log.unsent.update(purchase.key for purchase in purchases)
+            log.unsent.update(request.key for request in requests)
         unsettled = log.unsettled()
         captures = [step for step in unsettled if log.charged_usage(step) is not None]
         releases = [
-            _release(step.key, call)
+            unsent_release(step.key, call.observation.failure)
             for step in unsettled
-            if (call := _tool_call(log, step)) is not None and call.unsent
+            if (call := tool_call_of(log, step)) is not None and call.unsent
         ]
-        # Whoever ends the episode asks what is held for it, and must not be answered before this.
+        payer = Payer.of(episode)
+        # The end of the episode asks for its holds, and must not be answered before this.
         results, cancelled = await shielded(
             self._apply(
-                [_capture(log, step) for step in captures],
-                [*releases, *_reserves(episode, purchases, asks_again=True)],
+                [capture_of(log, step) for step in captures],
+                [*releases, *(payer.reserve(each, asks_again=True) for each in requests)],
             )
         )
         for step, result in zip(captures, results, strict=False):
@@ -114,13 +154,15 @@ class Charges:
         if cancelled:
             raise asyncio.CancelledError
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
-        reserves = await patiently(reserves, partial(self._reserved, episode, purchases))
-        return [_reply(*pair) for pair in zip(reserves, purchases, strict=True)]
+        reserves = await retry_while_budget_is_held(
+            reserves, partial(self._reserved, payer, requests)
+        )
+        return [reply_of(*pair) for pair in zip(reserves, requests, strict=True)]
 
     async def _reserved(
-        self, episode: RunningEpisode, purchases: list[Purchase], asks_again: bool
+        self, payer: "Payer", requests: list[pb.ReserveRequest], asks_again: bool
     ) -> list[pb.ReserveResponse]:
-        operations = _reserves(episode, purchases, asks_again)
+        operations = [payer.reserve(each, asks_again=asks_again) for each in requests]
         results, cancelled = await shielded(self._apply([], operations))
         if cancelled:
             raise asyncio.CancelledError
@@ -153,12 +195,12 @@ class Charges:
         held = await self._ledger.release_episode(episode.id)
         unsent = [key for key in held if key in log.unsent]
         if unsent:
-            await self._ledger.apply([_released(key, NOT_BEGUN) for key in unsent])
+            await self._ledger.apply([release(key, NOT_BEGUN) for key in unsent])
         return [key for key in held if key not in log.unsent]
 
     async def give_back(self, key: str) -> None:
         """Gives back what was held for a call that was rejected before it was made."""
-        await self._ledger.apply([_released(key, NOT_BEGUN)])
+        await self._ledger.apply([release(key, NOT_BEGUN)])
 
     async def settle_as_unknown(self, log: StepLog, step: Step, reason: str) -> None:
         """Captures a step whose hold an earlier attempt left, and which was settled as free."""
@@ -167,25 +209,29 @@ class Charges:
         self._logs.settle(log, step, None)
 
 
-def captured_cost(entry: hold_pb2.Entry) -> Money | None:
-    """Cost of a call; None while it is unknown, also where the ledger posts the worst case."""
-    if any(posting.account == "provisional" for posting in entry.postings):
-        return None
-    return optional_money_from_proto(entry.amount)
+async def retry_while_budget_is_held(
+    replies: list[pb.ReserveResponse],
+    asked: Callable[[bool], Awaitable[list[pb.ReserveResponse]]],
+) -> list[pb.ReserveResponse]:
+    """Repeats a request while only the holds of other calls leave no room for it.
+
+    Those hold their worst case and give most of it back. `asked` takes whether it is repeated
+    again. Once one call of a turn has a hold, the others do not wait: they could deadlock.
+    """
+    for pause in PAUSES_S:
+        if not any(map(_is_held, replies)):
+            return replies
+        if any(reply.HasField("hold") for reply in replies):
+            break
+        # Those that were rejected together do not come back together.
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  no secret
+        replies = await asked(True)
+    return await asked(False)
 
 
-async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.OperationResult:
-    """The capture as it is, or else without a price: no usage may keep an episode open."""
-    operation = pb.Operation(capture=capture)
-    try:
-        [result] = await ledger.apply([operation])
-    except InvalidArgument as error:
-        logger.warning("%s is recorded without a price: %s", capture.key, error.message)
-        reason = f"the ledger rejected the usage: {error.message}"[:UNUSABLE_REASON_MAX]
-        source = capture.usage.source or usage_pb2.USAGE_SOURCE_PROVIDER
-        operation.capture.usage.CopyFrom(usage_pb2.Usage(source=source, unusable_reason=reason))
-        [result] = await ledger.apply([operation])
-    return result
+def _is_held(reply: pb.ReserveResponse) -> bool:
+    """Whether the call fits once others have given back what they hold."""
+    return reply.rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_HELD
 
 
 async def _applied_alone(ledger: Ledger, operation: pb.Operation) -> pb.OperationResult:
@@ -208,139 +254,16 @@ async def _applied_alone(ledger: Ledger, operation: pb.Operation) -> pb.Operatio
     return result
 
 
-def _tool_call(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None:
-    """The tool call of a step, an orchestrator's or a verifier's; None for another step."""
-    if step.kind is StepKind.VERIFIER:
-        return log.verifier_calls[step.call_index]
-    return log.tool_calls[step.turn][step.call_index] if step.kind is StepKind.TOOL else None
-
-
-def _release(key: str, call: trajectory_pb2.ToolInvocation) -> pb.Operation:
-    """With the kind of failure as the reason: its message may quote what a user wrote."""
-    kind = enum_word(failure_pb2.FailureKind.Name(call.observation.failure.kind), "FAILURE_KIND_")
-    return _released(key, f"not sent: {kind}")
-
-
-def _released(key: str, reason: str) -> pb.Operation:
-    return pb.Operation(release=pb.ReleaseRequest(key=key, reason=reason))
-
-
-def _capture(log: StepLog, step: Step) -> pb.Operation:
-    usage, answered_by = log.charged_usage(step), _answered_by(log, step)
-    return pb.Operation(
-        capture=pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
-    )
-
-
-def _answered_by(log: StepLog, step: Step) -> hold_pb2.Fallback | None:
-    """The model that answered in place of the one asked for; it has its own price."""
-    if step.kind is not StepKind.TOOL:
-        return None
-    invocation: trajectory_pb2.ToolInvocation = log.tool_calls[step.turn][step.call_index]
-    model = invocation.answered_by_model
-    return hold_pb2.Fallback(model=model, sku=invocation.sku) if model else None
-
-
-def _reserves(
-    episode: RunningEpisode, purchases: list[Purchase], asks_again: bool
-) -> list[pb.Operation]:
-    return [_reserve(episode, purchase, asks_again) for purchase in purchases]
-
-
-def _reserve(episode: RunningEpisode, purchase: Purchase, asks_again: bool) -> pb.Operation:
-    new = episode.stored.new
-    request = pb.ReserveRequest(
-        key=purchase.key,
-        subject=hold_pb2.Subject(
-            episode_id=episode.id,
-            turn=purchase.turn,
-            tool=purchase.tool,
-            model=purchase.model,
-        ),
-        sku=purchase.sku,
-        worst_case=quantities_to_proto(purchase.worst_case),
-        unknown_price=UNKNOWN_PRICE[episode.toolset.unknown_price],
-        time_to_live=duration_to_proto(new.time_limit_s + HOLD_MARGIN_S),
-        budget_ids=_budget_ids(episode),
-        alternatives=purchase.alternatives,
-        fallbacks=purchase.fallbacks,
-        min_output_tokens=min(OUTPUT_TOKENS_MIN, purchase.output_tokens),
-        # The worker makes the call as soon as this is answered: should it die first, the
-        # hold must not be given back, for the call may have been made.
-        dispatched=True,
-        policy_version=_policy_version(episode),
-        asks_again=asks_again,
-    )
-    Spender(new.labels, episode.identity).charge(request)
-    if episode.toolset.HasField("price_ceiling"):
-        request.ceiling.CopyFrom(episode.toolset.price_ceiling)
-    return pb.Operation(reserve=request)
-
-
-def _budget_ids(episode: RunningEpisode) -> list[str]:
-    """Those of the policy, and the one that episodes share with the children they start."""
-    shared = shared_budget_id(episode.id, episode.spec, episode.toolset)
-    return [*episode.toolset.budget_ids, *([shared] if shared else [])]
-
-
-def _policy_version(episode: RunningEpisode) -> str:
-    """ "<policy name>/<version>", the policy that the ledger can explain the call by."""
-    name = episode.toolset.policy_name
-    return f"{name}/{episode.toolset.policy_version}" if name else ""
-
-
-def _reply(response: pb.ReserveResponse, purchase: Purchase) -> Reply:
+def reply_of(response: pb.ReserveResponse, request: pb.ReserveRequest) -> Reply:
+    """The hold, or why there is none."""
     if response.HasField("rejection"):
         return response.rejection
-    granted = output_tokens(quantities_from_proto(response.hold.worst_case))
-    return Grant(
-        output_tokens=granted if granted < purchase.output_tokens else 0,
+    granted, asked = map(_output_tokens, (response.hold.worst_case, request.worst_case))
+    return GrantedHold(
+        output_tokens=granted if granted < asked else 0,
         fallbacks=tuple(fallback.model for fallback in response.hold.fallbacks),
     )
 
 
-# Half a minute in all: a caller waits, and what is held may be held by a call that waits for this.
-PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
-
-
-async def patiently(
-    replies: list[pb.ReserveResponse],
-    asked: Callable[[bool], Awaitable[list[pb.ReserveResponse]]],
-) -> list[pb.ReserveResponse]:
-    """The replies, or what `asked` gets later; it takes whether it will ask again.
-
-    Calls that want money together do not wait once one of them has it: it would be waiting, too.
-    """
-    for pause in PAUSES_S:
-        if not any(map(_is_held, replies)):
-            return replies
-        if any(reply.HasField("hold") for reply in replies):
-            break
-        # Those that were rejected together do not come back together.
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  no secret
-        replies = await asked(True)
-    return await asked(False)
-
-
-def _is_held(reply: pb.ReserveResponse) -> bool:
-    """Whether the call fits once others have given back what they hold."""
-    return reply.rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_HELD
-
-
-@dataclass(frozen=True)
-class Spender:
-    """The one team and agent that a call is reported for, of those whose budgets are charged."""
-
-    labels: Mapping[str, str]
-    identity: Identity
-
-    def charge(self, request: ledger_pb.ReserveRequest) -> None:
-        """Completes a request to the ledger."""
-        request.subject.user = self.identity.subject
-        request.subject.team, request.subject.agent = map(self._reported, LABELS)
-        request.teams.extend(sorted(self.identity.named("team")))
-        request.agents.extend(sorted(self.identity.named("agent")))
-
-    def _reported(self, label: str) -> str:
-        """The name that the label selects, or the first: a report names one."""
-        return self.labels.get(label) or min(self.identity.named(label), default="")
+def _output_tokens(worst_case: Iterable[usage_pb2.Quantity]) -> int:
+    return output_tokens(quantities_from_proto(worst_case))

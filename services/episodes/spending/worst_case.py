@@ -20,60 +20,70 @@ from podium_kit.metering import Dimension, Quantity
 from podium_kit.wire import duration_from_proto, quantities_to_proto
 
 DEFAULT_TIMEOUT_S = 30.0
+# A shorter answer or tool call is useless.
+OUTPUT_TOKENS_MIN = 64
 # What the ledger takes with one call.
 ALTERNATIVES_MAX = 50
 FALLBACKS_MAX = 20
 TEMPLATE_TOKENS = 1024
 
 
+def hold_request(
+    key: str,
+    tool: str,
+    model: str,
+    sku: str,
+    worst_case: tuple[Quantity, ...],
+    *,
+    turn: int = 0,
+    alternatives: Sequence[ledger_pb.Alternative] = (),
+    fallbacks: Sequence[hold_pb2.Fallback] = (),
+) -> ledger_pb.ReserveRequest:
+    """A call about to be made and the most it can use; its payer completes the request.
+
+    A rejection names which of the alternatives would fit. The hold covers the fallback models,
+    which may answer in place of the one asked for.
+    """
+    return ledger_pb.ReserveRequest(
+        key=key,
+        subject=hold_pb2.Subject(turn=turn, tool=tool, model=model),
+        sku=sku,
+        worst_case=quantities_to_proto(worst_case),
+        alternatives=alternatives,
+        fallbacks=fallbacks,
+        min_output_tokens=min(OUTPUT_TOKENS_MIN, output_tokens(worst_case)),
+        # The worker makes the call as soon as this is answered: should it die first, the hold
+        # must not be given back, for the call may have been made.
+        dispatched=True,
+    )
+
+
 @dataclass(frozen=True)
-class Purchase:
-    """A call about to be made and the most it can use."""
-
-    key: str
-    turn: int
-    tool: str
-    model: str
-    sku: str
-    worst_case: tuple[Quantity, ...]
-    # What may be called instead, for a rejection to name what would fit.
-    alternatives: tuple[ledger_pb.Alternative, ...] = ()
-    # Models that may answer in place of the one asked for; the hold is to cover them.
-    fallbacks: tuple[hold_pb2.Fallback, ...] = ()
-
-    @property
-    def output_tokens(self) -> int:
-        """The longest answer that is asked for; 0 for what writes none."""
-        return output_tokens(self.worst_case)
-
-
-@dataclass(frozen=True)
-class ToolPurchases:
-    """What the tool calls of one turn may cost."""
+class ToolHolds:
+    """The holds of one turn's tool calls."""
 
     episode: RunningEpisode
     steps: StepLog
     turn: int
-    # Those of the episode, as they were measured.
     files: Sequence[Attachment] = ()
-    # Most tokens that an llm tool may write; None for the tool's own limit.
-    tokens_left: int | None = None
+    # Output tokens of the request that an llm tool may write; None for the tool's own limit.
+    remaining_tokens: int | None = None
 
-    def of(self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> Purchase:
-        """A call of a tool, and which of the episode's tools could replace it."""
-        alias = model_alias(call, tool)
-        return Purchase(
-            key=effect_key(self.episode.id, self.turn, StepKind.TOOL, call.index),
+    def of(
+        self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
+    ) -> ledger_pb.ReserveRequest:
+        return hold_request(
+            effect_key(self.episode.id, self.turn, StepKind.TOOL, call.index),
+            tool.name,
+            alias,
+            sku_of(tool, alias),
+            self._worst_case(call, tool, alias),
             turn=self.turn,
-            tool=tool.name,
-            model=alias,
-            sku=sku_of(tool, alias),
-            worst_case=self._worst_case(call, tool, alias),
             alternatives=self._alternatives(call, tool, alias),
-            fallbacks=tuple(
+            fallbacks=[
                 hold_pb2.Fallback(model=other, sku=sku_of(tool, other))
-                for other in fallback_aliases(call, tool)
-            ),
+                for other in fallback_aliases(alias, tool)
+            ],
         )
 
     def _alternatives(
@@ -111,7 +121,7 @@ class ToolPurchases:
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
         """The longest answer of an llm tool."""
         most = tool.max_output_tokens
-        return most if self.tokens_left is None else min(most, self.tokens_left)
+        return most if self.remaining_tokens is None else min(most, self.remaining_tokens)
 
 
 def most_tokens(text_bytes: int) -> int:
@@ -171,14 +181,13 @@ def _arguments(call: pb.ToolCall) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-def fallback_aliases(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> list[str]:
+def fallback_aliases(alias: str, tool: toolset_pb2.ResolvedTool) -> list[str]:
     """The tool's other models, in its order.
 
     They are those of the toolset, frozen with the episode: the hold of a retry must name the
     same ones, whatever the policy says by then.
     """
-    asked = model_alias(call, tool)
-    return [alias for alias in tool.model_aliases if alias != asked][:FALLBACKS_MAX]
+    return [other for other in tool.model_aliases if other != alias][:FALLBACKS_MAX]
 
 
 def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:

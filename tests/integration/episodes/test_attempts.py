@@ -15,7 +15,7 @@ from episodes.execution.outcomes import CANCELLED, Finished, Waiting
 from episodes.keys import StepKind, effect_key
 from episodes.models import Membership, OutboxRecord, StopReason
 from episodes.publication.store_outbox import OutboxStore
-from episodes.spending.worst_case import Purchase
+from episodes.spending.worst_case import hold_request
 from episodes.step_log.store import StepStore
 from episodes.store import EpisodeStore
 from episodes.workflows.activities import EpisodeActivities
@@ -112,11 +112,11 @@ async def test_what_another_attempt_stores_meanwhile_is_not_settled_as_free(
         await worker.turns.episodes.get(episode_id),
         await worker.turns.logs.open(episode_id),
     )
-    purchase = Purchase(effect_key(episode_id, 1, StepKind.TOOL), 1, "calculator", "", "tool", ())
+    keys = [effect_key(episode_id, 1, StepKind.TOOL, index) for index in range(2)]
+    first, other = (hold_request(key, "calculator", "", "tool", (), turn=1) for key in keys)
     with acting_as(episode.identity):
-        await charges.settle_and_reserve(episode, log, [purchase])
+        await charges.settle_and_reserve(episode, log, [first])
         outage = workers.tenants.fail(TENANT, LEDGER)
-        other = replace(purchase, key=effect_key(episode_id, 1, StepKind.TOOL, 1))
         asking = asyncio.create_task(charges.settle_and_reserve(episode, log, [other]))
         await until(lambda: bool(outage.calls))
         unsent = trajectory_pb2.ToolInvocation(unsent=True)
@@ -124,7 +124,7 @@ async def test_what_another_attempt_stores_meanwhile_is_not_settled_as_free(
         outage.end()
         await asking
         await charges.settle_and_reserve(episode, log, [])
-    assert ledger.released == {purchase.key}
+    assert ledger.released == {first.key}
 
 
 @pytest.mark.parametrize("stop", ["cancelled", "deadline", "failed"])

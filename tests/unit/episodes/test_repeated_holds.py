@@ -1,6 +1,5 @@
 """A call that is asked for again is paid from what was held for it first."""
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 from episodes.clients import Ledger, OperationResults, Operations
 from episodes.keys import StepKind
 from episodes.models import Step
-from episodes.spending.holds import KEY_REUSED, Charges, Grant
-from episodes.spending.worst_case import Purchase, token_worst_case
+from episodes.spending.holds import KEY_REUSED, Charges, GrantedHold
+from episodes.spending.worst_case import hold_request, token_worst_case
 from episodes.step_log.log import StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode
 from episodes.step_log.settlements import Settlements
@@ -80,9 +79,10 @@ async def test_a_sku_that_is_renamed_between_two_attempts_fails_no_call(
     nowhere: Any = None
     ledger = OneAnswerLedger()
     charges = Charges(ledger, StepLogs(nowhere, Settlements(nowhere)))
-    first = Purchase(f"{ID}/2/model/0", 2, "default", "default", "m/old", token_worst_case(9, 500))
-    asked_again = replace(first, model="newer", sku="m/new")
-    covered = Grant(output_tokens=COVERED_TOKENS)
+    key, worst_case = f"{ID}/2/model/0", token_worst_case(9, 500)
+    first = hold_request(key, "default", "default", "m/old", worst_case, turn=2)
+    asked_again = hold_request(key, "default", "newer", "m/new", worst_case, turn=2)
+    covered = GrantedHold(output_tokens=COVERED_TOKENS)
     assert await charges.settle_and_reserve(episode, StepLog(ID), [first]) == [covered]
     assert await charges.settle_and_reserve(episode, unsettled, [asked_again]) == [covered]
     assert ledger.holds[first.key].sku == "m/old"
@@ -93,8 +93,10 @@ async def test_a_hold_that_has_ended_pays_for_no_call(episode: RunningEpisode) -
     nowhere: Any = None
     ledger = OneAnswerLedger()
     charges = Charges(ledger, StepLogs(nowhere, Settlements(nowhere)))
-    first = Purchase(f"{ID}/1/model/0", 1, "default", "default", "m/old", token_worst_case(9, 500))
+    key, worst_case = f"{ID}/1/model/0", token_worst_case(9, 500)
+    first = hold_request(key, "default", "default", "m/old", worst_case, turn=1)
     await charges.settle_and_reserve(episode, StepLog(ID), [first])
     ledger.holds[first.key].state = hold_pb2.HOLD_STATE_RELEASED
+    renamed = hold_request(key, "default", "default", "m/new", worst_case, turn=1)
     with pytest.raises(AlreadyExists):
-        await charges.settle_and_reserve(episode, StepLog(ID), [replace(first, sku="m/new")])
+        await charges.settle_and_reserve(episode, StepLog(ID), [renamed])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from episodes.execution.tool_calls import rejected
+from episodes.execution.call_tools import rejected
 from podium.ledger.v1 import hold_pb2
 from podium_kit.failures import FailureKind
 

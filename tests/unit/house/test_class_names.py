@@ -16,7 +16,6 @@ SHARED = {
     "InvalidFollowing",
     "ListedTool",
     "ModelNotFound",
-    "PlannedCall",
     "Preferences",
     "PriceComponent",
     "PromptMode",

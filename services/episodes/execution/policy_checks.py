@@ -1,0 +1,76 @@
+"""The tenant's policy, asked again when calls are made.
+
+An episode lists the tools that its policy allowed when it began. A policy that changes while the
+episode runs applies to its next call, at most half a second later.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from cachetools import TTLCache
+
+from episodes.execution.tool_calls import EpisodeToolCall
+from episodes.models import PolicyDecision, PolicyQuestion
+from episodes.step_log.running_episode import RunningEpisode
+from podium_kit.rpc.identity import Identity
+
+TIME_TO_LIVE_S = 0.5
+DECISIONS_MAX = 50_000
+
+
+class Policies(Protocol):
+    """The registry, asked as the episode's subject."""
+
+    async def check(self, policy: str, questions: Sequence[PolicyQuestion]) -> list[PolicyDecision]:
+        """One decision per question, in order. Raises Unavailable and its like."""
+
+
+class PolicyChecks:
+    """Decisions, cached for half a second: a caller's episodes make the same calls."""
+
+    def __init__(self, policies: Policies, clock: Callable[[], float] = time.monotonic) -> None:
+        self._policies = policies
+        self._known: TTLCache[tuple[Identity, str, PolicyQuestion], PolicyDecision] = TTLCache(
+            DECISIONS_MAX, TIME_TO_LIVE_S, clock
+        )
+
+    async def authorize(
+        self, episode: RunningEpisode, calls: Sequence[EpisodeToolCall]
+    ) -> list[EpisodeToolCall]:
+        """The calls with the decisions of the policy that the episode asked for, as it is now.
+
+        A fallback that needs a person's approval is left out: nobody has approved it.
+        """
+        decisions = await self._decide(
+            episode, {question for call in calls for question in call.policy_questions}
+        )
+        return [_decided(call, decisions) for call in calls]
+
+    async def _decide(
+        self, episode: RunningEpisode, questions: set[PolicyQuestion]
+    ) -> dict[PolicyQuestion, PolicyDecision]:
+        caller, policy = episode.identity, episode.spec.policy
+        known = {each: self._known.get((caller, policy, each)) for each in questions}
+        found = {each: decision for each, decision in known.items() if decision is not None}
+        if missing := sorted(questions - found.keys()):
+            fresh = await self._policies.check(policy, missing)
+            for question, decision in zip(missing, fresh, strict=True):
+                found[question] = self._known[caller, policy, question] = decision
+        return found
+
+
+def _decided(
+    call: EpisodeToolCall, decisions: Mapping[PolicyQuestion, PolicyDecision]
+) -> EpisodeToolCall:
+    if not (questions := call.policy_questions):
+        return call
+    first, *others = questions
+    allowed = [
+        question
+        for question in others
+        if decisions[question].allowed and not decisions[question].needs_approval
+    ]
+    fallbacks = frozenset(alias for _, _, alias in allowed)
+    return replace(call, decision=decisions[first], fallbacks=fallbacks)

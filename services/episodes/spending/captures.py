@@ -1,0 +1,76 @@
+"""Costs of calls that were made: captures, and the return of holds that were not used."""
+
+import logging
+
+from episodes.clients import Ledger
+from episodes.keys import StepKind
+from episodes.models import Step
+from episodes.step_log.log import StepLog
+from podium.common.v1 import failure_pb2, usage_pb2
+from podium.episodes.v1 import trajectory_pb2
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
+from podium.ledger.v1 import hold_pb2
+from podium_kit.money import Money
+from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.wire import enum_word, optional_money_from_proto
+
+log = logging.getLogger(__name__)
+
+UNUSABLE_REASON_MAX = 400
+
+
+def captured_cost(entry: hold_pb2.Entry) -> Money | None:
+    """Cost of a call; None while it is unknown, also where the ledger posts the worst case."""
+    if any(posting.account == "provisional" for posting in entry.postings):
+        return None
+    return optional_money_from_proto(entry.amount)
+
+
+async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.OperationResult:
+    """The capture as it is, or else without a price: no usage may keep an episode open."""
+    operation = pb.Operation(capture=capture)
+    try:
+        [result] = await ledger.apply([operation])
+    except InvalidArgument as error:
+        log.warning("%s is recorded without a price: %s", capture.key, error.message)
+        reason = f"the ledger rejected the usage: {error.message}"[:UNUSABLE_REASON_MAX]
+        source = capture.usage.source or usage_pb2.USAGE_SOURCE_PROVIDER
+        operation.capture.usage.CopyFrom(usage_pb2.Usage(source=source, unusable_reason=reason))
+        [result] = await ledger.apply([operation])
+    return result
+
+
+def unsent_release(key: str, failure: failure_pb2.Failure) -> pb.Operation:
+    """Gives the hold of a call back that was not sent.
+
+    The reason is the kind of failure: its message may quote what a user wrote.
+    """
+    kind = enum_word(failure_pb2.FailureKind.Name(failure.kind), "FAILURE_KIND_")
+    return release(key, f"not sent: {kind}")
+
+
+def release(key: str, reason: str) -> pb.Operation:
+    return pb.Operation(release=pb.ReleaseRequest(key=key, reason=reason))
+
+
+def tool_call_of(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None:
+    """The tool call of a step, an orchestrator's or a verifier's; None for another step."""
+    if step.kind is StepKind.VERIFIER:
+        return log.verifier_calls[step.call_index]
+    return log.tool_calls[step.turn][step.call_index] if step.kind is StepKind.TOOL else None
+
+
+def capture_of(steps: StepLog, step: Step) -> pb.Operation:
+    usage, answered_by = steps.charged_usage(step), _answered_by(steps, step)
+    return pb.Operation(
+        capture=pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
+    )
+
+
+def _answered_by(steps: StepLog, step: Step) -> hold_pb2.Fallback | None:
+    """The model that answered in place of the one asked for; it has its own price."""
+    if step.kind is not StepKind.TOOL:
+        return None
+    invocation: trajectory_pb2.ToolInvocation = steps.tool_calls[step.turn][step.call_index]
+    model = invocation.answered_by_model
+    return hold_pb2.Fallback(model=model, sku=invocation.sku) if model else None
