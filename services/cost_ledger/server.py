@@ -17,32 +17,29 @@ from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Verification
+from cost_ledger.budget_status.service import INTERVAL_S as STANDING_INTERVAL_S
+from cost_ledger.budget_status.service import LedgerGauges
+from cost_ledger.budget_status.store import LedgerStatusStore
 from cost_ledger.budgets.alert_relay import POLL_INTERVAL_S, AlertRelay
 from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.servicer import BudgetServicer
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
-from cost_ledger.charges.service import ChargeReader
-from cost_ledger.charges.store import ChargeStore
 from cost_ledger.config import CostLedgerSettings
+from cost_ledger.exports.service import ChargeReader
+from cost_ledger.exports.store import ChargeStore
 from cost_ledger.invoices.store import InvoiceStore
 from cost_ledger.journal.service import CostLedger
 from cost_ledger.journal.servicer import CostLedgerServicer
 from cost_ledger.journal.store import JournalStore
-from cost_ledger.journal.store_reads import ReportStore
-from cost_ledger.journal.store_upkeep import UpkeepStore
+from cost_ledger.journal.store_reads import ReportStore, UpkeepStore
 from cost_ledger.journal.upkeep import INTERVAL_S as UPKEEP_INTERVAL_S
 from cost_ledger.journal.upkeep import keep_up
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.servicer import PriceBookServicer
-from cost_ledger.prices.store import PriceStore
-from cost_ledger.prices.store_deletions import PriceDeletion
+from cost_ledger.prices.store import PriceDeletion, PriceStore
 from cost_ledger.spend.service import SpendReports
-from cost_ledger.spend.store import SpendStore
-from cost_ledger.spend.store_rollups import RollupStore
-from cost_ledger.standing.service import INTERVAL_S as STANDING_INTERVAL_S
-from cost_ledger.standing.service import Standings
-from cost_ledger.standing.store import StandingStore
+from cost_ledger.spend.store import RollupStore, SpendStore
 from cost_ledger.store_engine import open_journal_pool
 from podium.ledger.v1 import (
     audit_service_pb2_grpc,
@@ -86,7 +83,9 @@ async def assembled(
         stack.push_async_callback(ledger.close)
         alerts, rollups = AlertStore(engine), RollupStore(engine)
         anchors = Anchors(AnchorStore(engine), anchor_key(settings))
-        standings = Standings(StandingStore(engine), anchors, publishes=settings.kafka is not None)
+        standings = LedgerGauges(
+            LedgerStatusStore(engine), anchors, publishes=settings.kafka is not None
+        )
         upkeep = partial(keep_up, UpkeepStore(engine))
         tasks = [
             BackgroundTask("sweep", ledger.sweep, settings.sweep_interval_s),

@@ -18,8 +18,7 @@ from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Position, Range, Verification
 from cost_ledger.prices.service import PriceBook
-from cost_ledger.prices.store import PriceStore
-from cost_ledger.prices.store_deletions import PriceDeletion
+from cost_ledger.prices.store import PriceDeletion, PriceStore
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.postgres.migrations import DatabaseUnreachable, newest_revision
 from podium_kit.postgres.urls import driver_url

@@ -4,9 +4,9 @@ from cost_ledger.audit.models import Anchor, BudgetDecision, EntryRecords, Expla
 from cost_ledger.audit.service import Window
 from cost_ledger.audit.simulation import SimulatedCost
 from cost_ledger.audit.verification import Position, Range, VerificationStep
-from cost_ledger.chain import canonical
-from cost_ledger.charges.convert import charge_to_proto
+from cost_ledger.exports.convert import charge_to_proto
 from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto
+from cost_ledger.posting.chain import canonical
 from cost_ledger.prices.convert import price_to_proto
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2

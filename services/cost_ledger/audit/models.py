@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from cost_ledger.chain import GENESIS, link
-from cost_ledger.charges.models import Charge
+from cost_ledger.exports.models import Charge
 from cost_ledger.models import Entry, Hold
+from cost_ledger.posting.chain import GENESIS, link
 from podium_kit.anchors import DailyRoot, TenantHead
 from podium_kit.money import Money
 

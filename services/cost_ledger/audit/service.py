@@ -9,8 +9,8 @@ from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.models import Anchor, EntryRecords, Explanation
 from cost_ledger.audit.simulation import OtherPrices, SimulatedCost
 from cost_ledger.audit.store import AuditStore
-from cost_ledger.charges.service import ChargeReader
 from cost_ledger.errors import EntryUnknown, InvoiceNotFound, NothingAnchored
+from cost_ledger.exports.service import ChargeReader
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.invoices.reconciliation import reconcile
 from cost_ledger.invoices.store import InvoiceStore

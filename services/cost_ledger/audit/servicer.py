@@ -19,14 +19,14 @@ from cost_ledger.audit.convert import (
 )
 from cost_ledger.audit.service import Audit
 from cost_ledger.audit.verification import Verification
-from cost_ledger.charges.convert import (
+from cost_ledger.errors import AuditBusy
+from cost_ledger.exports.convert import (
     charges_to_proto,
     export_to_proto,
     month_from_proto,
     table_from_proto,
 )
-from cost_ledger.charges.service import ChargeReader
-from cost_ledger.errors import AuditBusy
+from cost_ledger.exports.service import ChargeReader
 from cost_ledger.invoices.convert import (
     invoice_from_proto,
     lines_from_proto,

@@ -13,10 +13,10 @@ from cost_ledger.audit.models import Anchor, AnchoredHead
 from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import INVARIANTS, Finding, InvariantStore
-from cost_ledger.chain import GENESIS, link
-from cost_ledger.charges.models import charge_of, is_priced_by_usage
 from cost_ledger.errors import InvalidReport
+from cost_ledger.exports.models import charge_of, is_priced_by_usage
 from cost_ledger.models import Entry
+from cost_ledger.posting.chain import GENESIS, link
 from cost_ledger.prices.models import PriceHistory
 from cost_ledger.prices.service import PriceBook
 from podium_kit.anchors import head_leaf, leaf_hash, load_public_key, root_from_path, tree_root

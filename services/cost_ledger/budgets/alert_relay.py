@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
-from cost_ledger.budgets.convert_alerts import alert_record
+from cost_ledger.budgets.convert import alert_record
 from cost_ledger.budgets.store_alerts import AlertStore
 from podium_kit.stream import Rejection
 

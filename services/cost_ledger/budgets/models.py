@@ -1,7 +1,11 @@
-"""Budgets: whose spending is limited, in which window, to how much."""
+"""Budgets, their windows, and alerts of soft limits that were passed.
+
+The database raises an alert in the transaction that moves the money, once per budget, window and
+soft limit, so no caller can forget it and no concurrency can double it.
+"""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import available_timezones
@@ -157,3 +161,24 @@ class WindowStatus:
     used: Decimal
     held: Decimal
     row_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetAlert:
+    """A soft limit that was passed. `sequence` counts over all tenants, oldest first."""
+
+    sequence: int
+    tenant: str
+    budget_id: str
+    window_start: datetime
+    soft_limit: Money
+    posted: Money
+    hard_limit: Money
+    create_time: datetime
+    publish_time: datetime | None
+
+    @property
+    def id(self) -> str:
+        """One per budget, window and soft limit, for ever: consumers drop what they know."""
+        start = self.window_start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return f"{self.tenant}/{self.budget_id}/{start}/{self.soft_limit.amount_string()}"

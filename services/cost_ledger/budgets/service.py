@@ -3,9 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cost_ledger.budgets.alerts import BudgetAlert
 from cost_ledger.budgets.changes import BudgetChange
-from cost_ledger.budgets.models import Budget, BudgetStatus
+from cost_ledger.budgets.models import Budget, BudgetAlert, BudgetStatus
 from cost_ledger.budgets.store import BudgetStore
 from cost_ledger.budgets.store_alerts import AlertStore
 from cost_ledger.errors import BudgetConflict, BudgetNotFound, UnpricedCurrency

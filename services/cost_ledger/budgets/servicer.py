@@ -7,12 +7,14 @@ import grpc
 from cost_ledger.access import tenant_named
 from cost_ledger.budgets.access import require_budget_write
 from cost_ledger.budgets.convert import (
+    alert_to_proto,
+    before_from_token,
     budget_from_proto,
     budget_to_proto,
     change_from_proto,
+    next_alerts_page,
     status_to_proto,
 )
-from cost_ledger.budgets.convert_alerts import alert_to_proto, before_from_token, next_alerts_page
 from cost_ledger.budgets.service import BudgetBook
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2_grpc as rpc

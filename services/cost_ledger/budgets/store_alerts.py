@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.budgets.alerts import BudgetAlert
+from cost_ledger.budgets.models import BudgetAlert
 from cost_ledger.store_engine import set_scope, tenant_transaction
 from podium_kit.money import Money
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from cost_ledger.errors import InvalidInvoice
+from cost_ledger.exports.months import Month
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.journal.convert import entry_to_proto
-from cost_ledger.months import Month
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb

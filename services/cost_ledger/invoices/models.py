@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidInvoice
+from cost_ledger.exports.months import Month
 from cost_ledger.models import Entry
-from cost_ledger.months import Month
 from podium_kit.money import Money
 
 PROVIDER = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")

@@ -14,9 +14,9 @@ from datetime import UTC
 from decimal import Decimal
 from itertools import chain
 
+from cost_ledger.exports.months import Month
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.models import Entry
-from cost_ledger.months import Month
 
 Pair = tuple[InvoiceLine, Entry]
 Same = Callable[[InvoiceLine, Entry], bool]

@@ -1,4 +1,6 @@
-"""podium.ledger.v1 holds, rejections and entries of domain values."""
+"""Entries, holds and outcomes of operations on the wire."""
+
+from typing import Any
 
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.models import (
@@ -11,6 +13,8 @@ from cost_ledger.models import (
     RejectionReason,
     Subject,
 )
+from cost_ledger.posting.batches import Operation, Outcome
+from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit.wire import money_to_proto, quantities_to_proto, timestamp_to_proto, usage_to_proto
 
@@ -95,3 +99,33 @@ def listed_entry_to_proto(entry: Entry) -> hold_pb2.Entry:
 
 def _subject_to_proto(subject: Subject) -> hold_pb2.Subject:
     return hold_pb2.Subject(**{name: getattr(subject, name) for name in Subject.__slots__})
+
+
+# Where the wire has another name for an operation.
+NAMES = {"dispatch": "mark_dispatched"}
+
+
+def result_to_proto(operation: Operation, outcome: Outcome) -> pb.OperationResult:
+    """The answer to one operation of a batch."""
+    result = pb.OperationResult()
+    # A field per operation, each a message with the outcomes that the operation can have.
+    answer: Any = getattr(result, NAMES.get(operation.name, operation.name))
+    match outcome:
+        case Entry():
+            # Of a worst case the caller is to see that it is none that is known.
+            shown = listed_entry_to_proto if outcome.postings.provisional else entry_to_proto
+            answer.entry.CopyFrom(shown(outcome))
+        case Hold():
+            answer.hold.CopyFrom(hold_to_proto(outcome))
+        case Rejection():
+            answer.rejection.CopyFrom(rejection_to_proto(outcome))
+        case None:
+            raise TypeError(f"{operation.name} has no outcome")
+    return result
+
+
+def close_to_proto(outcome: Outcome) -> pb.ClosePeriodResponse:
+    """The answer to a closing, which no batch may contain."""
+    if not isinstance(outcome, Entry):
+        raise TypeError("a closing is answered by its entry")
+    return pb.ClosePeriodResponse(entry=entry_to_proto(outcome))

@@ -3,11 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from cost_ledger.decisions.batches import Operation
-from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
-from cost_ledger.decisions.operations import Capture, Dispatch, Extend, Record, Release, Reserve
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.models import Alternative, Fallback, Subject, UnknownPricePolicy
+from cost_ledger.posting.batches import Operation
+from cost_ledger.posting.operations import (
+    Adjust,
+    Capture,
+    ClosePeriod,
+    Dispatch,
+    Extend,
+    Record,
+    Release,
+    Reserve,
+    Reverse,
+    Settle,
+)
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit.rpc.identity import Identity

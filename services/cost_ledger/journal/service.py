@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import groupby
 
-from cost_ledger.decisions.batches import Batch, Operation, Outcome, decide
-from cost_ledger.decisions.books import Books
-from cost_ledger.decisions.operations import Capture, Expire, Record, Release, Reserve
 from cost_ledger.errors import InvalidOperation
 from cost_ledger.journal.store import JournalStore
 from cost_ledger.journal.store_reads import ReportStore
 from cost_ledger.models import UNPRICED, Entry, Fallback, Hold
+from cost_ledger.posting.batches import Batch, Operation, Outcome, decide
+from cost_ledger.posting.books import Books
+from cost_ledger.posting.operations import Capture, Expire, Record, Release, Reserve
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.spend.models import EntryFilter
 from podium_kit import telemetry

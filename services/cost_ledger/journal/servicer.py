@@ -6,13 +6,13 @@ from typing import Any
 import grpc
 
 from cost_ledger.access import require_of_embeddings
-from cost_ledger.journal.convert import hold_to_proto, listed_entry_to_proto
-from cost_ledger.journal.convert_operations import (
-    close_from_proto,
-    names_in,
-    operation_from_proto,
+from cost_ledger.journal.convert import (
+    close_to_proto,
+    hold_to_proto,
+    listed_entry_to_proto,
+    result_to_proto,
 )
-from cost_ledger.journal.convert_results import close_to_proto, result_to_proto
+from cost_ledger.journal.convert_operations import close_from_proto, names_in, operation_from_proto
 from cost_ledger.journal.service import CostLedger
 from cost_ledger.spend.convert import (
     filter_from_proto,

@@ -14,11 +14,6 @@ from typing import Any, TypeVar
 import asyncpg
 
 from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
-from cost_ledger.decisions.admission import queries_of, queries_of_reserve, scope_queries
-from cost_ledger.decisions.batches import Batch, Operation
-from cost_ledger.decisions.books import Books, Corrections, Rows
-from cost_ledger.decisions.corrections import Adjust, Reverse, Settle
-from cost_ledger.decisions.operations import Extend, Record, Reserve
 from cost_ledger.journal.store_rows import (
     entry_from_row,
     head_from_row,
@@ -34,6 +29,10 @@ from cost_ledger.journal.store_statements import (
 )
 from cost_ledger.journal.store_writes import write
 from cost_ledger.models import HoldState
+from cost_ledger.posting.admission import queries_of, queries_of_reserve, scope_queries
+from cost_ledger.posting.batches import Batch, Operation
+from cost_ledger.posting.books import Books, Corrections, Rows
+from cost_ledger.posting.operations import Adjust, Extend, Record, Reserve, Reverse, Settle
 from cost_ledger.store_engine import journal_errors, parsed, to_json
 from podium_kit.money import Money
 

@@ -1,4 +1,4 @@
-"""Reads of the journal: entries, open and overdue holds."""
+"""Reads of the journal, and its upkeep, in PostgreSQL."""
 
 import asyncio
 from collections.abc import Sequence
@@ -73,3 +73,25 @@ async def read_entries(
     rows = (await connection.execute(statement, {"tenant": tenant, **values})).scalars().all()
     # In a thread: many take seconds, in which others post.
     return await asyncio.to_thread(lambda: [entry_from_json(row) for row in rows])
+
+
+MAKE_PARTITIONS = text("SELECT make_entry_partitions(:months_ahead)")
+PRUNE_KEYS = text("SELECT prune_keys(:count_max)")
+
+
+class UpkeepStore:
+    """Functions of the owner that keep the tables in shape."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def make_partitions(self, months_ahead: int) -> None:
+        """Makes the journal's partitions of this month and the next ones, if they are missing."""
+        async with tenant_transaction(self._engine) as connection:
+            await connection.execute(MAKE_PARTITIONS, {"months_ahead": months_ahead})
+
+    async def prune_keys(self, count_max: int) -> int:
+        """Forgets keys whose retry a closed period rejects; how many there were."""
+        async with tenant_transaction(self._engine) as connection:
+            result = await connection.execute(PRUNE_KEYS, {"count_max": count_max})
+            return int(result.scalar_one())

@@ -11,7 +11,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from cost_ledger.decisions.books import Head, IdempotencyRecord
 from cost_ledger.fingerprint import quantities_text
 from cost_ledger.models import (
     BudgetWindowKey,
@@ -27,6 +26,7 @@ from cost_ledger.models import (
     RejectionReason,
     Subject,
 )
+from cost_ledger.posting.books import Head, IdempotencyRecord
 from cost_ledger.store_engine import parsed
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from operator import add
 from typing import Any
 
-from cost_ledger.decisions.books import Books
 from cost_ledger.journal.store_rows import (
     entry_values,
     hold_change_values,
@@ -13,6 +12,7 @@ from cost_ledger.journal.store_rows import (
 )
 from cost_ledger.journal.store_statements import Shape, write_statement
 from cost_ledger.models import ZERO, Entry, Postings
+from cost_ledger.posting.books import Books
 
 Values = tuple[Any, ...]
 

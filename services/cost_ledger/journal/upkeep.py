@@ -1,6 +1,6 @@
 """Upkeep of the journal: room for the months to come, and keys that cannot be repeated."""
 
-from cost_ledger.journal.store_upkeep import UpkeepStore
+from cost_ledger.journal.store_reads import UpkeepStore
 
 INTERVAL_S = 3600.0
 MONTHS_AHEAD = 12

@@ -8,8 +8,7 @@ from time import monotonic
 from cost_ledger.errors import ForeignPrice
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import Placement, PriceSpec
-from cost_ledger.prices.store import PriceStore
-from cost_ledger.prices.store_deletions import PriceDeletion
+from cost_ledger.prices.store import PriceDeletion, PriceStore
 from podium_kit.metering import is_own
 from podium_kit.rpc.identity import Scope, current_identity
 

@@ -1,8 +1,7 @@
 """Spend reports, and the daily sums that they are read from."""
 
 from cost_ledger.spend.models import SpendReport, SpendRow
-from cost_ledger.spend.store import SpendStore
-from cost_ledger.spend.store_rollups import RollupStore
+from cost_ledger.spend.store import RollupStore, SpendStore
 
 
 class SpendReports:

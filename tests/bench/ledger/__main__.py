@@ -18,7 +18,7 @@ from bench.ledger.guaranteed_floor import GuaranteedFloor, measure_guaranteed_fl
 from bench.ledger.reports import BY_DAY_AND_MODEL, BY_MODEL, Reader
 from bench.ledger.service import TENANTS, running_service
 from cost_ledger.server import MIGRATIONS
-from cost_ledger.spend.store_rollups import RollupStore
+from cost_ledger.spend.store import RollupStore
 from integration.cost_ledger.running_ledger import as_service
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.postgres.engine import open_engine

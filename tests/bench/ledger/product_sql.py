@@ -13,13 +13,13 @@ from sqlalchemy import make_url
 
 from bench.ledger.pgbench import rate
 from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
-from cost_ledger.decisions.admission import scope_queries
-from cost_ledger.decisions.batches import Operation, decide
-from cost_ledger.decisions.books import Books, Head, Rows
-from cost_ledger.decisions.operations import Capture, Reserve
 from cost_ledger.journal.store_statements import COLUMNS, READ_BOOKS, write_statement
 from cost_ledger.journal.store_writes import parts_of, shape_of
 from cost_ledger.models import Subject, UnknownPricePolicy
+from cost_ledger.posting.admission import scope_queries
+from cost_ledger.posting.batches import Operation, decide
+from cost_ledger.posting.books import Books, Head, Rows
+from cost_ledger.posting.operations import Capture, Reserve
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 from cost_ledger.store_engine import KEYED_LOOKUPS, to_json

@@ -3,9 +3,9 @@
 from unittest.mock import patch
 
 from cost_ledger.__main__ import main
-from cost_ledger.chain import GENESIS
-from cost_ledger.decisions import drafts
 from cost_ledger.models import Entry
+from cost_ledger.posting import drafts
+from cost_ledger.posting.chain import GENESIS
 
 
 def no_link(previous: bytes, entry: Entry) -> bytes:

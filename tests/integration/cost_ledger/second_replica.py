@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import asyncpg
 
-from cost_ledger.decisions.batches import Operation, Outcome, decide
-from cost_ledger.decisions.books import Books
-from cost_ledger.decisions.operations import Capture, Record, Reserve
 from cost_ledger.journal.store import JournalStore
 from cost_ledger.models import Subject, UnknownPricePolicy
+from cost_ledger.posting.batches import Operation, Outcome, decide
+from cost_ledger.posting.books import Books
+from cost_ledger.posting.operations import Capture, Record, Reserve
 from cost_ledger.store_engine import open_journal_pool
 from integration.cost_ledger.running_ledger import RunningLedger, as_service
 from podium_kit.metering import Usage, UsageSource

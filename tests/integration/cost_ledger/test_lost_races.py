@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from cost_ledger.decisions.batches import Outcome
 from cost_ledger.models import Hold, Rejection
+from cost_ledger.posting.batches import Outcome
 from integration.cost_ledger.builders import make_budget, make_record, make_reserve, usd
 from integration.cost_ledger.running_ledger import Client, RunningLedger
 from integration.cost_ledger.second_replica import record, replica, reserve

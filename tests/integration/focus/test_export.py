@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from cost_ledger.charges import focus
-from cost_ledger.charges.convert import export_to_proto
-from cost_ledger.charges.focus import FOCUS_1_0, FOCUS_1_2, VALIDATOR_NAMES
-from cost_ledger.charges.models import Charge, charge_of
-from cost_ledger.charges.service import ChargesPage
-from cost_ledger.charges.tables import CHARGES, Row, Table, Value
-from cost_ledger.decisions import postings
+from cost_ledger.exports import focus
+from cost_ledger.exports.convert import export_to_proto
+from cost_ledger.exports.focus import FOCUS_1_0, FOCUS_1_2, VALIDATOR_NAMES
+from cost_ledger.exports.models import Charge, charge_of
+from cost_ledger.exports.service import ChargesPage
+from cost_ledger.exports.tables import CHARGES, Row, Table, Value
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
+from cost_ledger.posting import postings
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 from integration.focus.validator import failures_of

@@ -11,10 +11,10 @@ from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.service import Audit
 from cost_ledger.audit.servicer import AuditServicer
 from cost_ledger.audit.verification import Position, Range, Verification, VerificationStep
-from cost_ledger.charges.service import ChargeReader
 from cost_ledger.errors import AuditBusy
+from cost_ledger.exports.months import Month
+from cost_ledger.exports.service import ChargeReader
 from cost_ledger.invoices.models import Invoice, Match
-from cost_ledger.months import Month
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.rpc.identity import Scope, acting_as
 

@@ -12,11 +12,11 @@ from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Position, Range, Verification
-from cost_ledger.charges.service import ChargeReader
+from cost_ledger.exports.months import Month
+from cost_ledger.exports.service import ChargeReader
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match
 from cost_ledger.invoices.store import InvoiceStore
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
-from cost_ledger.months import Month
 from cost_ledger.prices.models import HistoryKey, PriceHistory
 from cost_ledger.prices.service import PriceBook
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from cost_ledger.charges.focus import rows_of as focus_rows_of
-from cost_ledger.charges.models import Charge, ChargeLine
-from cost_ledger.charges.service import ChargeReader
-from cost_ledger.charges.store import ChargeStore
-from cost_ledger.charges.tables import CHARGES
+from cost_ledger.exports.focus import rows_of as focus_rows_of
+from cost_ledger.exports.models import Charge, ChargeLine
+from cost_ledger.exports.months import Month
+from cost_ledger.exports.service import ChargeReader
+from cost_ledger.exports.store import ChargeStore
+from cost_ledger.exports.tables import CHARGES
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
-from cost_ledger.months import Month
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import HistoryKey, PriceHistory
 from cost_ledger.prices.service import PriceBook

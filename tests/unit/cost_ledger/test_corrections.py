@@ -6,13 +6,21 @@ from decimal import Decimal
 
 import pytest
 
-from cost_ledger.chain import GENESIS
-from cost_ledger.decisions.batches import Operation, Outcome, decide
-from cost_ledger.decisions.books import Books, Head, Rows
-from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
-from cost_ledger.decisions.operations import Capture, Expire, Record, Reserve
 from cost_ledger.errors import NotSettleable, PeriodClosed
 from cost_ledger.models import Entry, Subject, UnknownPricePolicy
+from cost_ledger.posting.batches import Operation, Outcome, decide
+from cost_ledger.posting.books import Books, Head, Rows
+from cost_ledger.posting.chain import GENESIS
+from cost_ledger.posting.operations import (
+    Adjust,
+    Capture,
+    ClosePeriod,
+    Expire,
+    Record,
+    Reserve,
+    Reverse,
+    Settle,
+)
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource

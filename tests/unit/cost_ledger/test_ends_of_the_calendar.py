@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cost_ledger.errors import InvalidMonth, InvalidReport
-from cost_ledger.months import Month
+from cost_ledger.exports.months import Month
 from cost_ledger.spend.models import LAST_DAY, SpendReport
 
 

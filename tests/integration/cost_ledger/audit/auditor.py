@@ -3,7 +3,7 @@
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from cost_ledger.spend.store_rollups import RollupStore
+from cost_ledger.spend.store import RollupStore
 from integration.cost_ledger.builders import make_capture, make_record, make_reserve, make_subject
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
 from podium.ledger.v1 import audit_pb2, audit_service_pb2

@@ -33,7 +33,7 @@ class UsedBudget:
     share: Decimal
 
 
-class StandingStore:
+class LedgerStatusStore:
     """Reads over every tenant; functions of the owner, which show no more than this."""
 
     def __init__(self, engine: AsyncEngine) -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from cost_ledger.chain import link
-from cost_ledger.decisions import postings
-from cost_ledger.decisions.books import Books, Corrections
 from cost_ledger.models import ZERO, Call, Entry, EntryKind, Hold, Postings
+from cost_ledger.posting import postings
+from cost_ledger.posting.books import Books, Corrections
+from cost_ledger.posting.chain import link
 from podium_kit.metering import Quantity, Usage
 from podium_kit.money import Money
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from cost_ledger.charges.models import Charge
+from cost_ledger.exports.models import Charge
 from cost_ledger.fingerprint import decimal_text
 
 Value = str | int | Decimal | datetime | None

@@ -3,19 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from cost_ledger.decisions import calls, correcting
-from cost_ledger.decisions.books import Books
-from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
-from cost_ledger.decisions.operations import (
+from cost_ledger.models import Entry, Hold, Rejection
+from cost_ledger.posting import calls, corrections
+from cost_ledger.posting.books import Books
+from cost_ledger.posting.operations import (
+    Adjust,
     Capture,
+    ClosePeriod,
     Dispatch,
     Expire,
     Extend,
     Record,
     Release,
     Reserve,
+    Reverse,
+    Settle,
 )
-from cost_ledger.models import Entry, Hold, Rejection
 from podium_kit.rpc.errors import DomainError
 
 Correction = Reverse | Adjust | Settle | ClosePeriod
@@ -30,10 +33,10 @@ DECISIONS: dict[type[Operation], Callable[[Any, Books], Outcome]] = {
     Extend: calls.extend,
     Dispatch: calls.dispatch,
     Expire: calls.expire,
-    Reverse: correcting.reverse,
-    Adjust: correcting.adjust,
-    Settle: correcting.settle,
-    ClosePeriod: correcting.close_period,
+    Reverse: corrections.reverse,
+    Adjust: corrections.adjust,
+    Settle: corrections.settle,
+    ClosePeriod: corrections.close_period,
 }
 
 

@@ -11,9 +11,6 @@ from decimal import Decimal
 from functools import partial
 
 from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
-from cost_ledger.decisions.books import Books, window_key
-from cost_ledger.decisions.fallbacks import fitting_output_tokens, with_fallbacks, worst_cost
-from cost_ledger.decisions.operations import Extend, Reserve
 from cost_ledger.errors import BudgetNotFound, CurrencyMismatch
 from cost_ledger.models import (
     BudgetWindowKey,
@@ -26,6 +23,9 @@ from cost_ledger.models import (
     Subject,
     UnknownPricePolicy,
 )
+from cost_ledger.posting.books import Books, window_key
+from cost_ledger.posting.fallbacks import fitting_output_tokens, with_fallbacks, worst_cost
+from cost_ledger.posting.operations import Extend, Reserve
 from cost_ledger.prices.models import Period, PriceVersion
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.money import Money

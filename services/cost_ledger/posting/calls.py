@@ -6,19 +6,21 @@ The same key with the same content gets the same answer; rejections are answers 
 
 from dataclasses import replace
 
-from cost_ledger.decisions import postings
-from cost_ledger.decisions.admission import admit, readmit, windows_of
-from cost_ledger.decisions.books import Books
-from cost_ledger.decisions.costs import (
+from cost_ledger.errors import HoldClosed
+from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection, RejectionReason
+from cost_ledger.posting import postings
+from cost_ledger.posting.admission import admit, readmit, windows_of
+from cost_ledger.posting.books import Books
+from cost_ledger.posting.costs import (
     answered_call,
     check_time,
     post_cost,
     post_provisional,
     withdraw,
 )
-from cost_ledger.decisions.drafts import move, post_hold
-from cost_ledger.decisions.idempotency import answered, entry_of, hold_of, remember
-from cost_ledger.decisions.operations import (
+from cost_ledger.posting.drafts import move, post_hold
+from cost_ledger.posting.idempotency import answered, entry_of, hold_of, remember
+from cost_ledger.posting.operations import (
     Capture,
     Dispatch,
     Expire,
@@ -27,8 +29,6 @@ from cost_ledger.decisions.operations import (
     Release,
     Reserve,
 )
-from cost_ledger.errors import HoldClosed
-from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection, RejectionReason
 
 
 def reserve(asked: Reserve, books: Books) -> Hold | Rejection:

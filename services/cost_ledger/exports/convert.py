@@ -1,13 +1,13 @@
 """Charges and exports of them as podium.ledger.v1 messages."""
 
-from cost_ledger.charges.focus import FOCUS_1_0, FOCUS_1_2
-from cost_ledger.charges.models import Charge, ChargeLine
-from cost_ledger.charges.service import ChargesPage
-from cost_ledger.charges.tables import CHARGES, ColumnKind, Table
 from cost_ledger.errors import InvalidReport
+from cost_ledger.exports.focus import FOCUS_1_0, FOCUS_1_2
+from cost_ledger.exports.models import Charge, ChargeLine
+from cost_ledger.exports.months import Month
+from cost_ledger.exports.service import ChargesPage
+from cost_ledger.exports.tables import CHARGES, ColumnKind, Table
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.journal.convert import entry_to_proto
-from cost_ledger.months import Month
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.money import Money

@@ -1,10 +1,18 @@
 """The same key gets the same answer; what an operation names must be in the books."""
 
-from cost_ledger.decisions.books import Books, IdempotencyRecord
-from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
-from cost_ledger.decisions.operations import Capture, Extend, Record, Reserve
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
 from cost_ledger.models import Entry, Hold, Rejection
+from cost_ledger.posting.books import Books, IdempotencyRecord
+from cost_ledger.posting.operations import (
+    Adjust,
+    Capture,
+    ClosePeriod,
+    Extend,
+    Record,
+    Reserve,
+    Reverse,
+    Settle,
+)
 
 # Operations whose answer is kept under their key; every name has its own keys.
 Keyed = Reserve | Extend | Capture | Record | Reverse | Adjust | Settle | ClosePeriod

@@ -2,19 +2,14 @@
 
 from dataclasses import replace
 
-from cost_ledger.decisions.books import Books
-from cost_ledger.decisions.corrections import Adjust, ClosePeriod, Reverse, Settle
-from cost_ledger.decisions.costs import post_cost, price_of
-from cost_ledger.decisions.drafts import adjust_by, post, take_back
-from cost_ledger.decisions.idempotency import answered, entry_of, hold_of, remember
-from cost_ledger.decisions.postings import NOTHING
-from cost_ledger.errors import (
-    NotAdjustable,
-    NotReversible,
-    NotSettleable,
-    PeriodNotClosable,
-)
+from cost_ledger.errors import NotAdjustable, NotReversible, NotSettleable, PeriodNotClosable
 from cost_ledger.models import Call, Entry, EntryKind, HoldState, Subject
+from cost_ledger.posting.books import Books
+from cost_ledger.posting.costs import post_cost, price_of
+from cost_ledger.posting.drafts import adjust_by, post, take_back
+from cost_ledger.posting.idempotency import answered, entry_of, hold_of, remember
+from cost_ledger.posting.operations import Adjust, ClosePeriod, Reverse, Settle
+from cost_ledger.posting.postings import NOTHING
 from podium_kit.metering import UsageSource
 
 COSTS = {EntryKind.CAPTURE, EntryKind.RECORD}

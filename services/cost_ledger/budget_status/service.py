@@ -7,7 +7,7 @@ from decimal import Decimal
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from cost_ledger.audit.anchoring import Anchors
-from cost_ledger.standing.store import LedgerStatus, StandingStore, UsedBudget
+from cost_ledger.budget_status.store import LedgerStatus, LedgerStatusStore, UsedBudget
 from podium_kit import telemetry
 
 INTERVAL_S = 30.0
@@ -17,10 +17,10 @@ BUDGETS_MAX = 200
 Reported = Callable[[CallbackOptions], Iterable[Observation]]
 
 
-class Standings:
+class LedgerGauges:
     """Remembers the last look, which a scrape reports; nothing before the first."""
 
-    def __init__(self, store: StandingStore, anchors: Anchors, *, publishes: bool) -> None:
+    def __init__(self, store: LedgerStatusStore, anchors: Anchors, *, publishes: bool) -> None:
         """`publishes`: whether alerts go to a topic, so that one can be owed."""
         self._store = store
         self._anchors = anchors

@@ -8,9 +8,9 @@ while the policy rejects such calls, is left out of the hold and must not be cal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from cost_ledger.decisions.books import Books
-from cost_ledger.decisions.operations import Reserve
 from cost_ledger.models import Fallback, Hold, UnknownPricePolicy
+from cost_ledger.posting.books import Books
+from cost_ledger.posting.operations import Reserve
 from cost_ledger.prices.models import Period, PriceVersion
 from podium_kit.metering import Quantity
 from podium_kit.money import Money

@@ -1,0 +1,1 @@
+"""Gauges of the whole ledger, over every tenant."""

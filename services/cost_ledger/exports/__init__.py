@@ -1,0 +1,1 @@
+"""Exports of charges, in the FOCUS format and as tables."""

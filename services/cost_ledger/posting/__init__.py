@@ -1,0 +1,1 @@
+"""Decisions about operations: what each posts to the journal."""

@@ -1,1 +1,0 @@
-"""What operators are alerted by, over every tenant."""
