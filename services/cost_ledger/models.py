@@ -45,7 +45,6 @@ class EntryKind(StrEnum):
     RESERVE = "reserve"
     CAPTURE = "capture"
     RELEASE = "release"
-    EXTEND = "extend"
     RECORD = "record"
     REVERSE = "reverse"
     ADJUST = "adjust"
@@ -222,7 +221,7 @@ class Entry:
         posted = self.postings
         if self.kind is EntryKind.RELEASE:
             return _money(-posted.held, posted.hold_unit)
-        if self.kind in (EntryKind.RESERVE, EntryKind.EXTEND):
+        if self.kind is EntryKind.RESERVE:
             return _money(posted.held, posted.hold_unit)
         return self.cost
 

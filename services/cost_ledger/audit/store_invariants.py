@@ -38,26 +38,14 @@ def _invariant(rule: str, words: str, query: str) -> Invariant:
     return Invariant(rule, words, text(query))
 
 
-# What each entry adds to each budget window. An extension takes the whole hold out of the
-# windows it was in, and puts the new one into those of its own time. The journal is read
-# once: a look-up of what was extended would ask every partition for every extension.
+# The amounts that each entry adds to each budget window.
 WINDOW_MOVES = """
-    WITH journal AS (
-        SELECT sequence, kind = 'extend' AS extends, kind, create_time, hold_unit, held,
-               unit, spend + provisional AS posted, windows,
-               lag(windows) OVER hold AS windows_before, sum(held) OVER hold AS held_after
-        FROM entry WHERE tenant = :tenant
-        WINDOW hold AS (PARTITION BY key, kind IN ('reserve', 'extend') ORDER BY sequence)
-    ), window_move AS (
+    WITH window_move AS (
         SELECT sequence, kind, create_time, w ->> 0 AS budget_id, (w ->> 1)::timestamptz AS start,
-               CASE WHEN hold_unit = w ->> 2 THEN counted.held ELSE 0 END AS held,
-               CASE WHEN unit = w ->> 2 THEN posted ELSE 0 END AS posted
-        FROM journal
-        CROSS JOIN LATERAL (VALUES
-            (windows, CASE WHEN extends THEN held_after ELSE journal.held END),
-            (CASE WHEN extends THEN windows_before END, journal.held - held_after)
-        ) counted(windows, held)
-        CROSS JOIN LATERAL json_array_elements(counted.windows) w
+               CASE WHEN hold_unit = w ->> 2 THEN held ELSE 0 END AS held,
+               CASE WHEN unit = w ->> 2 THEN spend + provisional ELSE 0 END AS posted
+        FROM entry CROSS JOIN LATERAL json_array_elements(windows) w
+        WHERE tenant = :tenant
     )
 """
 
@@ -161,7 +149,7 @@ INVARIANTS = (
                    (max(version) OVER (PARTITION BY budget_id ORDER BY sequence))[2] AS hard_limit
             FROM (
                 SELECT sequence, budget_id, used, NULL::numeric[] AS version FROM total
-                WHERE kind IN ('reserve', 'extend') AND change > 0
+                WHERE kind = 'reserve' AND change > 0
                 UNION ALL
                 SELECT after_sequence + 1, budget_id, NULL, ARRAY[version, hard_limit]
                 FROM budget_version WHERE tenant = :tenant
@@ -184,9 +172,7 @@ INVARIANTS = (
             FROM idempotency i
             LEFT JOIN entry e ON (e.tenant, e.sequence) = (i.tenant, i.sequence)
             WHERE i.tenant = :tenant AND i.sequence > 0
-              -- An extension has a key of its own; its entry is of the hold it extends.
-              AND CASE i.operation WHEN 'extend' THEN e.kind IS DISTINCT FROM 'extend'
-                  ELSE e.key IS DISTINCT FROM i.key END
+              AND e.key IS DISTINCT FROM i.key
             ORDER BY i.sequence LIMIT 1
         ) answers
         UNION ALL

@@ -11,7 +11,6 @@ from cost_ledger.posting.operations import (
     Capture,
     ClosePeriod,
     Dispatch,
-    Extend,
     Record,
     Release,
     Reserve,
@@ -66,17 +65,6 @@ def _reserve(message: pb.ReserveRequest, caller: Identity) -> Reserve:
         asks_again=message.asks_again,
         policy_version=message.policy_version,
         fallbacks=tuple(_fallback_from_proto(each) for each in message.fallbacks),
-    )
-
-
-def _extend(message: pb.ExtendRequest, caller: Identity) -> Extend:
-    has_time = message.HasField("time_to_live")
-    return Extend(
-        caller.tenant,
-        message.key,
-        message.hold_key,
-        quantities_from_proto(message.worst_case),
-        duration_from_proto(message.time_to_live) if has_time else None,
     )
 
 
@@ -173,7 +161,6 @@ def _subject_from_proto(message: hold_pb2.Subject, caller: Identity) -> Subject:
 
 FROM_PROTO: dict[str, Callable[[Any, Identity], Operation]] = {
     "reserve": _reserve,
-    "extend": _extend,
     "mark_dispatched": _dispatch,
     "capture": _capture,
     "release": _release,

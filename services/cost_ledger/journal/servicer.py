@@ -36,41 +36,12 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
         self._ledger = ledger
         self._spend = spend
 
-    async def Reserve(self, request: pb.ReserveRequest, context: Context) -> pb.ReserveResponse:
-        return (await self._one(reserve=request)).reserve
-
-    async def Capture(self, request: pb.CaptureRequest, context: Context) -> pb.CaptureResponse:
-        return (await self._one(capture=request)).capture
-
-    async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
-        return (await self._one(release=request)).release
-
-    async def Record(self, request: pb.RecordRequest, context: Context) -> pb.RecordResponse:
-        return (await self._one(record=request)).record
-
     async def ApplyEmbeddings(
         self, request: pb.ApplyEmbeddingsRequest, context: Context
     ) -> pb.ApplyEmbeddingsResponse:
         for operation in request.operations:
             require_of_embeddings(*names_in(operation))
         return pb.ApplyEmbeddingsResponse(results=await self._all(request.operations))
-
-    async def Reverse(self, request: pb.ReverseRequest, context: Context) -> pb.ReverseResponse:
-        return (await self._one(reverse=request)).reverse
-
-    async def Extend(self, request: pb.ExtendRequest, context: Context) -> pb.ExtendResponse:
-        return (await self._one(extend=request)).extend
-
-    async def MarkDispatched(
-        self, request: pb.MarkDispatchedRequest, context: Context
-    ) -> pb.MarkDispatchedResponse:
-        return (await self._one(mark_dispatched=request)).mark_dispatched
-
-    async def Adjust(self, request: pb.AdjustRequest, context: Context) -> pb.AdjustResponse:
-        return (await self._one(adjust=request)).adjust
-
-    async def Settle(self, request: pb.SettleRequest, context: Context) -> pb.SettleResponse:
-        return (await self._one(settle=request)).settle
 
     async def ClosePeriod(
         self, request: pb.ClosePeriodRequest, context: Context
@@ -111,9 +82,6 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
             rows=[spend_row_to_proto(row) for row in rows],
             next_page_token=next_report_page(report, rows),
         )
-
-    async def _one(self, **operation: Any) -> pb.OperationResult:
-        return (await self._all([pb.Operation(**operation)]))[0]
 
     async def _all(self, messages: Iterable[pb.Operation]) -> list[pb.OperationResult]:
         caller = current_identity()

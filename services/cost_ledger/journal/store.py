@@ -25,14 +25,13 @@ from cost_ledger.journal.store_statements import (
     READ_BOOKS,
     READ_BOOKS_UNDER_LOCK,
     READ_ENTRIES,
-    READ_STATUSES,
 )
 from cost_ledger.journal.store_writes import write
 from cost_ledger.models import HoldState
-from cost_ledger.posting.admission import queries_of, queries_of_reserve, scope_queries
+from cost_ledger.posting.admission import queries_of_reserve, scope_queries
 from cost_ledger.posting.batches import Batch, Operation
 from cost_ledger.posting.books import Books, Corrections, Rows
-from cost_ledger.posting.operations import Adjust, Extend, Record, Reserve, Reverse, Settle
+from cost_ledger.posting.operations import Adjust, Record, Reserve, Reverse, Settle
 from cost_ledger.store_engine import journal_errors, parsed, to_json
 from podium_kit.money import Money
 
@@ -85,7 +84,7 @@ async def _at_once(
     """Two round trips, each a transaction of its own."""
     books = await _open(connection, READ_BOOKS, operations)
     is_new_tenant = len(books.loaded.heads) < len({each.tenant for each in operations})
-    if is_new_tenant or _sequences(operations, books) or _extended_queries(operations, books):
+    if is_new_tenant or _sequences(operations, books):
         raise _LockNeeded
     decided = await decide(books)
     await write(connection, books)
@@ -108,10 +107,6 @@ async def _read(connection: Connection, operations: list[Operation]) -> Books:
     sequences = _sequences(operations, books)
     if sequences:
         _add_entries(books, await connection.fetch(READ_ENTRIES, *_columns(sequences)))
-    queries = _extended_queries(operations, books)
-    if queries:
-        statuses = await connection.fetchval(READ_STATUSES, _rows(queries), books.now)
-        books.statuses |= _statuses(statuses)
     return books
 
 
@@ -132,9 +127,8 @@ async def _open(connection: Connection, statement: str, operations: list[Operati
 
 
 def _key(operation: Operation) -> tuple[str, str, str, str]:
-    """Whose, which key, and the hold it is about."""
-    hold_key = operation.hold_key if isinstance(operation, Extend) else operation.key
-    return operation.tenant, operation.name, operation.key, hold_key
+    """Tenant, name and key of the operation, and the key of the hold that it is about."""
+    return operation.tenant, operation.name, operation.key, operation.key
 
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
@@ -182,15 +176,6 @@ def _scope_queries(operations: list[Operation]) -> set[ScopeQuery]:
             case Record(tenant=tenant, subject=subject, occur_time=occur_time):
                 queries.update(scope_queries(tenant, subject, (), occur_time))
     return queries
-
-
-def _extended_queries(operations: list[Operation], books: Books) -> set[ScopeQuery]:
-    holds = (
-        books.hold(operation.tenant, operation.hold_key)
-        for operation in operations
-        if isinstance(operation, Extend)
-    )
-    return {query for hold in holds if hold for query in queries_of(hold, None)}
 
 
 def _rows(queries: set[ScopeQuery]) -> str:

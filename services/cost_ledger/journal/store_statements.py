@@ -18,7 +18,6 @@ from cost_ledger.journal.store_rows import (
 
 READ_BOOKS = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6)"
 READ_BOOKS_UNDER_LOCK = READ_BOOKS.replace("read_books", "read_books_under_lock")
-READ_STATUSES = "SELECT read_statuses($1, $2)"
 
 # The entries that answers, provisional costs and corrections are about, and what later
 # entries did to each.

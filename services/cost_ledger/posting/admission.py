@@ -5,7 +5,7 @@ the caller says that so little is worth it; else the rejection names what would 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -24,8 +24,8 @@ from cost_ledger.models import (
     UnknownPricePolicy,
 )
 from cost_ledger.posting.books import Books, window_key
-from cost_ledger.posting.fallbacks import fitting_output_tokens, with_fallbacks, worst_cost
-from cost_ledger.posting.operations import Extend, Reserve
+from cost_ledger.posting.fallbacks import with_fallbacks
+from cost_ledger.posting.operations import Reserve
 from cost_ledger.prices.models import Period, PriceVersion
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.money import Money
@@ -75,33 +75,6 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
     return _exhausted(shortage, fitting or None, alternative)
 
 
-def readmit(asked: Extend, hold: Hold, books: Books) -> Hold | Rejection:
-    """The hold with its new worst case and expiry, counted in the windows of now.
-
-    What it held before is already withdrawn. Its price stays the one it was admitted at.
-    """
-    call, lifetime_s = hold.call, asked.time_to_live_s
-    expire_time = books.now + timedelta(seconds=lifetime_s) if lifetime_s else hold.expire_time
-    period = Period(hold.create_time, expire_time)
-    worst_case = asked.worst_case or hold.worst_case
-    amount = worst_cost(hold, worst_case, period, books)
-    statuses = [
-        status for query in queries_of(hold, None) for status in books.statuses.get(query, ())
-    ]
-    shortage = _shortage(statuses, amount, books) if amount else None
-    if shortage:
-        fits = fitting_output_tokens(hold, worst_case, shortage.remaining, period, books)
-        return _exhausted(shortage, fits, None)
-    windows = tuple(window_key(status) for status in statuses)
-    return replace(
-        hold,
-        call=replace(call, windows=windows),
-        worst_case=worst_case,
-        amount=amount,
-        expire_time=expire_time,
-    )
-
-
 def queries_of_reserve(asked: Reserve) -> Iterator[ScopeQuery]:
     """Every scope whose budgets cover a call: also those of all that its caller belongs to."""
     yield from scope_queries(asked.tenant, asked.subject, asked.budget_ids, None)
@@ -111,12 +84,6 @@ def queries_of_reserve(asked: Reserve) -> Iterator[ScopeQuery]:
     ):
         for name in sorted(set(others) - {own, ""}):
             yield ScopeQuery(asked.tenant, scope, name, None)
-
-
-def queries_of(hold: Hold, at: datetime | None) -> Iterator[ScopeQuery]:
-    """Every scope whose budgets cover a hold: also those budgets that it named, if open."""
-    budget_ids = tuple(window.budget_id for window in hold.call.windows)
-    return scope_queries(hold.call.tenant, hold.call.subject, budget_ids, at)
 
 
 def windows_of(

@@ -12,7 +12,6 @@ from cost_ledger.posting.operations import (
     ClosePeriod,
     Dispatch,
     Expire,
-    Extend,
     Record,
     Release,
     Reserve,
@@ -22,7 +21,7 @@ from cost_ledger.posting.operations import (
 from podium_kit.rpc.errors import DomainError
 
 Correction = Reverse | Adjust | Settle | ClosePeriod
-Operation = Reserve | Extend | Dispatch | Capture | Release | Record | Expire | Correction
+Operation = Reserve | Dispatch | Capture | Release | Record | Expire | Correction
 Batch = tuple[Operation, ...]
 Outcome = Hold | Rejection | Entry | None
 DECISIONS: dict[type[Operation], Callable[[Any, Books], Outcome]] = {
@@ -30,7 +29,6 @@ DECISIONS: dict[type[Operation], Callable[[Any, Books], Outcome]] = {
     Capture: calls.capture,
     Record: calls.record,
     Release: calls.release,
-    Extend: calls.extend,
     Dispatch: calls.dispatch,
     Expire: calls.expire,
     Reverse: corrections.reverse,

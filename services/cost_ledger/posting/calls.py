@@ -9,7 +9,7 @@ from dataclasses import replace
 from cost_ledger.errors import HoldClosed
 from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection, RejectionReason
 from cost_ledger.posting import postings
-from cost_ledger.posting.admission import admit, readmit, windows_of
+from cost_ledger.posting.admission import admit, windows_of
 from cost_ledger.posting.books import Books
 from cost_ledger.posting.costs import (
     answered_call,
@@ -24,7 +24,6 @@ from cost_ledger.posting.operations import (
     Capture,
     Dispatch,
     Expire,
-    Extend,
     Record,
     Release,
     Reserve,
@@ -42,26 +41,6 @@ def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
         return outcome
     move(books, outcome.call, held=outcome.amount)
     entry = post_hold(books, EntryKind.RESERVE, outcome, postings.hold(outcome.amount))
-    remember(asked, books, entry)
-    return _keep(outcome, books)
-
-
-def extend(asked: Extend, books: Books) -> Hold | Rejection:
-    """Holds a call's new worst case in the windows of now, or leaves it as it is."""
-    hold = hold_of(asked.tenant, asked.hold_key, books)
-    if answer := answered(asked, books):
-        return answer.rejection or hold
-    if hold.state is not HoldState.OPEN:
-        raise HoldClosed(asked.hold_key, hold.state.value, "extended")
-    withdraw(hold, books)
-    outcome = readmit(asked, hold, books)
-    if isinstance(outcome, Rejection):
-        move(books, hold.call, held=hold.amount)
-        remember(asked, books, rejection=outcome)
-        return outcome
-    move(books, outcome.call, held=outcome.amount)
-    change = postings.change_hold(hold.amount, outcome.amount)
-    entry = post_hold(books, EntryKind.EXTEND, outcome, change)
     remember(asked, books, entry)
     return _keep(outcome, books)
 

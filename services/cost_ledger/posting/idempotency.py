@@ -7,7 +7,6 @@ from cost_ledger.posting.operations import (
     Adjust,
     Capture,
     ClosePeriod,
-    Extend,
     Record,
     Reserve,
     Reverse,
@@ -15,7 +14,7 @@ from cost_ledger.posting.operations import (
 )
 
 # Operations whose answer is kept under their key; every name has its own keys.
-Keyed = Reserve | Extend | Capture | Record | Reverse | Adjust | Settle | ClosePeriod
+Keyed = Reserve | Capture | Record | Reverse | Adjust | Settle | ClosePeriod
 
 
 def answered(asked: Keyed, books: Books) -> IdempotencyRecord | None:

@@ -110,36 +110,6 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
-    """Hold more for a call, or less, or longer. `key` is the extension's own."""
-
-    name: ClassVar[str] = "extend"
-    tenant: str
-    key: str
-    hold_key: str
-    # The most the call can use; empty leaves it as it is.
-    worst_case: tuple[Quantity, ...] = ()
-    # Counted from now; None leaves the expiry as it is.
-    time_to_live_s: float | None = None
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-        check_key(self.hold_key)
-        check_quantities(self.worst_case)
-        if self.time_to_live_s is not None:
-            check_time_to_live(self.time_to_live_s)
-        if not self.worst_case and self.time_to_live_s is None:
-            raise InvalidOperation("worst_case and time_to_live are unset; set what to extend")
-
-    def request_hash(self) -> str:
-        return fingerprint(
-            hold_key=self.hold_key,
-            worst_case=quantities_text(self.worst_case),
-            time_to_live_s=self.time_to_live_s,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Dispatch:
     """Note that the held call is about to be made. Once noted, it stays noted."""
 

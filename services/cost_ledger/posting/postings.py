@@ -24,13 +24,6 @@ def hold(amount: Money | None) -> Postings:
     return Postings(hold_unit=unit, held=value, available=-value)
 
 
-def change_hold(before: Money | None, after: Money | None) -> Postings:
-    """Sets more aside, or less; the unit stays."""
-    unit, value = _unit_of(after)
-    change = value - _unit_of(before)[1]
-    return Postings(hold_unit=unit, held=change, available=-change)
-
-
 def give_back(amount: Money | None) -> Postings:
     return opposite(hold(amount))
 

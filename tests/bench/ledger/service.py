@@ -11,23 +11,20 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import psutil
 
 from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from integration.cost_ledger.builders import make_capture, make_price, make_record, make_reserve
+from ledger_operations import LedgerOperations
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
-from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.embedded.ports import accepts_connections, free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.identity import Scope
-
-if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
-    from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub
 
 IN_FLIGHT = 64
 SECONDS = 8.0
@@ -54,7 +51,7 @@ class Service:
     """A running ledger and a token for each tenant."""
 
     process: ManagedProcess
-    stub: "CostLedgerServiceAsyncStub"
+    stub: LedgerOperations
     keys: KeyPair
 
     def __post_init__(self) -> None:
@@ -115,7 +112,7 @@ async def running_service(service_url: str, module: str = "cost_ledger") -> Asyn
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
         try:
             await process.wait_ready(lambda: asyncio.to_thread(accepts_connections, port), 30)
-            stub: Any = CostLedgerServiceStub(channel)
+            stub: Any = LedgerOperations(channel)
             service = Service(process, stub, keys)
             await _add_price(channel, service.token("bench-1", Scope.PLATFORM_ADMIN))
             yield service

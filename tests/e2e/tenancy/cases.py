@@ -129,27 +129,6 @@ RPCS: dict[str, Case] = {
     "BudgetService/CloseBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/ListBudgets": (OWN, {}),
     "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),
-    "CostLedgerService/Capture": (REJECTED, {"key": "$hold", "usage": USAGE}),
-    "CostLedgerService/Release": (REJECTED, {"key": "$hold"}),
-    "CostLedgerService/Reverse": (
-        REJECTED,
-        {"key": "$unknown/reverse", "sequence": 1, "reason": "mine"},
-    ),
-    "CostLedgerService/Extend": (
-        REJECTED,
-        {"key": "$unknown/extend", "hold_key": "$hold", "time_to_live": "60s"},
-    ),
-    "CostLedgerService/MarkDispatched": (REJECTED, {"key": "$hold"}),
-    "CostLedgerService/Adjust": (
-        REJECTED,
-        {
-            "key": "$unknown/adjust",
-            "sequence": 1,
-            "change": {"currency_code": "USD", "amount": "-1"},
-            "reason": "mine",
-        },
-    ),
-    "CostLedgerService/Settle": (REJECTED, {"key": "$hold", "usage": USAGE}),
     "CostLedgerService/ReleaseEpisode": (OWN, EPISODE),
     "CostLedgerService/ListEntries": (OWN, EPISODE),
     "CostLedgerService/ReportSpend": (OWN, {"group_by": ["SPEND_DIMENSION_TOOL"]}),
@@ -219,11 +198,6 @@ RPCS: dict[str, Case] = {
     "WebhookService/PutWebhook": (
         OWN,
         {"id": "$webhook", "url": "http://127.0.0.1:1/", "secret": {"name": "hooks"}},
-    ),
-    "CostLedgerService/Reserve": (OWN, HOLD),
-    "CostLedgerService/Record": (
-        OWN,
-        {"key": "$unknown/record", "subject": SUBJECT, "sku": "$sku", "usage": USAGE},
     ),
     "CostLedgerService/ApplyEmbeddings": (
         OWN,

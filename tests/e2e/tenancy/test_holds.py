@@ -21,8 +21,11 @@ class Ledger:
 
     async def hold(self) -> None:
         subject = {**SUBJECT, "turn": self._turn}
-        answer = await self.call(OWNER, "Reserve", {**HOLD, "key": self.key, "subject": subject})
+        answer = await self.apply(OWNER, "reserve", {**HOLD, "key": self.key, "subject": subject})
         assert answer.code is grpc.StatusCode.OK, answer
+
+    async def apply(self, tenant: str, operation: str, values: dict[str, Any]) -> Answer:
+        return await self.call(tenant, "Apply", {"operations": [{operation: values}]})
 
     async def call(self, tenant: str, rpc: str, values: dict[str, Any]) -> Answer:
         request = filled(values, self._tenants.things)
@@ -36,7 +39,7 @@ class Ledger:
 
 
 @pytest.mark.parametrize(
-    ("turn", "mine"), [(11, ("Capture", {"usage": USAGE})), (12, ("Release", {}))]
+    ("turn", "mine"), [(11, ("capture", {"usage": USAGE})), (12, ("release", {}))]
 )
 async def test_a_hold_is_unchanged_after_another_tenant_tried_everything(
     tenants: TwoTenants, turn: int, mine: tuple[str, dict[str, Any]]
@@ -45,18 +48,17 @@ async def test_a_hold_is_unchanged_after_another_tenant_tried_everything(
     await ledger.hold()
     before = await ledger.entries()
     tries: dict[str, dict[str, Any]] = {
-        "Capture": {"key": ledger.key, "usage": USAGE},
-        "Settle": {"key": ledger.key, "usage": USAGE},
-        "Release": {"key": ledger.key},
-        "MarkDispatched": {"key": ledger.key},
-        "Extend": {"key": "$unknown/e", "hold_key": ledger.key, "time_to_live": "60s"},
+        "capture": {"key": ledger.key, "usage": USAGE},
+        "settle": {"key": ledger.key, "usage": USAGE},
+        "release": {"key": ledger.key},
+        "mark_dispatched": {"key": ledger.key},
     }
-    for rpc, values in tries.items():
-        answer = await ledger.call(STRANGER, rpc, values)
-        assert answer.code is grpc.StatusCode.NOT_FOUND, (rpc, answer)
+    for operation, values in tries.items():
+        answer = await ledger.apply(STRANGER, operation, values)
+        assert answer.code is grpc.StatusCode.NOT_FOUND, (operation, answer)
     await ledger.call(STRANGER, "ReleaseEpisode", {"episode_id": "$held_episode"})
     assert await ledger.entries() == before
-    rpc, values = mine
-    answer = await ledger.call(OWNER, rpc, {"key": ledger.key, **values})
+    operation, values = mine
+    answer = await ledger.apply(OWNER, operation, {"key": ledger.key, **values})
     assert answer.code is grpc.StatusCode.OK, answer
     assert len(await ledger.entries()) > len(before)

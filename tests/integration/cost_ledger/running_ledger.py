@@ -18,9 +18,9 @@ from callers import (
 )
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import MIGRATIONS, assembled
+from ledger_operations import LedgerOperations
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
-from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Scope
@@ -29,7 +29,6 @@ from podium_kit.rpc.server import running_server
 if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
     from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceAsyncStub
     from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceAsyncStub
-    from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub
     from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceAsyncStub
 
 WORKER_SCOPES = (Scope.LEDGER_WRITE, Scope.SPEND_READ)
@@ -39,7 +38,7 @@ WORKER_SCOPES = (Scope.LEDGER_WRITE, Scope.SPEND_READ)
 class Client:
     """Stubs of the services for one caller."""
 
-    ledger: "CostLedgerServiceAsyncStub"
+    ledger: LedgerOperations
     prices: "PriceBookServiceAsyncStub"
     budgets: "BudgetServiceAsyncStub"
     audit: "AuditServiceAsyncStub"
@@ -60,7 +59,7 @@ class RunningLedger:
         channel = client_channel(self.port, identity, self.keys)
         self.channels.append(channel)
         return Client(
-            CostLedgerServiceStub(channel),
+            LedgerOperations(channel),
             PriceBookServiceStub(channel),
             BudgetServiceStub(channel),
             AuditServiceStub(channel),

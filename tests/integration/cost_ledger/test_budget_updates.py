@@ -6,7 +6,6 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from integration.cost_ledger.builders import (
@@ -14,7 +13,6 @@ from integration.cost_ledger.builders import (
     make_capture,
     make_record,
     make_reserve,
-    quantities,
     usd,
 )
 from integration.cost_ledger.running_ledger import Client, RunningLedger
@@ -22,7 +20,6 @@ from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of, se
 from integration.cost_ledger.verified import findings_of, rejection_of
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
-from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium_kit.rpc.identity import Scope
 
 INVALID, BLOCKED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
@@ -69,11 +66,6 @@ async def test_a_lower_limit_keeps_open_holds_and_rejects_what_comes_after(
     status = await status_of(worker)
     assert (status.held, status.remaining) == (usd("0.01125"), usd("0"))
     assert (await worker.ledger.Reserve(make_reserve("k2"))).rejection.budget_id == "cap"
-    longer = ledger_pb.ExtendRequest(key="x", hold_key="k", time_to_live=Duration(seconds=9000))
-    assert (await worker.ledger.Extend(longer)).rejection.budget_id == "cap"
-    smaller = quantities(input_fresh=1000, output_text=300)
-    shrunk = ledger_pb.ExtendRequest(key="y", hold_key="k", worst_case=smaller)
-    assert (await worker.ledger.Extend(shrunk)).hold.amount == usd("0.00425")
     assert (await worker.ledger.Capture(make_capture("k"))).entry.amount == usd("0.00225")
     assert not await findings_of(worker)
 

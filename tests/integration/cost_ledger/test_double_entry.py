@@ -12,7 +12,6 @@ from integration.cost_ledger.builders import (
     make_record,
     make_reserve,
     make_usage,
-    quantities,
     usd,
 )
 from integration.cost_ledger.running_ledger import Client, RunningLedger
@@ -53,9 +52,6 @@ async def post_every_kind(worker: Client, admin: Client) -> None:
     ledger = worker.ledger
     for key, fields in (("a", {}), ("b", UNKNOWN), ("c", AT_CEILING), ("d", {"dispatched": True})):
         await ledger.Reserve(make_reserve(key, **fields))
-    await ledger.Extend(
-        pb.ExtendRequest(key="a+", hold_key="a", worst_case=quantities(output_text=9000))
-    )
     await ledger.MarkDispatched(pb.MarkDispatchedRequest(key="a"))
     estimate = make_usage(output_text=7000)
     estimate.source = usage_pb2.USAGE_SOURCE_ESTIMATED

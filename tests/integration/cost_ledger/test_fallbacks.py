@@ -175,23 +175,6 @@ async def test_a_retry_gets_the_same_fallbacks_and_other_ones_are_another_reques
         await worker.ledger.Capture(answered_by(DEAR))
 
 
-async def test_an_extension_covers_the_most_expensive_at_the_new_worst_case(
-    worker: Client, admin: Client
-) -> None:
-    await open_budget(admin, "0.05")
-    await reserve(worker, DEAR)
-    more = pb.ExtendRequest(
-        key="x", hold_key="k", worst_case=quantities(input_fresh=1000, output_text=2000)
-    )
-    assert (await worker.ledger.Extend(more)).hold.amount == usd("0.0425")
-    too_much = pb.ExtendRequest(
-        key="y", hold_key="k", worst_case=quantities(input_fresh=1000, output_text=4000)
-    )
-    # 0.05 less 0.0025 for the input leaves 0.0475 at 20 per million, the more expensive price.
-    assert (await worker.ledger.Extend(too_much)).rejection.fitting_output_tokens == 2375
-    assert not await findings_of(worker)
-
-
 @pytest.mark.parametrize(
     "fallbacks",
     [

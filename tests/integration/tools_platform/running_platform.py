@@ -18,8 +18,8 @@ from callers import (
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import assembled as assembled_ledger
 from embedded_servers import Database
+from ledger_operations import LedgerOperations
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
-from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
@@ -95,7 +95,7 @@ class ToolsPlatform:
             ToolAdapterServiceStub(await channel(self.ports.adapters)),
             ToolRegistryServiceStub(registry),
             PolicyServiceStub(registry),
-            CostLedgerServiceStub(ledger),
+            LedgerOperations(ledger),
             PriceBookServiceStub(ledger),
         )
 

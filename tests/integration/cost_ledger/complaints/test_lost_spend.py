@@ -70,7 +70,7 @@ async def test_nine_calls_at_once_are_nine_charges(books: Books) -> None:
 async def test_a_client_that_hangs_up_does_not_take_its_charge_along(books: Books) -> None:
     """BerriAI/litellm#14457, #13245, #33736, #36008: a disconnect lost the usage."""
     await books.reserve("k")
-    call = books.worker.ledger.Capture(make_capture("k"))
+    call = asyncio.create_task(books.worker.ledger.Capture(make_capture("k")))
     await asyncio.sleep(0)
     call.cancel()
     assert (await books.capture("k")).amount.amount == "0.00225"

@@ -8,19 +8,15 @@ import asyncio
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 
 from integration.cost_ledger.builders import make_capture, make_reserve, make_usage, quantities
 from integration.cost_ledger.complaints.books import until_answered
-from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
+from ledger_operations import LedgerOperations
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.tokens import TokenSigner
-
-if TYPE_CHECKING:  # the stub generator's async types exist for type checkers alone
-    from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceAsyncStub
 
 SKU = "tool/search"
 TENANT = "acme"
@@ -31,7 +27,7 @@ class Caller:
     """Makes calls and reports every step."""
 
     def __init__(
-        self, ledger: "CostLedgerServiceAsyncStub", provider: aiohttp.ClientSession, hold_s: float
+        self, ledger: LedgerOperations, provider: aiohttp.ClientSession, hold_s: float
     ) -> None:
         self._ledger = ledger
         self._provider = provider
@@ -83,7 +79,7 @@ async def main() -> None:
         open_channel(options.ledger, signer, identity) as channel,
         aiohttp.ClientSession(options.provider) as provider,
     ):
-        caller = Caller(CostLedgerServiceStub(channel), provider, options.hold_s)
+        caller = Caller(LedgerOperations(channel), provider, options.hold_s)
         await call_all(caller, options.calls)
 
 

@@ -76,23 +76,6 @@ class Model:
 
         return self._once("reserve", key, (episode, tokens, dispatched, seconds), decide)
 
-    def extend(self, key: str, hold_key: str, tokens: int) -> Answer:
-        def decide() -> Answer:
-            hold = self.holds[hold_key]
-            if hold.state != "open":
-                return Answer.FAILED_PRECONDITION
-            before, hold.state = (hold.tokens, hold.at), "closed for a moment"
-            hold.tokens, hold.at = tokens, self.now
-            fits = self._fits(hold)
-            hold.state = "open"
-            if not fits:
-                hold.tokens, hold.at = before
-            return Answer.OK if fits else Answer.REJECTED
-
-        if hold_key not in self.holds:
-            return Answer.NOT_FOUND
-        return self._once("extend", key, (hold_key, tokens), decide)
-
     def dispatch(self, key: str) -> Answer:
         hold = self.holds.get(key)
         if hold is None:

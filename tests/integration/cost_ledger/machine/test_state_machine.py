@@ -89,13 +89,6 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = self.model.reserve(key, episode, tokens, dispatched=dispatched, seconds=seconds)
         self._same(expected, self.client.ledger.Reserve(request))
 
-    @rule(number=st.integers(0, 9), key=KEYS, tokens=TOKENS)
-    def extend(self, number: int, key: str, tokens: int) -> None:
-        request = pb.ExtendRequest(
-            key=f"x{number}", hold_key=key, worst_case=quantities(output_text=tokens)
-        )
-        self._same(self.model.extend(f"x{number}", key, tokens), self.client.ledger.Extend(request))
-
     @rule(key=KEYS)
     def dispatch(self, key: str) -> None:
         request = pb.MarkDispatchedRequest(key=key)

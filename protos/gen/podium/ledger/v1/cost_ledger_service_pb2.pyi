@@ -468,78 +468,6 @@ class RecordResponse(_message.Message):
 Global___RecordResponse: _TypeAlias = RecordResponse  # noqa: Y015
 
 @_typing.final
-class ExtendRequest(_message.Message):
-    """Asks to hold a call's money differently."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    HOLD_KEY_FIELD_NUMBER: _builtins.int
-    WORST_CASE_FIELD_NUMBER: _builtins.int
-    TIME_TO_LIVE_FIELD_NUMBER: _builtins.int
-    key: _builtins.str
-    """Key of the extension itself."""
-    hold_key: _builtins.str
-    """Key of the open hold."""
-    @_builtins.property
-    def worst_case(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
-        """The most the call can use from now on; empty leaves it as it is. It is
-        priced as the hold was.
-        """
-
-    @_builtins.property
-    def time_to_live(self) -> _duration_pb2.Duration:
-        """How long the hold may stay open from now on; unset leaves it as it is."""
-
-    def __init__(
-        self,
-        *,
-        key: _builtins.str = ...,
-        hold_key: _builtins.str = ...,
-        worst_case: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
-        time_to_live: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time_to_live", b"time_to_live"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold_key", b"hold_key", "key", b"key", "time_to_live", b"time_to_live", "worst_case", b"worst_case"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ExtendRequest: _TypeAlias = ExtendRequest  # noqa: Y015
-
-@_typing.final
-class ExtendResponse(_message.Message):
-    """The hold, or why it stays as it is."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    HOLD_FIELD_NUMBER: _builtins.int
-    REJECTION_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def hold(self) -> _hold_pb2.Hold:
-        """The hold; for a retry, in its current state."""
-
-    @_builtins.property
-    def rejection(self) -> _hold_pb2.Rejection:
-        """The hold was not changed."""
-
-    def __init__(
-        self,
-        *,
-        hold: _hold_pb2.Hold | None = ...,
-        rejection: _hold_pb2.Rejection | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "rejection", b"rejection"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "outcome", b"outcome", "rejection", b"rejection"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["hold", "rejection"]  # noqa: Y015
-    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
-
-Global___ExtendResponse: _TypeAlias = ExtendResponse  # noqa: Y015
-
-@_typing.final
 class MarkDispatchedRequest(_message.Message):
     """Notes that a held call is about to be made."""
 
@@ -869,7 +797,6 @@ class Operation(_message.Message):
     CAPTURE_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
-    EXTEND_FIELD_NUMBER: _builtins.int
     MARK_DISPATCHED_FIELD_NUMBER: _builtins.int
     REVERSE_FIELD_NUMBER: _builtins.int
     ADJUST_FIELD_NUMBER: _builtins.int
@@ -889,10 +816,6 @@ class Operation(_message.Message):
     @_builtins.property
     def record(self) -> Global___RecordRequest:
         """Posts a cost without a hold."""
-
-    @_builtins.property
-    def extend(self) -> Global___ExtendRequest:
-        """Holds differently."""
 
     @_builtins.property
     def mark_dispatched(self) -> Global___MarkDispatchedRequest:
@@ -917,17 +840,16 @@ class Operation(_message.Message):
         capture: Global___CaptureRequest | None = ...,
         release: Global___ReleaseRequest | None = ...,
         record: Global___RecordRequest | None = ...,
-        extend: Global___ExtendRequest | None = ...,
         mark_dispatched: Global___MarkDispatchedRequest | None = ...,
         reverse: Global___ReverseRequest | None = ...,
         adjust: Global___AdjustRequest | None = ...,
         settle: Global___SettleRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "extend", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
@@ -969,7 +891,6 @@ class OperationResult(_message.Message):
     CAPTURE_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
-    EXTEND_FIELD_NUMBER: _builtins.int
     MARK_DISPATCHED_FIELD_NUMBER: _builtins.int
     REVERSE_FIELD_NUMBER: _builtins.int
     ADJUST_FIELD_NUMBER: _builtins.int
@@ -989,10 +910,6 @@ class OperationResult(_message.Message):
     @_builtins.property
     def record(self) -> Global___RecordResponse:
         """Answer to a record."""
-
-    @_builtins.property
-    def extend(self) -> Global___ExtendResponse:
-        """Answer to an extension."""
 
     @_builtins.property
     def mark_dispatched(self) -> Global___MarkDispatchedResponse:
@@ -1017,17 +934,16 @@ class OperationResult(_message.Message):
         capture: Global___CaptureResponse | None = ...,
         release: Global___ReleaseResponse | None = ...,
         record: Global___RecordResponse | None = ...,
-        extend: Global___ExtendResponse | None = ...,
         mark_dispatched: Global___MarkDispatchedResponse | None = ...,
         reverse: Global___ReverseResponse | None = ...,
         adjust: Global___AdjustResponse | None = ...,
         settle: Global___SettleResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "extend", b"extend", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "extend", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 

@@ -38,55 +38,10 @@ class CostLedgerServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.Reserve = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Reserve',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReserveRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReserveResponse.FromString,
-                _registered_method=True)
-        self.Capture = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Capture',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.CaptureRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.CaptureResponse.FromString,
-                _registered_method=True)
-        self.Release = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Release',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReleaseRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReleaseResponse.FromString,
-                _registered_method=True)
-        self.Record = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Record',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.FromString,
-                _registered_method=True)
         self.ApplyEmbeddings = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/ApplyEmbeddings',
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.FromString,
-                _registered_method=True)
-        self.Extend = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Extend',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendResponse.FromString,
-                _registered_method=True)
-        self.MarkDispatched = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/MarkDispatched',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedResponse.FromString,
-                _registered_method=True)
-        self.Reverse = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Reverse',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseResponse.FromString,
-                _registered_method=True)
-        self.Adjust = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Adjust',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.FromString,
-                _registered_method=True)
-        self.Settle = channel.unary_unary(
-                '/podium.ledger.v1.CostLedgerService/Settle',
-                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.SerializeToString,
-                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.FromString,
                 _registered_method=True)
         self.ClosePeriod = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/ClosePeriod',
@@ -122,73 +77,9 @@ class CostLedgerServiceServicer(object):
     key with other content is ALREADY_EXISTS and changes nothing.
     """
 
-    def Reserve(self, request, context):
-        """Holds the worst case of a call, or says what would fit.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Capture(self, request, context):
-        """Posts the true cost of a held call. Always posts, even above the hold.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Release(self, request, context):
-        """Gives a hold back: the call was not made.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Record(self, request, context):
-        """Posts a cost that had no hold.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def ApplyEmbeddings(self, request, context):
         """Holds money for vectors of corpora and posts what they cost, for the adapters,
         which sign it themselves: all that their key permits in the ledger.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Extend(self, request, context):
-        """Holds more for a call, or less, or longer, or says what would fit.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def MarkDispatched(self, request, context):
-        """Notes that a held call is about to be made, for callers that did not know it
-        when they reserved.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Reverse(self, request, context):
-        """Posts the opposite of an earlier entry.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Adjust(self, request, context):
-        """Posts the difference between an earlier cost and the truth.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Settle(self, request, context):
-        """Replaces a provisional or estimated cost by what the provider says was used.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -232,55 +123,10 @@ class CostLedgerServiceServicer(object):
 
 def add_CostLedgerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Reserve': grpc.unary_unary_rpc_method_handler(
-                    servicer.Reserve,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReserveRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReserveResponse.SerializeToString,
-            ),
-            'Capture': grpc.unary_unary_rpc_method_handler(
-                    servicer.Capture,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.CaptureRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.CaptureResponse.SerializeToString,
-            ),
-            'Release': grpc.unary_unary_rpc_method_handler(
-                    servicer.Release,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReleaseRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReleaseResponse.SerializeToString,
-            ),
-            'Record': grpc.unary_unary_rpc_method_handler(
-                    servicer.Record,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.SerializeToString,
-            ),
             'ApplyEmbeddings': grpc.unary_unary_rpc_method_handler(
                     servicer.ApplyEmbeddings,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.SerializeToString,
-            ),
-            'Extend': grpc.unary_unary_rpc_method_handler(
-                    servicer.Extend,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendResponse.SerializeToString,
-            ),
-            'MarkDispatched': grpc.unary_unary_rpc_method_handler(
-                    servicer.MarkDispatched,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedResponse.SerializeToString,
-            ),
-            'Reverse': grpc.unary_unary_rpc_method_handler(
-                    servicer.Reverse,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseResponse.SerializeToString,
-            ),
-            'Adjust': grpc.unary_unary_rpc_method_handler(
-                    servicer.Adjust,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.SerializeToString,
-            ),
-            'Settle': grpc.unary_unary_rpc_method_handler(
-                    servicer.Settle,
-                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.FromString,
-                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.SerializeToString,
             ),
             'ClosePeriod': grpc.unary_unary_rpc_method_handler(
                     servicer.ClosePeriod,
@@ -323,114 +169,6 @@ class CostLedgerService(object):
     """
 
     @staticmethod
-    def Reserve(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Reserve',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReserveRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReserveResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Capture(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Capture',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.CaptureRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.CaptureResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Release(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Release',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReleaseRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReleaseResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Record(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Record',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.RecordResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
     def ApplyEmbeddings(request,
             target,
             options=(),
@@ -447,141 +185,6 @@ class CostLedgerService(object):
             '/podium.ledger.v1.CostLedgerService/ApplyEmbeddings',
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Extend(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Extend',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ExtendResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def MarkDispatched(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/MarkDispatched',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.MarkDispatchedResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Reverse(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Reverse',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ReverseResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Adjust(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Adjust',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Settle(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/podium.ledger.v1.CostLedgerService/Settle',
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.SerializeToString,
-            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,30 +37,10 @@ class CostLedgerServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CostLedgerServiceAsyncStub: ...
-    Reserve: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReserveRequest, _cost_ledger_service_pb2.ReserveResponse]
-    """Holds the worst case of a call, or says what would fit."""
-    Capture: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.CaptureRequest, _cost_ledger_service_pb2.CaptureResponse]
-    """Posts the true cost of a held call. Always posts, even above the hold."""
-    Release: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReleaseRequest, _cost_ledger_service_pb2.ReleaseResponse]
-    """Gives a hold back: the call was not made."""
-    Record: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]
-    """Posts a cost that had no hold."""
     ApplyEmbeddings: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyEmbeddingsRequest, _cost_ledger_service_pb2.ApplyEmbeddingsResponse]
     """Holds money for vectors of corpora and posts what they cost, for the adapters,
     which sign it themselves: all that their key permits in the ledger.
     """
-    Extend: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]
-    """Holds more for a call, or less, or longer, or says what would fit."""
-    MarkDispatched: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.MarkDispatchedRequest, _cost_ledger_service_pb2.MarkDispatchedResponse]
-    """Notes that a held call is about to be made, for callers that did not know it
-    when they reserved.
-    """
-    Reverse: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReverseRequest, _cost_ledger_service_pb2.ReverseResponse]
-    """Posts the opposite of an earlier entry."""
-    Adjust: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]
-    """Posts the difference between an earlier cost and the truth."""
-    Settle: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]
-    """Replaces a provisional or estimated cost by what the provider says was used."""
     ClosePeriod: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]
     """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]
@@ -81,30 +61,10 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Reserve: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReserveRequest, _cost_ledger_service_pb2.ReserveResponse]  # type: ignore[assignment]
-    """Holds the worst case of a call, or says what would fit."""
-    Capture: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.CaptureRequest, _cost_ledger_service_pb2.CaptureResponse]  # type: ignore[assignment]
-    """Posts the true cost of a held call. Always posts, even above the hold."""
-    Release: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReleaseRequest, _cost_ledger_service_pb2.ReleaseResponse]  # type: ignore[assignment]
-    """Gives a hold back: the call was not made."""
-    Record: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.RecordRequest, _cost_ledger_service_pb2.RecordResponse]  # type: ignore[assignment]
-    """Posts a cost that had no hold."""
     ApplyEmbeddings: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyEmbeddingsRequest, _cost_ledger_service_pb2.ApplyEmbeddingsResponse]  # type: ignore[assignment]
     """Holds money for vectors of corpora and posts what they cost, for the adapters,
     which sign it themselves: all that their key permits in the ledger.
     """
-    Extend: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ExtendRequest, _cost_ledger_service_pb2.ExtendResponse]  # type: ignore[assignment]
-    """Holds more for a call, or less, or longer, or says what would fit."""
-    MarkDispatched: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.MarkDispatchedRequest, _cost_ledger_service_pb2.MarkDispatchedResponse]  # type: ignore[assignment]
-    """Notes that a held call is about to be made, for callers that did not know it
-    when they reserved.
-    """
-    Reverse: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ReverseRequest, _cost_ledger_service_pb2.ReverseResponse]  # type: ignore[assignment]
-    """Posts the opposite of an earlier entry."""
-    Adjust: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]  # type: ignore[assignment]
-    """Posts the difference between an earlier cost and the truth."""
-    Settle: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]  # type: ignore[assignment]
-    """Replaces a provisional or estimated cost by what the provider says was used."""
     ClosePeriod: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]  # type: ignore[assignment]
     """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]  # type: ignore[assignment]
@@ -124,38 +84,6 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
     """
 
     @_abc_1.abstractmethod
-    def Reserve(
-        self,
-        request: _cost_ledger_service_pb2.ReserveRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.ReserveResponse, _abc.Awaitable[_cost_ledger_service_pb2.ReserveResponse]]:
-        """Holds the worst case of a call, or says what would fit."""
-
-    @_abc_1.abstractmethod
-    def Capture(
-        self,
-        request: _cost_ledger_service_pb2.CaptureRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.CaptureResponse, _abc.Awaitable[_cost_ledger_service_pb2.CaptureResponse]]:
-        """Posts the true cost of a held call. Always posts, even above the hold."""
-
-    @_abc_1.abstractmethod
-    def Release(
-        self,
-        request: _cost_ledger_service_pb2.ReleaseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.ReleaseResponse, _abc.Awaitable[_cost_ledger_service_pb2.ReleaseResponse]]:
-        """Gives a hold back: the call was not made."""
-
-    @_abc_1.abstractmethod
-    def Record(
-        self,
-        request: _cost_ledger_service_pb2.RecordRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.RecordResponse, _abc.Awaitable[_cost_ledger_service_pb2.RecordResponse]]:
-        """Posts a cost that had no hold."""
-
-    @_abc_1.abstractmethod
     def ApplyEmbeddings(
         self,
         request: _cost_ledger_service_pb2.ApplyEmbeddingsRequest,
@@ -164,48 +92,6 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         """Holds money for vectors of corpora and posts what they cost, for the adapters,
         which sign it themselves: all that their key permits in the ledger.
         """
-
-    @_abc_1.abstractmethod
-    def Extend(
-        self,
-        request: _cost_ledger_service_pb2.ExtendRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.ExtendResponse, _abc.Awaitable[_cost_ledger_service_pb2.ExtendResponse]]:
-        """Holds more for a call, or less, or longer, or says what would fit."""
-
-    @_abc_1.abstractmethod
-    def MarkDispatched(
-        self,
-        request: _cost_ledger_service_pb2.MarkDispatchedRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.MarkDispatchedResponse, _abc.Awaitable[_cost_ledger_service_pb2.MarkDispatchedResponse]]:
-        """Notes that a held call is about to be made, for callers that did not know it
-        when they reserved.
-        """
-
-    @_abc_1.abstractmethod
-    def Reverse(
-        self,
-        request: _cost_ledger_service_pb2.ReverseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.ReverseResponse, _abc.Awaitable[_cost_ledger_service_pb2.ReverseResponse]]:
-        """Posts the opposite of an earlier entry."""
-
-    @_abc_1.abstractmethod
-    def Adjust(
-        self,
-        request: _cost_ledger_service_pb2.AdjustRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.AdjustResponse, _abc.Awaitable[_cost_ledger_service_pb2.AdjustResponse]]:
-        """Posts the difference between an earlier cost and the truth."""
-
-    @_abc_1.abstractmethod
-    def Settle(
-        self,
-        request: _cost_ledger_service_pb2.SettleRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_cost_ledger_service_pb2.SettleResponse, _abc.Awaitable[_cost_ledger_service_pb2.SettleResponse]]:
-        """Replaces a provisional or estimated cost by what the provider says was used."""
 
     @_abc_1.abstractmethod
     def ClosePeriod(

@@ -128,8 +128,6 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     """The true cost of a held call."""
     ENTRY_KIND_RELEASE: _EntryKind.ValueType  # 3
     """A hold given back."""
-    ENTRY_KIND_EXTEND: _EntryKind.ValueType  # 4
-    """A hold made larger, smaller or longer; the amount is the difference."""
     ENTRY_KIND_RECORD: _EntryKind.ValueType  # 5
     """A cost without a hold."""
     ENTRY_KIND_REVERSE: _EntryKind.ValueType  # 6
@@ -156,8 +154,6 @@ ENTRY_KIND_CAPTURE: EntryKind.ValueType  # 2
 """The true cost of a held call."""
 ENTRY_KIND_RELEASE: EntryKind.ValueType  # 3
 """A hold given back."""
-ENTRY_KIND_EXTEND: EntryKind.ValueType  # 4
-"""A hold made larger, smaller or longer; the amount is the difference."""
 ENTRY_KIND_RECORD: EntryKind.ValueType  # 5
 """A cost without a hold."""
 ENTRY_KIND_REVERSE: EntryKind.ValueType  # 6
