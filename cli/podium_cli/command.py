@@ -1,4 +1,4 @@
-"""How a function becomes a command: the options all commands share, and errors in two lines."""
+"""Commands out of functions: the options that all share, and errors in two lines."""
 
 import asyncio
 import inspect
@@ -46,7 +46,7 @@ DEFAULTS = {"url": None, "api_key": None, "state_dir": None, "as_json": False}
 
 @dataclass(frozen=True)
 class Session:
-    """What every command is given."""
+    """The context of a command: its output and its platform."""
 
     output: Output
     target: Target

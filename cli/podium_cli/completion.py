@@ -40,7 +40,7 @@ def _names(path: str, items: str, name: tuple[str, ...], help_of: Callable[[Any]
 
 
 def _target(ctx: typer.Context) -> Target:
-    """From what the line says so far; its environment variables are read by the options."""
+    """Reads the options typed so far; the options read their environment variables."""
     given = ctx.params
     state_dir = given.get("state_dir")
     return Target(given.get("url"), given.get("api_key"), Path(state_dir) if state_dir else None)

@@ -1,4 +1,4 @@
-"""How the command ends: a status for whatever happened, and never a stack trace on the terminal."""
+"""The end of the command: a status for every outcome, and never a stack trace."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What people write in options, as values."""
+"""Parsers of options' values."""
 
 import re
 from collections.abc import Iterable
@@ -123,7 +123,7 @@ def parse_labels(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def parse_prompt_mode(word: str) -> orchestrator_service_pb2.PromptMode.ValueType:
-    """How earlier turns are shown. Raises UsageError."""
+    """Parses a prompt mode. Raises UsageError."""
     if word not in PROMPT_MODES:
         raise UsageError(f"there is no prompt mode {word!r}", "use stateless, chat or template")
     return PROMPT_MODES[word]

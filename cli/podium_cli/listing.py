@@ -71,7 +71,7 @@ class Listing:
         return widths
 
     def _size(self, place: int, prose: int) -> tuple[int, int]:
-        """How wide a column must be, and how wide it would be in one line."""
+        """Returns the minimum width of a column, and its width without line breaks."""
         name = self._columns[place]
         header = cell_len(name.rstrip("#…"))
         whole = max([header, *(cell_len(row[place].plain) for row in self._rows)])

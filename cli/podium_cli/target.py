@@ -1,4 +1,4 @@
-"""Which gateway a command speaks to, and with which key."""
+"""The gateway of a command, and the key for it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from podium_operations.local.state import StateFolder, default_state_dir
 
 @dataclass(frozen=True)
 class Target:
-    """What the command line and the environment say; unset parts come from the state folder."""
+    """A platform as options and environment name it; the state folder fills unset parts."""
 
     url: str | None
     api_key: str | None

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class MediaKind(StrEnum):
-    """What a model may read besides text; see podium.common.v1.MediaKind."""
+    """The kinds of content besides text that a model may read; see podium.common.v1.MediaKind."""
 
     IMAGE = "image"
     PDF = "pdf"
@@ -67,7 +67,7 @@ class AttachedFile:
 
 
 def media_type_of(data: bytes) -> str:
-    """As the bytes begin; "" for what no model reads."""
+    """Returns the media type that the first bytes state; "" for a type that no model reads."""
     beginning = data[:4] + data[8:12] if data.startswith(b"RIFF") else data[:8]
     found = (kind for start, kind in BEGINNINGS.items() if beginning.startswith(start))
     return next(found, "")

@@ -1,4 +1,4 @@
-"""Where the shipped files are: beside libs/ in a checkout, under share/ once installed."""
+"""The folder of shipped files: beside libs/ in a checkout, under share/ once installed."""
 
 import sysconfig
 from pathlib import Path

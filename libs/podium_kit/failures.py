@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FailureKind(StrEnum):
-    """Why a call gave no result; see podium.common.v1.FailureKind."""
+    """The reasons why a call gave no result; see podium.common.v1.FailureKind."""
 
     INVALID_ARGUMENTS = "invalid_arguments"
     TIMEOUT = "timeout"
@@ -27,7 +27,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True)
 class ToolFailure:
-    """Why a call failed. The message names cause and fix and holds no secret."""
+    """A call failed. The message names cause and fix and holds no secret."""
 
     kind: FailureKind
     message: str

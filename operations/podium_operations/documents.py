@@ -122,7 +122,7 @@ def _documents(path: Path, text: str, list_key: str) -> Iterator[dict[str, Any]]
 
 
 class _JsonLoader(JsonValues, yaml.SafeLoader):
-    """In Python: the one in C overflows the stack of a text that is nested deeply."""
+    """A loader in Python, because the one in C overflows the stack on deeply nested text."""
 
 
 def _whole(node: Any) -> Any:

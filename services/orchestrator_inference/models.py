@@ -120,7 +120,7 @@ class PastTurn:
 
     @property
     def was_cut(self) -> bool:
-        """Whether the completion ran out of tokens before it was an action."""
+        """True if the completion ran out of tokens before it was an action."""
         return self.action.malformed is not None and CUT_REPLY in self.action.malformed.message
 
 
@@ -155,14 +155,14 @@ class TurnRules:
     """The tools that give the answer, which a turn that must answer may call."""
 
     def may_call(self, tool_name: str) -> bool:
-        """Whether the turn may call the tool, if there is one."""
+        """Returns whether the turn may call the tool, if there is one."""
         if self.must_answer:
             return tool_name in self.answering
         return not self.must_call or tool_name in self.must_call
 
     @property
     def only_answers(self) -> bool:
-        """Whether nothing may be called."""
+        """True if nothing may be called."""
         return self.must_answer and not self.answering
 
 

@@ -213,7 +213,7 @@ def _row(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def changed_paths(before: Any, after: Any, path: str = "") -> list[str]:
-    """Where two JSON values differ, like "tool.spec.description"; nothing without both."""
+    """Returns the paths at which two JSON values differ, like "tool.spec.description"."""
     if before == after or (not path and (before is None or after is None)):
         return []
     if not (isinstance(before, dict) and isinstance(after, dict)):

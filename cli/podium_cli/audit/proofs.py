@@ -13,7 +13,7 @@ from podium_operations.documents import read_message
 
 @dataclass(frozen=True)
 class ProofCheck:
-    """What a proof shows, question by question."""
+    """The results of a proof's checks, question by question."""
 
     content_has_hash: bool
     hash_is_under_root: bool
@@ -61,7 +61,7 @@ def check_proof(proof: audit_pb2.InclusionProof, public_key: str) -> ProofCheck:
 
 
 def _is_of(proof: audit_pb2.InclusionProof) -> bool:
-    """Whether the content is the tenant's: it begins with the tenant's name."""
+    """Returns whether the content is the tenant's: it begins with the tenant's name."""
     try:
         content = json.loads(proof.content)
     except ValueError:

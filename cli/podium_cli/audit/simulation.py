@@ -31,7 +31,7 @@ class Simulated:
 
     @property
     def rows(self) -> list[audit_pb2.SimulatedCost]:
-        """In the order of SKU, model and tool."""
+        """Rows in the order of SKU, model and tool."""
         return [self.costs[key] for key in sorted(self.costs)]
 
     @property

@@ -71,7 +71,7 @@ async def backup(
 
 
 def require_local_keys(keys: Path | None, environment: bool) -> None:
-    """Only the platform on this machine has its keys in a folder. Raises UsageError."""
+    """Raises UsageError unless the platform is this machine's, which has its keys in a folder."""
     if keys is not None and environment:
         raise UsageError(
             "databases of the environment come without keys",

@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False)
 
 
 class Form(StrEnum):
-    """What is written."""
+    """The form of the written objects."""
 
     KUBERNETES = "kubernetes"
 

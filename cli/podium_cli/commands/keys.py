@@ -135,7 +135,6 @@ async def revoke(
 
 
 async def all_keys(gateway: Gateway) -> list[dict[str, Any]]:
-    """Those of the tenant."""
     keys, token = [], ""
     while True:
         query = {"page_size": PAGE_SIZE, "page_token": token}

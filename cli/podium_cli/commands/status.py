@@ -61,7 +61,7 @@ async def status(session: Session) -> None:
 
 
 def memory_bytes(process: psutil.Process) -> int:
-    """Of a process and its children. Raises NoSuchProcess when it is dead."""
+    """Returns the memory of a process with its children. Raises NoSuchProcess."""
     total = int(process.memory_info().rss)
     for child in process.children(recursive=True):
         # One that ends meanwhile, as sandboxes do, says nothing of its parent.

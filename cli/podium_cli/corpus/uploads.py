@@ -32,7 +32,7 @@ class Upload:
     document_id: str
 
     def document(self, url_prefix: str = "") -> dict[str, Any]:
-        """As JSON of podium.adapters.v1.Document. Raises UsageError, which names the file."""
+        """Returns the JSON of podium.adapters.v1.Document. Raises UsageError, which names the file."""
         media_type = MEDIA_TYPES[self.path.suffix.lower()]
         content = self._read()
         fields = {"id": self.document_id, "title": self.path.stem, "media_type": media_type}
@@ -79,7 +79,7 @@ def uploads(paths: Iterable[Path]) -> list[Upload]:
 
 
 def batches(found: Iterable[Upload]) -> Iterator[list[Upload]]:
-    """As many as go well into one request; a large file goes alone."""
+    """Splits the files into requests; a large file goes alone."""
     batch: list[Upload] = []
     size = 0
     for upload in found:

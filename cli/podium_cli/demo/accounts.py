@@ -1,4 +1,4 @@
-"""What the ledger says about the tasks, and whether the trajectories say the same."""
+"""The tasks' costs in the ledger, compared with those in the trajectories."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ ORCHESTRATOR = "orchestrator model"
 
 @dataclass(frozen=True)
 class ToolSpend:
-    """What one tool, or the orchestrator's own model, has cost."""
+    """The spend of one tool, or of the orchestrator's own model."""
 
     name: str
     calls: int
@@ -26,7 +26,7 @@ class ToolSpend:
 
     @property
     def known_cost(self) -> Money | None:
-        """None when no call had a price: unknown, not zero."""
+        """The sum of known costs; None when no call had a price."""
         return None if self.unpriced_calls == self.calls else self.cost
 
 
@@ -40,7 +40,7 @@ class Accounts:
 
     @property
     def agree(self) -> bool:
-        """To the last digit."""
+        """True if both sums are equal to the last digit."""
         return self.ledger == self.trajectories
 
     @property

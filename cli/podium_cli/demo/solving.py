@@ -69,7 +69,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How many tasks of a kind were answered rightly."""
+    """The number of right answers to the tasks of a kind."""
 
     kind: str
     right: int
@@ -77,7 +77,7 @@ class Accuracy:
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """Right answers as a share from 0 to 1."""
         return self.right / self.total
 
 
@@ -111,7 +111,7 @@ def choose(tasks: list[Task], count: int) -> list[Task]:
 def tools_by_kind(
     tasks: Sequence[Task], known: Sequence[str], count: int
 ) -> dict[str, tuple[str, ...]]:
-    """What tasks of a kind may use: the tools that solve them and others, `count` together.
+    """Chooses `count` tools for the tasks of each kind: those that solve them, and others.
 
     All tasks of a kind share the choice, so that their prompts share the engine's cache.
     """
@@ -152,7 +152,7 @@ Progress = Callable[[Task, str], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """What a task may take; the defaults are those of `podium demo`."""
+    """Limits of a task; the defaults are those of `podium demo`."""
 
     turn_limit: int = 6
     time_limit_s: float = 90
@@ -161,7 +161,7 @@ class Effort:
     at_once: int = 4
 
     def limits(self) -> episode_pb2.EpisodeSpec:
-        """What every episode of one run has in common."""
+        """Returns the part of the spec that all episodes of a run share."""
         return episode_pb2.EpisodeSpec(
             turn_limit=self.turn_limit,
             time_limit=duration_to_proto(self.time_limit_s),
@@ -184,7 +184,7 @@ async def solve(
 
 @dataclass
 class _Steps:
-    """What the events of one episode add up to."""
+    """Totals of the events of one episode."""
 
     model: str = ""
     tools: list[str] = field(default_factory=list)

@@ -36,7 +36,7 @@ class KafkaMisconfigured(UserError):
 
 
 class TailSettings(BaseSettings):
-    """How the broker is reached, beside its address: PODIUM_KAFKA__SECURITY_PROTOCOL, ..."""
+    """Settings of the broker besides its address: PODIUM_KAFKA__SECURITY_PROTOCOL, ..."""
 
     model_config = SettingsConfigDict(env_prefix="PODIUM_", env_nested_delimiter="__")
 

@@ -139,7 +139,7 @@ class EpisodeView:
 
 
 def child_line(child: episode_pb2.ChildEpisode) -> Text:
-    """Which episode answered a call, and what it took."""
+    """Returns the line of a child episode: its id, and what it took."""
     reason = enum_word(episode_pb2.StopReason.Name(child.stop_reason), "STOP_REASON_")
     cost = with_unpriced(child.cost, child.unpriced_call_count)
     line = (
@@ -154,7 +154,7 @@ def caller_line(parent: episode_pb2.ParentCall) -> Text:
 
 
 def totals(episode: episode_pb2.Episode) -> RenderableType:
-    """How an episode ended, or what it does, in one or two lines."""
+    """Returns the end of an episode, or its present state, in one or two lines."""
     took = format_seconds(duration_between(episode))
     cost = with_unpriced(episode.cost, episode.unpriced_call_count)
     if episode.HasField("children_cost"):

@@ -158,7 +158,7 @@ def _is_meant(price: prices_pb2.Price, names: list[str], source: str) -> bool:
 
 
 def _differences(reply: prices_pb2.CreatePricesResponse) -> Listing:
-    """Only what changes, with what it was before."""
+    """Lists what changes, beside the values before."""
     rows: list[tuple[str | Text, ...]] = []
     for price, difference in zip(reply.prices, reply.differences, strict=True):
         if difference.change not in MARKS:

@@ -118,7 +118,7 @@ class ApplyTools:
     async def _register(
         self, specs: Sequence[tool_pb2.ToolSpec], validate_only: bool
     ) -> list[tool_registry_service_pb2.RegisteredTool]:
-        """What became of each, a request for many."""
+        """Registers the specs in batches and returns the registered tools."""
         outcomes: list[tool_registry_service_pb2.RegisteredTool] = []
         for batch in _batches(specs):
             request = tool_registry_service_pb2.RegisterToolsRequest(

@@ -1,4 +1,4 @@
-"""Which tasks a command works on: made from a seed, read from others, or from a file."""
+"""The choice of tasks: made from a seed, loaded from other projects, or read from a file."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ async def note_consent(
 
 
 async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
-    """What episodes run under; without a name it is the tenant's."""
+    """Returns the named policy of episodes, or the tenant's own."""
     if name:
         return await _version(gateway, name)
     listed = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)
@@ -63,14 +63,14 @@ def _without_consent(policy: policy_pb2.Policy) -> str:
 
 
 class SplitName(StrEnum):
-    """Which tasks; the other split shares no phrasing and no entity with them."""
+    """A split of tasks; the splits share no phrasing and no entity."""
 
     TRAIN = "train"
     HELD_OUT = "held-out"
 
 
 class Source(StrEnum):
-    """Whose tasks."""
+    """A source of tasks."""
 
     FAMILIES = "families"
     REASONING_GYM = "reasoning-gym"

@@ -41,7 +41,7 @@ UNUSED_GROUPS_MAX = 100
 
 @dataclass(frozen=True)
 class Pace:
-    """How much is played at once."""
+    """Limits on the number of episodes at once."""
 
     groups: int
     """Of a round."""
@@ -86,7 +86,7 @@ class Rounds:
             await trainer.terminate()
 
     async def measured(self, tasks: Sequence[Task], model: str) -> list[Evaluated]:
-        """What a model does with tasks, greedily; every model gets the same tools and prices."""
+        """Runs the tasks greedily with a model; every model gets the same tools and prices."""
         run_id = str(uuid_utils.uuid7())
         choices = planned(self.measured_as, tasks, 1, self.offer)
         groups = [anew(group, run_id) for group in choices]
@@ -133,7 +133,7 @@ class Rounds:
             raise UserError(cause, f"see {trainer.log_path}; the same command goes on from there")
 
     async def _model(self) -> str:
-        """What the run starts from until it has a version of its own."""
+        """Returns the run's latest version, or the model that it starts from."""
         return Alias.CANDIDATE if await self.candidate() else start_version(self.config)
 
     async def _roll(
@@ -206,13 +206,13 @@ def make_trainer(path: Path, config: RunConfig, skip_lost: bool = False) -> Mana
 
 
 def is_trained(config: RunConfig) -> bool:
-    """Whether a run has taken all its steps before."""
+    """Returns whether a run has taken all its steps before."""
     progress = read_progress(config.output)
     return progress is not None and progress.step >= config.steps
 
 
 def publishing(config: RunConfig) -> PublishConfig:
-    """Where the run's versions go. Raises UsageError."""
+    """Returns the settings of the store of the run's versions. Raises UsageError."""
     if config.publish is None:
         raise UsageError(
             "the run has no section `publish`: what it learns could not be played",

@@ -155,7 +155,7 @@ def _line(found: RolloutProgress) -> str:
 
 
 def _settings(target: Target) -> RolloutSettings:
-    """With Temporal of this machine where none is named. Raises UsageError, NotUp."""
+    """Reads the settings; Temporal defaults to this machine's. Raises UsageError, NotUp."""
     settings = RolloutSettings()
     if settings.temporal_target:
         return settings

@@ -93,7 +93,7 @@ async def up(
 
 
 def _state_hint(state: StateFolder) -> list[str]:
-    """What other terminals have to set when the folder is not the usual one."""
+    """Returns the variable for other terminals when the folder is not the usual one."""
     if state.path == StateFolder(default_state_dir()).path and STATE_VARIABLE not in os.environ:
         return []
     return [f"  terminals  export {STATE_VARIABLE}={state.path}"]

@@ -50,7 +50,7 @@ class DailyRoot:
         return key.sign(self.document())
 
     def is_signed(self, signature: bytes, key: Ed25519PublicKey) -> bool:
-        """Whether the signature is of this root and by this key."""
+        """Returns whether the signature is of this root and by this key."""
         try:
             key.verify(signature, self.document())
         except InvalidSignature:

@@ -14,7 +14,7 @@ from podium_kit.rpc.errors import InvalidArgument
 
 
 class InvalidKey(InvalidArgument):
-    """What should be an Ed25519 key is none."""
+    """A text that should be an Ed25519 key is not one."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"this is no {kind} Ed25519 key in PEM form")

@@ -1,4 +1,4 @@
-"""What can go wrong for a person: the cause, and what fixes it."""
+"""Errors that the command prints: a cause, and what fixes it."""
 
 from pathlib import Path
 

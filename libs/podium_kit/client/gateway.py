@@ -33,7 +33,7 @@ KEY = re.compile(r"[!-~]+")
 
 
 class Unreachable(UserError):
-    """Nothing answers at the gateway's URL, or something that is no gateway."""
+    """No gateway answers at the URL."""
 
     temporary = True
 
@@ -47,7 +47,7 @@ class Unreachable(UserError):
 
 
 class InvalidUrl(UsageError):
-    """What should be the gateway's URL is none."""
+    """The given URL is not that of a gateway."""
 
     def __init__(self, url: str) -> None:
         super().__init__(
@@ -56,7 +56,7 @@ class InvalidUrl(UsageError):
 
 
 class InvalidKey(UsageError):
-    """What should be an API key is none; the error must not show it."""
+    """The given text is not an API key; the error must not show it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -172,7 +172,7 @@ class Gateway:
     async def events(
         self, episode_id: str, after_sequence: int = 0
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
-        """What happened and happens, until the episode ends; a broken stream is resumed.
+        """Yields an episode's events until it ends, and resumes a broken stream.
 
         So is one that a gateway which starts or stops cannot open. Raises Rejected, Unreachable.
         """

@@ -1,4 +1,4 @@
-"""What the gateway rejects, as cause and fix, with the names that were probably meant."""
+"""Rejections by the gateway as cause and fix, with the names that were probably meant."""
 
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
@@ -43,7 +43,7 @@ class Rejected(UserError):
 
     @classmethod
     def of(cls, reply: httpx.Response) -> Self:
-        """From the body, which may come from something that is no gateway."""
+        """Reads the error from the body, which may come from a proxy."""
         try:
             error: dict[str, Any] = reply.json()["error"]
             message = str(error["message"])

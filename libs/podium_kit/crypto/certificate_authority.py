@@ -39,7 +39,7 @@ class Authority:
 
     @classmethod
     def new(cls, name: str) -> "Authority":
-        """One that lasts ten years."""
+        """Makes an authority that is valid for ten years."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _named(name)
         builder = _builder(subject, subject, key.public_key(), datetime.now(UTC) + LASTING)
@@ -78,11 +78,11 @@ class Authority:
         return Issued(_text(builder.sign(self.key, hashes.SHA256())), _text(key))
 
     def names(self, certificate: x509.Certificate) -> bool:
-        """Whether the certificate says that this authority issued it."""
+        """Returns whether the certificate says that this authority issued it."""
         return certificate.issuer == self.certificate.subject
 
     def signed(self, certificate: x509.Certificate) -> bool:
-        """Whether it did."""
+        """Returns whether it did."""
         try:
             certificate.verify_directly_issued_by(self.certificate)
         except (InvalidSignature, ValueError, TypeError):

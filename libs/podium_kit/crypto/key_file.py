@@ -24,7 +24,7 @@ class KeyFile:
         self.path = path
 
     def keys(self) -> dict[str, bytes]:
-        """By id, in the file's order. Raises InvalidKeyFile."""
+        """Keys by id, in the file's order. Raises InvalidKeyFile."""
         try:
             lines = self.path.read_text().splitlines()
             found = [_key(line) for line in lines if line.strip()]

@@ -1,4 +1,4 @@
-"""Where downloads and conversions are kept: outside the project, shared by its checkouts."""
+"""The folder of downloads and conversions: outside the project, shared by its checkouts."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can go wrong with an embedded server, with the cause and the fix in the message."""
+"""Errors of embedded servers, with the cause and the fix in the message."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ CUDA = (
 
 
 class CannotInstall(Exception):
-    """What uv could not get, and why."""
+    """uv could not get a package."""
 
 
 def install(packages: Path, python: str) -> None:

@@ -90,7 +90,7 @@ class Cluster:
                 _open_to_group(parent)
 
     def groups(self, *folders: Path) -> list[int]:
-        """Those that the account needs to pass the folders that lead to its own and to PostgreSQL.
+        """Returns the groups that let the account pass the folders above its own and PostgreSQL's.
 
         So no folder has to let everybody pass.
         """

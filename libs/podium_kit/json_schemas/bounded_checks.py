@@ -35,7 +35,7 @@ def bounded_steps() -> Iterator[None]:
 
 
 def use_bounded_checks() -> None:
-    """For every validator of this process."""
+    """Bounds every validator of this process."""
     checks = Draft202012Validator.VALIDATORS
     checks["uniqueItems"] = _unique_items
     checks |= {keyword: _counted(keyword, check) for keyword, check in checks.items()}
@@ -53,7 +53,7 @@ def _counted(keyword: str, check: Check) -> Check:
 
 
 def _steps(keyword: str, value: Any, instance: Any) -> int:
-    """What a keyword does by itself; what it applies to the parts of a value is counted there."""
+    """Returns the steps of the keyword itself; the parts of a value are counted by their own."""
     match keyword:
         case "unevaluatedItems" | "unevaluatedProperties":
             return 1 + _size(instance) ** 2

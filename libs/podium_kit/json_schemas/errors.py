@@ -1,4 +1,4 @@
-"""What is wrong with a JSON Schema that was sent."""
+"""Errors of a JSON Schema that was sent."""
 
 
 class UnusableSchema(ValueError):

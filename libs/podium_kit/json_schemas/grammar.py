@@ -87,7 +87,7 @@ class _Normaliser:
         return self._object({"additionalProperties": False, **node}, seen)
 
     def _resolved(self, node: Schema, seen: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-        """Without the keywords that play no part: alternatives would copy them each time."""
+        """Drops the keywords that play no part, which alternatives would copy each time."""
         node, seen = resolve(self._root, node, seen, self._size)
         return {key: value for key, value in node.items() if key in READ}, seen
 

@@ -36,7 +36,7 @@ class LinearPatterns:
 
 
 def use_linear_patterns() -> None:
-    """For every validator of this process."""
+    """Gives every validator of this process RE2."""
     for module in (_keywords, _legacy_keywords, _utils):
         if "re" not in vars(module):
             raise ImportError(f"{module.__name__} finds patterns in another way than by re")

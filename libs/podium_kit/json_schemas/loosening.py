@@ -196,7 +196,7 @@ class LooseSchemas:
         return replace(largest, loosened=(*largest.loosened, cut))
 
     def _cut(self, schema: Node, size: _Size) -> tuple[Node, list[Notice]]:
-        """So much of a converted schema with its definitions, and notices about these."""
+        """Cuts a converted schema with its definitions to the size, with notices about the cuts."""
         near = self._near(schema, size.hops)
         root, definitions, circles = unrolled(schema, near, size.rounds)
         notices = [notice for name in near for notice in self._definitions[name][1]]
@@ -297,7 +297,9 @@ class LooseSchemas:
         return kept
 
     def _hides_names(self, schema: Node) -> bool:
-        """Whether a pattern of names is left out. Validators use all of them as one as well."""
+        """Returns whether a pattern of names is left out. Validators use all of them as one as
+        well.
+        """
         patterns = schema.get("patternProperties")
         try:
             for name in [*patterns, "|".join(patterns)] if patterns else ():

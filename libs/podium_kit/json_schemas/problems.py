@@ -1,4 +1,4 @@
-"""Why a value does not fit a JSON Schema (draft 2020-12), in words a model can fix it by."""
+"""Problems of a value with a JSON Schema (draft 2020-12), in words that let a model fix it."""
 
 import json
 from itertools import islice
@@ -42,7 +42,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def _expectation(error: ValidationError) -> str:
-    """What the schema says about the faulty place, unless the message says it all."""
+    """Returns the schema's demand on the faulty place, unless the message states it already."""
     if error.validator in {"required", "additionalProperties", "enum", "type"}:
         return ""
     return f" (expected {_cut(json.dumps({error.validator: error.validator_value}))})"

@@ -34,7 +34,7 @@ class Places:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has a place, so that nobody waits either."""
+        """True if nobody has a place, so that nobody waits either."""
         return not self._taken
 
     @asynccontextmanager

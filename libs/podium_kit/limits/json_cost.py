@@ -1,4 +1,4 @@
-"""What JSON would cost to parse, counted before it is parsed.
+"""The cost of parsing JSON, counted before it is parsed.
 
 A value of three bytes takes a hundred in memory, and every part of a body is turned into
 Python objects and messages in an event loop that all tenants share.

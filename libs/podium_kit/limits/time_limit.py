@@ -11,7 +11,7 @@ LATE_S = 1.0
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """As `asyncio.timeout`, but the time in which this process stood still does not count.
+    """Limits the time as `asyncio.timeout` does, without the pauses of this process.
 
     Stopped, swapped out or on a paused machine when the time ran out, it finds the limit passed
     while the answer may wait to be read. So it waits again, for as long as it was late, but
@@ -38,6 +38,6 @@ NO_THREAD = "can't start new thread"
 
 
 def is_shortage(error: Exception) -> bool:
-    """Whether this process lacks something that it may have again soon."""
+    """Returns whether this process lacks something that it may have again soon."""
     lacks = isinstance(error, OSError) and error.errno in SHORT_OF
     return lacks or isinstance(error, MemoryError) or str(error) == NO_THREAD

@@ -1,4 +1,4 @@
-"""What a call used, in disjoint dimensions, and how long calls took."""
+"""Usage of calls in disjoint dimensions, and histograms of their latency."""
 
 from podium_kit.metering.histogram import LatencyHistogram
 from podium_kit.metering.price_factors import OWN, InvalidPriceFactors, PriceFactors, is_own

@@ -15,7 +15,7 @@ OWN = "own/"
 
 
 def is_own(sku: str) -> bool:
-    """Whether each tenant prices it for itself."""
+    """Returns whether each tenant prices it for itself."""
     return sku.startswith(OWN)
 
 
@@ -48,7 +48,9 @@ class PriceFactors:
         return self._factors.get(sku, Decimal(1))
 
     def cost(self, cost: Money | None, sku: str) -> Money | None:
-        """What a call would have cost; unknown, and beyond any amount, is unknown."""
+        """Returns the cost of a call under the factors; None if it is unknown or exceeds any
+        amount.
+        """
         try:
             return None if cost is None else (cost * self.of(sku)).quantized()
         except InvalidMoney:

@@ -9,7 +9,7 @@ from podium_kit.rpc.errors import InvalidArgument
 
 
 class Dimension(StrEnum):
-    """What one unit of a quantity counts; see podium.common.v1.UsageDimension."""
+    """Units of quantities; see podium.common.v1.UsageDimension."""
 
     INPUT_FRESH = "input_fresh"
     CACHE_READ = "cache_read"
@@ -28,7 +28,7 @@ class Dimension(StrEnum):
 
 
 class UsageSource(StrEnum):
-    """Who says how much was used; see podium.common.v1.UsageSource."""
+    """The origins of a usage; see podium.common.v1.UsageSource."""
 
     MEASURED = "measured"
     PROVIDER = "provider"
@@ -55,7 +55,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one call used. A dimension appears at most once.
+    """The usage of one call. A dimension appears at most once.
 
     `unusable_reason` says why figures of the provider cannot be priced; empty: they can.
     `service_class` is the provider's class of service; empty: the standard one.

@@ -1,4 +1,4 @@
-"""What providers report about tokens, as disjoint quantities.
+"""Token reports of providers as disjoint quantities.
 
 OpenAI and vLLM count cached tokens inside the prompt and reasoning inside the completion; xAI and
 Gemini count reasoning beside the completion, and bill it; Anthropic counts cache reads and writes
@@ -173,7 +173,7 @@ def _id(request_id: object) -> str:
 
 
 def _unusable(report: Report, *names: str) -> str:
-    """Which number cannot be a count of tokens; empty when all can."""
+    """Names the number that cannot be a count of tokens; empty if all can."""
     for name in names:
         value = report.get(name)
         if not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""How servers of language models say that a prompt is too long for them."""
+"""The words with which servers of language models reject a prompt that is too long."""
 
 import re
 
@@ -11,5 +11,5 @@ _TOO_LONG = re.compile(
 
 
 def says_too_long(words: str) -> bool:
-    """Whether the words, or the code, of a rejection say so."""
+    """Returns whether the words, or the code, of a rejection say so."""
     return _TOO_LONG.search(words) is not None

@@ -1,4 +1,4 @@
-"""Which version `candidate` and `promoted` mean: a file each, replaced in one step.
+"""The versions behind `candidate` and `promoted`: a file each, replaced in one step.
 
 Replacing it is the commit: before, every call goes to the old version, after, to the new one.
 """

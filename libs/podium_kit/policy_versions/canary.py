@@ -51,7 +51,7 @@ class Canary(BaseModel):
         return [prompt.logprobs for prompt in self.prompts]
 
     def same_questions(self, other: "Canary") -> bool:
-        """Whether the log-probabilities of both can be compared."""
+        """Returns whether the log-probabilities of both can be compared."""
         return [(p.prompt_ids, p.next_ids) for p in self.prompts] == [
             (p.prompt_ids, p.next_ids) for p in other.prompts
         ]
@@ -60,7 +60,7 @@ class Canary(BaseModel):
 def canary_fault(
     served: Logprobs, own: Canary, others: Sequence[Canary], tolerance_nats: float
 ) -> str | None:
-    """Why a server does not serve this version; None when it does.
+    """Returns the reason why a server does not serve this version; None if it does.
 
     It must say what the trainer computed, within the precision's noise, and must not be nearer
     to another version that is told apart at this noise: a stale adapter is a near one.

@@ -14,7 +14,7 @@ FOLDER = "decisions"
 
 
 class Verdict(StrEnum):
-    """What follows."""
+    """The outcome of a gate."""
 
     PROMOTE = "promote"
     KEEP = "keep"

@@ -1,4 +1,4 @@
-"""What is written about a version, last of all its files."""
+"""The manifest of a version, which is written last of all its files."""
 
 import re
 from enum import StrEnum
@@ -15,7 +15,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Format(StrEnum):
-    """What the folder holds."""
+    """The content of a version's folder."""
 
     MERGED = "merged"
     """A whole model: what a CPU serves, where an adapter doubles the time of a token."""

@@ -44,7 +44,7 @@ class VersionName:
 
 
 class InvalidVersionName(InvalidArgument):
-    """Not the name of a policy version."""
+    """The text is not the name of a policy version."""
 
     def __init__(self, name: str) -> None:
         super().__init__(

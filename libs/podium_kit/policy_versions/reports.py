@@ -31,7 +31,7 @@ def write_report(root: Path, report: Report) -> None:
 
 
 def read_report(root: Path, name: str) -> Report | None:
-    """None while the serving side has not looked at it, or its report cannot be read."""
+    """Returns None until the serving side has written a report that can be read."""
     path = root / FOLDER / f"{VersionName.parse(name)}.json"
     try:
         return Report.model_validate_json(path.read_text(encoding="utf-8"))

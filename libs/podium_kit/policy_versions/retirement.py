@@ -1,4 +1,4 @@
-"""Which versions' files may be deleted: those with no alias that no engine has loaded.
+"""Versions whose files may be deleted: those with no alias that no engine has loaded.
 
 An engine that is asked for an adapter whose folder is gone ends (seen with vLLM 0.32), so the
 serving side unloads a version first and says so in its report.

@@ -40,11 +40,13 @@ class VersionStore:
         return sorted(name for name in map(_named, self._entries()) if name is not None)
 
     def is_retired(self, name: str) -> bool:
-        """Whether a version was removed and its name stays taken."""
+        """Returns whether a version was removed and its name stays taken."""
         return (self.root / TAKEN / name).exists()
 
     def is_taken(self, name: str) -> bool:
-        """Whether a version bears the name or, removed, bore it. Raises InvalidVersionName."""
+        """Returns whether a version bears the name or, removed, bore it. Raises
+        InvalidVersionName.
+        """
         return self.path(name).exists() or self.is_retired(name)
 
     def write(self, manifest: Manifest, fill: Callable[[Path], None]) -> Manifest:
@@ -73,7 +75,7 @@ class VersionStore:
         return complete
 
     def manifest(self, name: str) -> Manifest:
-        """What is written about a version; its files are not looked at. Raises ArtifactRejected."""
+        """Reads the manifest of a version, not its files. Raises ArtifactRejected."""
         path = self.path(name) / MANIFEST
         try:
             found = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
@@ -111,7 +113,7 @@ class VersionStore:
                 raise ArtifactRejected(name, f"{file} is not what was written")
 
     def written_ns(self, name: str) -> int:
-        """When its manifest was written, in nanoseconds since 1970; 0 without one."""
+        """Returns the time of the manifest in nanoseconds since 1970; 0 without one."""
         try:
             return (self.path(name) / MANIFEST).stat().st_mtime_ns
         except OSError:

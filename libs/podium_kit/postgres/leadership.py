@@ -25,7 +25,7 @@ class Leadership:
         return await work() if await self.held() else None
 
     async def held(self) -> bool:
-        """Whether this process leads now, taking the lead when it is free."""
+        """Returns whether this process leads now, taking the lead when it is free."""
         async with self._asking:
             if self._connection is None:
                 return await self._take()

@@ -22,7 +22,7 @@ MIGRATION_LOCK = 7_263_001
 
 
 class DatabaseUnreachable(Unavailable):
-    """Nothing answers at the database's URL, or it does not let this role in."""
+    """No server answers at the database's URL, or it rejects this role."""
 
     def __init__(self, database_url: str, cause: Exception) -> None:
         where = make_url(database_url).render_as_string(hide_password=True)

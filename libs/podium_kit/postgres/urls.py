@@ -40,6 +40,6 @@ def driver_url(text: str) -> URL:
 
 
 def connect_arguments(url: URL) -> dict[str, Any]:
-    """What SQLAlchemy would give the bare driver; options of its own are left out."""
+    """Returns the arguments that SQLAlchemy would give the bare driver, without its own options."""
     arguments = url.get_dialect()().create_connect_args(url)[1]
     return {name: value for name, value in arguments.items() if name in ASYNCPG}

@@ -1,4 +1,4 @@
-"""Who may call an RPC: what its contract states; no caller when it states nothing."""
+"""Access to RPCs as their contracts state it; an RPC that states nothing has no callers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class AccessUnstated(PermissionDenied):
 
 @dataclass(frozen=True)
 class Access:
-    """What the contract says about who may call an RPC."""
+    """The part of a contract that states who may call an RPC."""
 
     # Any one of these is enough; empty when every caller of a tenant may.
     scopes: frozenset[Scope]

@@ -49,7 +49,7 @@ class BackgroundTask:
 
     @property
     def is_failing(self) -> bool:
-        """Whether it failed so often in a row that an operator should look."""
+        """True if it failed so often in a row that an operator should look."""
         return self.failures >= FAILURES_SHOWN
 
     async def run(self) -> None:

@@ -1,5 +1,5 @@
-"""What the fields of a request may hold: their contract says it (podium.common.v1.bounds), and
-every server enforces it, so that a bound stands in one place.
+"""Bounds on the fields of requests: the contract states them (podium.common.v1.bounds), and every
+server enforces them.
 """
 
 import re
@@ -46,7 +46,7 @@ class BoundedField:
 
 
 def bounds_of(field: FieldDescriptor) -> Bounds:
-    """What the contract says of the field; empty where it says nothing."""
+    """Returns the bounds in the field's contract; empty without any."""
     found: Bounds = field.GetOptions().Extensions[bounds_pb2.bounds]
     return found
 
@@ -131,7 +131,7 @@ def _check_number(value: float, bounds: Bounds, path: str, unit: str) -> None:
 
 
 def number_text(value: float) -> str:
-    """As people write it: 4294967296 and 0.5, never with an exponent where it is whole."""
+    """Writes a number as people do: 4294967296 and 0.5, a whole one without an exponent."""
     return str(int(value)) if value == value // 1 and abs(value) < 1e18 else f"{value:g}"
 
 
@@ -150,7 +150,7 @@ _FIELDS: dict[str, tuple[BoundedField, ...]] = {}
 
 # The stubs know two kinds of Descriptor, hence Any.
 def _bounded_fields(message: Any) -> tuple[BoundedField, ...]:
-    """Of the fields those that there is something to check of."""
+    """Returns the fields that have something to check."""
     name = message.full_name
     if name not in _FIELDS:
         found = (_bounded_field(field) for field in message.fields)

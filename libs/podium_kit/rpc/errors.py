@@ -23,13 +23,13 @@ class DomainError(Exception):
 
     @property
     def retry_after_s(self) -> float | None:
-        """How long the caller should wait, in seconds; None when unknown."""
+        """Seconds that the caller should wait; None when unknown."""
         given = self.metadata.get("retry_after_s")
         return None if given is None else float(given)
 
 
 def message_of(error: BaseException) -> str:
-    """What may be logged of an error: a domain error's message, or else only its kind."""
+    """Returns the part of an error that may be logged: a domain error's message, or the kind."""
     return error.message if isinstance(error, DomainError) else type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""Who is calling, and what roles and scopes let a caller do.
+"""The identity of a caller, and what its roles and scopes allow.
 
 The tenant is read from here and from nowhere else. Which scope an RPC requires is stated in
 its contract (podium_kit.rpc.access); the scopes of a role are in ROLE_SCOPES below.
@@ -14,7 +14,7 @@ from podium_kit.rpc.errors import PermissionDenied, Unauthenticated
 
 
 class Scope(StrEnum):
-    """What an identity may do."""
+    """A permission of an identity."""
 
     PLATFORM_ADMIN = "platform:admin"
     TENANT_ADMIN = "tenant:admin"
@@ -37,7 +37,7 @@ SERVICE_SCOPES = frozenset(
 
 
 class Role(StrEnum):
-    """What people are called; keys and identity providers name these or single scopes."""
+    """A set of scopes with a name, which keys and identity providers use."""
 
     PLATFORM_ADMIN = "platform-admin"
     TENANT_ADMIN = "tenant-admin"
@@ -89,7 +89,7 @@ class ScopeMissing(PermissionDenied):
 
 
 def _whoever_grants(scopes: frozenset[Scope]) -> str:
-    """What fixes that a caller has none of the scopes."""
+    """Names the remedy for a caller that has none of the scopes."""
     if scopes & TENANT_SCOPES:
         return "an admin of the tenant can create a key with it"
     if Scope.PLATFORM_ADMIN in scopes:
@@ -98,7 +98,7 @@ def _whoever_grants(scopes: frozenset[Scope]) -> str:
 
 
 def scopes_of(roles: Iterable[Role]) -> frozenset[str]:
-    """What all of the roles together may do."""
+    """Returns the union of the roles' scopes."""
     return frozenset(scope for role in roles for scope in ROLE_SCOPES[role])
 
 
@@ -143,7 +143,7 @@ class Identity:
         )
 
     def may(self, scope: Scope) -> bool:
-        """Whether the scopes allow it, directly or through an admin scope."""
+        """Returns whether the scopes allow it, directly or through an admin scope."""
         if Scope.PLATFORM_ADMIN in self.scopes or scope in self.scopes:
             return True
         return Scope.TENANT_ADMIN in self.scopes and scope in TENANT_SCOPES

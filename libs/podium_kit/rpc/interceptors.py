@@ -1,4 +1,4 @@
-"""What happens around every RPC: identity, access, bounds of fields, deadline, errors as status.
+"""Interceptors around every RPC: identity, access, bounds of fields, deadline, errors as status.
 
 This is the one place that knows gRPC status codes and the one broad `except`: a lost
 connection or a timeout of something the service needs is Unavailable, as is a lack of memory,

@@ -24,7 +24,7 @@ def encode_page_token(values: dict[str, str]) -> str:
 
 
 def decode_page_token(token: str) -> dict[str, str]:
-    """What the token says; empty for the first page. Raises InvalidPageToken."""
+    """Decodes a page token; empty for the first page. Raises InvalidPageToken."""
     if not token:
         return {}
     try:

@@ -24,7 +24,7 @@ class TlsFiles(BaseModel):
 
 
 class ServerSettings(BaseSettings):
-    """How a server listens, whom it trusts and how it reports."""
+    """Settings of a server: where it listens, whom it trusts and how it reports."""
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(description="gRPC port; 0 takes a free one")
@@ -126,7 +126,7 @@ def _unknown_variables(kind: type[BaseSettings]) -> Iterator[str]:
 
 
 def _prefixes() -> Iterator[str]:
-    """Of all settings of the process."""
+    """Yields the prefixes of all settings of the process."""
     for kind in _extensions(BaseSettings):
         yield kind.model_config.get("env_prefix", "").upper()
 
@@ -139,7 +139,7 @@ def _extensions(kind: type[BaseSettings]) -> Iterator[type[BaseSettings]]:
 
 
 def _names(kind: type[BaseModel]) -> Iterator[str]:
-    """Of the fields, and as `outer__inner` of those of nested models."""
+    """Yields the names of the fields, and `outer__inner` for those of nested models."""
     for name, field in kind.model_fields.items():
         yield name
         for inner in (field.annotation, *get_args(field.annotation)):

@@ -52,7 +52,9 @@ def _parts(value: Any) -> Iterable[tuple[object, Any]]:
 
 @cache
 def takes_any_characters(method: str) -> bool:
-    """Whether the contract of, for example, "podium.adapters.v1.SandboxService/RunCode" says so."""
+    """Returns whether the contract of, for example, "podium.adapters.v1.SandboxService/RunCode"
+    says so.
+    """
     service, _, name = method.partition("/")
     found = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
     return bool(found.GetOptions().Extensions[access_pb2.any_characters])

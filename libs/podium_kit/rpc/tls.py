@@ -51,7 +51,7 @@ class KeyMaterial:
 
 
 class RenewedFiles:
-    """What the files of a certificate hold now. Safe to ask from gRPC's threads."""
+    """The present content of a certificate's files. Safe to use from gRPC's threads."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Reads the files. Raises TlsUnusable."""

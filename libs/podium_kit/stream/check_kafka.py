@@ -1,4 +1,4 @@
-"""Whether the brokers answer, for readiness."""
+"""The readiness check of the brokers."""
 
 import asyncio
 import threading

@@ -50,7 +50,7 @@ class Producer:
         self._producer: KafkaProducer | None = None
 
     async def send(self, topic: str, records: Sequence[StreamRecord]) -> list[Outcome]:
-        """What became of each record. Raises BrokerUnavailable.
+        """Sends records and returns the outcome of each. Raises BrokerUnavailable.
 
         The broker takes or rejects batches. So once one is rejected, each record that has no place
         yet is sent alone.

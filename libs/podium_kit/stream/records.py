@@ -23,7 +23,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why the topic will never take a record."""
+    """The reason why the topic will never take a record."""
 
     reason: str
 

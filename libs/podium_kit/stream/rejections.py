@@ -1,4 +1,4 @@
-"""Why the brokers cannot be used, in words that say what to fix.
+"""Rejections by the brokers, in words that name the fix.
 
 The client says "unable to bootstrap" whatever the cause. So after a failure over TLS one handshake
 is made by hand, with the same files, and what it says is the message.
@@ -48,7 +48,7 @@ def _is_refused(error: Exception) -> TypeGuard[OSError]:
 
 
 def tls_rejection(kafka: KafkaSettings) -> str:
-    """Why TLS with the first bootstrap server fails; empty when it does not, or has no part."""
+    """Returns why TLS with the first bootstrap server fails; empty if TLS is not the cause."""
     if kafka.security_protocol == "PLAINTEXT":
         return ""
     server = urlsplit(f"//{kafka.bootstrap.split(',')[0].strip()}")
@@ -75,7 +75,7 @@ def _context(kafka: KafkaSettings) -> ssl.SSLContext:
 
 
 def _handshake(context: ssl.SSLContext, host: str, port: int) -> bool:
-    """Whether the server stays. Raises SSLError or OSError when it never came to that."""
+    """Returns whether the server stays. Raises SSLError or OSError when it never came to that."""
     with (
         socket.create_connection((host, port), TIMEOUT_S) as plain,
         context.wrap_socket(plain, server_hostname=host) as secured,

@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached, for producers and consumers alike."""
+"""Connection settings of a Kafka cluster, for producers and consumers alike."""
 
 from typing import Any, Literal, Self
 

@@ -1,4 +1,4 @@
-"""What users, models and tools wrote, which leaves the process only where the settings say so."""
+"""Permission to export content of users, models and tools, which settings have to grant."""
 
 import json
 
@@ -6,7 +6,7 @@ from opentelemetry.trace import Span
 
 
 class _Content:
-    """Whether it may; set once by `configure`."""
+    """The permission, set once by `configure`."""
 
     recorded = False
 

@@ -27,7 +27,7 @@ _root: ContextVar[SpanContext | None] = ContextVar("episode_root", default=None)
 
 
 class NotAnEpisodeId(ValueError):
-    """Only a UUID can be the id of a trace."""
+    """The id of an episode is not a UUID, so no trace id follows from it."""
 
     def __init__(self, episode_id: str) -> None:
         super().__init__(f"episode id {episode_id!r} is not a UUID")
@@ -53,8 +53,9 @@ def episode_context(episode_id: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EndedEpisode:
-    """What its root span says. `agent` is the orchestrator's model; tokens are of the
-    orchestrator and of llm tools together; a cost of "" is unknown."""
+    """The attributes of an episode's root span. `agent` is the orchestrator's model; tokens are
+    those of the orchestrator and of llm tools together; a cost of "" is unknown.
+    """
 
     id: str
     started_at: datetime

@@ -25,7 +25,7 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[type-arg,misc,unu
     def around(
         self, method: str, context: Context, request: Any
     ) -> AbstractAsyncContextManager[None]:
-        """What surrounds a call; `method` is like "podium.ledger.v1.BudgetService/GetBudget"."""
+        """Surrounds a call; `method` is like "podium.ledger.v1.BudgetService/GetBudget"."""
         raise NotImplementedError
 
     async def intercept_service(

@@ -30,12 +30,12 @@ STATUS_BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 
 
 def server_interceptors() -> list[Any]:
-    """What to put first on a server; nothing when both traces and metrics are off."""
+    """Returns the first interceptors of a server; none when both traces and metrics are off."""
     return [TracingInterceptor()] if tracing_is_on() or metrics_are_on() else []
 
 
 def tracing_is_on() -> bool:
-    """Whether `configure` (or a test) has installed the SDK's tracer provider."""
+    """Returns whether `configure` (or a test) has installed the SDK's tracer provider."""
     return isinstance(trace.get_tracer_provider(), TracerProvider)
 
 

@@ -1,4 +1,4 @@
-"""What a process reports, and where to."""
+"""Settings of telemetry: signals and their destinations."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class TelemetryMode(StrEnum):
-    """Where traces go. Logs always go to stderr."""
+    """Destinations of traces. Logs always go to stderr."""
 
     OFF = "off"
     FILE = "file"

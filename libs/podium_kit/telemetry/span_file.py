@@ -40,7 +40,7 @@ class SpanFileExporter(SpanExporter):
             self._path.replace(self._path.with_name(self._path.name + ".1"))
 
     def shutdown(self) -> None:
-        """Nothing is held open between exports."""
+        """Does nothing: no file stays open between exports."""
 
 
 def span_record(span: ReadableSpan) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class PythonCheck(Verifier):
         return (VerifierCall(self.tool, {"code": program}),)
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """What the function returned. Raises Unjudged when it returned no score in [0, 1]."""
+        """Reads the function's score. Raises Unjudged when it is not in [0, 1]."""
         lines = [line for line in results[0].splitlines() if line.startswith(MARK)]
         try:
             score, reason = json.loads(lines[-1].removeprefix(MARK))

@@ -1,4 +1,4 @@
-"""What an episode left behind is what it should have: databases, files, tool state.
+"""A verifier of the state that an episode leaves behind: databases, files, tool state.
 
 The paper's first condition for function calling, execution correctness: the database equals
 the one after the golden calls. `look` reads the state, for example one SELECT; the wanted

@@ -1,4 +1,4 @@
-"""What every verifier is: parameters, the tool calls it needs, and a verdict on an answer.
+"""The interface of verifiers: parameters, the tool calls they need, a verdict on an answer.
 
 A verifier makes no call itself. It names the calls, its user makes them, and their
 results come back: so every verdict can be computed again from a recorded episode.
@@ -21,12 +21,12 @@ class InvalidVerifier(ValueError):
 
 
 class Unjudged(Exception):
-    """Nothing can be said about the answer; never a score of 0. The message says why."""
+    """No verdict is possible; never a score of 0. The message states why."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How good an answer is: 1 is solved, 0 is not; and why, in words."""
+    """The score of an answer, where 1 is solved and 0 is not, and its reason in words."""
 
     score: float
     explanation: str
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def solved(self) -> bool:
-        """Whether the answer is wholly right."""
+        """True if the answer is wholly right."""
         return self.score == 1
 
 

@@ -1,4 +1,4 @@
-"""What a message's own field `digest` says."""
+"""The digest that a message carries in its own field."""
 
 import hashlib
 

@@ -142,7 +142,7 @@ ENTRIES_PER_STEP = 1000
 
 
 class LedgerDiffers(UserError):
-    """What was restored is not what the platform knew."""
+    """The restored ledger does not end where the manifest says."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -151,7 +151,7 @@ class LedgerDiffers(UserError):
 
 
 async def ledger_end(connection: AsyncConnection) -> LedgerEnd:
-    """Where the journals end in what the connection sees."""
+    """Reads the ends of the journals that the connection sees."""
     heads = (await connection.execute(HEADS)).all()
     digest = hashlib.sha256()
     for head in heads:

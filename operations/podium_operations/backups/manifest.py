@@ -43,7 +43,7 @@ class BackupFile(Part):
 
 
 class DatabaseFacts(Part):
-    """What a database is restored into has to have."""
+    """Requirements on the database that a backup is restored into."""
 
     revision: str
     """Of the schema, as the service's migrations number it."""
@@ -54,7 +54,7 @@ class DatabaseFacts(Part):
 
 
 class LedgerEnd(Part):
-    """Where all tenants' journals ended."""
+    """The ends of all tenants' journals."""
 
     tenants: int
     entries: int

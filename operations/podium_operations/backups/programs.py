@@ -60,7 +60,9 @@ async def _run(program: str, database: str, url: str, *arguments: str) -> None:
 
 
 def _environment(url: str) -> dict[str, str]:
-    """What the services' driver reads from the URL, for libpq; no argument names a password."""
+    """Translates the URL of the services' driver into libpq's variables; no argument names a
+    password.
+    """
     parsed = make_url(url)
     mode = str(parsed.query.get("ssl") or parsed.query.get("sslmode") or "")
     values = {

@@ -40,7 +40,7 @@ EMPTIED = (
 
 
 class TargetNotEmpty(UserError):
-    """What is there would be lost."""
+    """The target holds data that a restore would delete."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is not empty", "give --replace, after a backup of what is there")
@@ -69,7 +69,7 @@ class TargetRejects(UserError):
 
 @dataclass(frozen=True)
 class Restored:
-    """What the services find, and repair after their start."""
+    """The state that the services find, and repair after their start."""
 
     unfinished_episodes: int
     begun_episodes: int

@@ -1,1 +1,1 @@
-"""What a new platform is given: by the chart's Job on a cluster, by `podium up` on one machine."""
+"""The contents of a new platform, made by the chart's Job and by `podium up`."""

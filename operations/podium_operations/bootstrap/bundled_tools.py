@@ -51,7 +51,7 @@ class BundledTools:
     def _wanted(
         self, spec: tool_pb2.ToolSpec, last: Values | None, registered: dict[str, tool_pb2.Tool]
     ) -> Values | None:
-        """What to register; None for a tool that stays as it is, or out of use."""
+        """Returns the spec to register; None for a tool that stays as it is, or disabled."""
         new, known = json_values(spec), registered.get(spec.name)
         if known is None:
             # Registered before and missing now: a user deleted it.

@@ -36,7 +36,7 @@ TOOLS_KEY, LIBRARY_KEY = "tools.json", "library.json"
 
 @dataclass(frozen=True)
 class Documents:
-    """What the values say, as messages."""
+    """The documents of the chart's values, as messages."""
 
     prices: list[prices_pb2.PriceSpec]
     policies: list[policy_pb2.PolicySpec]

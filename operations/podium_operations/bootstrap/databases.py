@@ -196,7 +196,7 @@ async def _extensions(admin_url: URL, database: str) -> list[str]:
 
 
 async def _works(url: URL, where: SecretKey, *, without_database: bool = False) -> bool:
-    """Whether the role can log in. Raises DatabaseRejected where only a person can help."""
+    """Returns whether the role can log in. Raises DatabaseRejected where only a person can help."""
     try:
         async with _connected(url):
             return True

@@ -37,7 +37,7 @@ class GatewayNotReady(UserError):
 
 
 async def patiently(fill: Fill) -> list[str]:
-    """What it made, once the services that it needs answer: the gateway is ready before them.
+    """Fills the platform once the services that it needs answer.
 
     Raises UserError for what no waiting helps against.
     """

@@ -1,4 +1,4 @@
-"""What the Job is asked to make: its environment, and the plan that the chart wrote."""
+"""Settings of the Job: its environment, and the plan that the chart wrote."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,7 +16,7 @@ from podium_kit.stream.settings import KafkaSettings
 
 
 class Settings(BaseSettings):
-    """Where the servers are, as every component of the chart is told."""
+    """The addresses of the servers, as every component of the chart gets them."""
 
     model_config = SettingsConfigDict(
         env_prefix="BOOTSTRAP_", env_nested_delimiter="__", frozen=True, extra="ignore"
@@ -68,7 +68,7 @@ class Databases(Part):
 
 
 class Holder(Part):
-    """Who gets a certificate, of which names, in which Secret."""
+    """The holder of a certificate: its names, and its Secret."""
 
     secret: str
     dns_names: list[str]
@@ -76,7 +76,7 @@ class Holder(Part):
 
     @property
     def names(self) -> list[x509.GeneralName]:
-        """As a certificate states them."""
+        """The names as a certificate states them."""
         dns_names = [x509.DNSName(name) for name in self.dns_names]
         return [*dns_names, x509.UniformResourceIdentifier(self.uri)]
 
@@ -110,7 +110,7 @@ class Topic(Part):
 
 
 class Contents(Part):
-    """What is in the platform from its first day; documents as the podium command reads them."""
+    """The platform's initial contents; documents as the podium command reads them."""
 
     tenant_key_secret: str
     platform_key_secret: str

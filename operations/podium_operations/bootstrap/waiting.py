@@ -1,4 +1,4 @@
-"""What the Job's log says while it waits."""
+"""Log lines of the Job while it waits."""
 
 import logging
 from collections.abc import Callable
@@ -14,7 +14,7 @@ ATTEMPTS_PER_LINE = 10
 
 
 def saying(text: str) -> Callable[[tenacity.RetryCallState], None]:
-    """For tenacity's `before_sleep`."""
+    """Returns a `before_sleep` for tenacity."""
 
     def say(state: tenacity.RetryCallState) -> None:
         if state.attempt_number % ATTEMPTS_PER_LINE == 1:

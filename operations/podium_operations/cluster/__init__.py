@@ -1,1 +1,1 @@
-"""What a cluster must serve before the chart's integrations work there."""
+"""Checks of the APIs that a cluster must serve for the chart's integrations."""

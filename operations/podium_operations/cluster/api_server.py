@@ -113,6 +113,6 @@ def account_client(account: Path = ACCOUNT) -> httpx.AsyncClient:
 
 
 def server_url() -> str:
-    """Where the API server is, by its address. Raises KeyError outside of a pod."""
+    """Returns the address of the API server. Raises KeyError outside of a pod."""
     host, port = (os.environ[f"KUBERNETES_SERVICE_{part}"] for part in ("HOST", "PORT"))
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"

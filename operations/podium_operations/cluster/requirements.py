@@ -1,4 +1,4 @@
-"""Which APIs a values file asks for: the chart's integrations, as data in integrations.yaml."""
+"""The APIs that a values file needs: the chart's integrations, as data in integrations.yaml."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +14,7 @@ TABLE = Path(__file__).with_name("integrations.yaml")
 
 @dataclass(frozen=True)
 class Integration:
-    """What a switch or a mode asks for: `apis` maps group/version to the kinds it must serve."""
+    """The needs of a switch or mode: `apis` maps group/version to the kinds it must serve."""
 
     operator: str
     minimum: str
@@ -30,7 +30,7 @@ def integrations() -> dict[str, Integration]:
 
 @cache
 def of_modes() -> dict[str, list[Integration]]:
-    """What an `inference.mode` asks for beyond its switch, which is KServe's."""
+    """Returns the needs of each `inference.mode` beyond KServe's switch."""
     return {mode: [Integration(**row) for row in rows] for mode, rows in _table()["modes"].items()}
 
 
@@ -40,7 +40,7 @@ def _table() -> dict[str, Any]:
 
 
 def wanted(files: list[Path]) -> list[Integration]:
-    """What these values files ask for, in the order of installing; later files win, as Helm has it.
+    """Returns the needs of these values files, in the order of installing; later files win.
 
     Raises UsageError when a file is unreadable or switches on what the chart does not know.
     """

@@ -26,7 +26,7 @@ ANSWER_WITHIN_S = 60.0
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is, in words."""
+    """The progress of a run, in words."""
 
     line: str
     ended: bool = False
@@ -34,7 +34,7 @@ class RunState:
 
 
 class TrainingRuns:
-    """Those of a release, by kubectl and whatever it is logged in as."""
+    """The training runs of a release, through kubectl with its own login."""
 
     def __init__(self, release: str, namespace: str, context: str) -> None:
         """An empty namespace or context is kubectl's own."""
@@ -61,7 +61,7 @@ class TrainingRuns:
         return str(max(found["items"], key=_created)["metadata"]["name"])
 
     async def state(self, name: str) -> RunState:
-        """Where the run is. Raises UserError when it is gone."""
+        """Reads the run's state. Raises UserError when it is gone."""
         run = await self._json("get", await self._resource(), name)
         for condition in run.get("status", {}).get("conditions", []):
             if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):
@@ -106,7 +106,7 @@ class TrainingRuns:
         return str(found["data"]["run.yaml"])
 
     async def _resource_and_label(self) -> tuple[str, str]:
-        """Of the release's kind of run, asked for once: it is polled."""
+        """Looks up the release's kind of run once, because it is polled."""
         if self._kind is None:
             self._kind = KINDS[yaml.safe_load(await self._template())["kind"]]
         return self._kind
@@ -171,7 +171,7 @@ def _first(pods: list[dict[str, Any]]) -> str:
 
 
 def _why_not(pods: list[dict[str, Any]]) -> str:
-    """What the scheduler says of the first pod that waits for it."""
+    """Returns the scheduler's message about the first pod that waits for it."""
     for pod in pods:
         for condition in pod["status"].get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":

@@ -120,6 +120,6 @@ def _object(kind: str, name: str, spec: Object) -> Object:
 
 
 def _object_name(name: str) -> str:
-    """What Kubernetes takes for a name: lower case, digits, - and . between."""
+    """Turns the name into one that Kubernetes accepts: lower case, digits, - and . between."""
     plain = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
     return (plain or "unnamed")[:NAME_CHARACTERS_MAX]

@@ -1,4 +1,4 @@
-"""What kopf calls: objects are applied when they change, and again where the platform differs."""
+"""Handlers for kopf: objects are applied when they change, and where the platform differs."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ class Handlers:
 
 
 def _log_in(**_: Any) -> kopf.ConnectionInfo:
-    """As the pod's account; asked again when the token has been renewed."""
+    """Logs in as the pod's account; called again when the token has been renewed."""
     return kopf.ConnectionInfo(
         server=server_url(),
         ca_path=str(ACCOUNT / "ca.crt"),

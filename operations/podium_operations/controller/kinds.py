@@ -1,4 +1,4 @@
-"""How each kind is brought into the platform: what differs is applied, what is the same is left.
+"""The kinds of objects, each with the way to apply it: only differences are applied.
 
 Documents are what the podium command reads, so a file can be both. Every function raises
 InvalidDocument for a spec that is none, Rejected and Unreachable as the gateway says.
@@ -37,7 +37,7 @@ class Tenants:
         self._account = account
 
     async def gateway(self, namespace: str) -> Gateway:
-        """As the namespace's tenant. Raises NoTenant, ClusterRejected."""
+        """Opens the gateway as the namespace's tenant. Raises NoTenant, ClusterRejected."""
         name, key = self._settings.key_secret, self._settings.key_name
         objects = ClusterObjects(namespace, "", self._account)
         text = (await objects.secret(name) or {}).get(key)
@@ -58,7 +58,7 @@ GONE = ("NOT_FOUND", "DEPRECATED")
 
 @dataclass(frozen=True)
 class Applied:
-    """What holds now, for the object's status."""
+    """The applied state, for the object's status."""
 
     status: dict[str, Any] = field(default_factory=dict)
     changed: bool = False

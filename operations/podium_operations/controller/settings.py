@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    """What is watched, and where it is applied."""
+    """The watched namespaces, and the platform of their objects."""
 
     model_config = SettingsConfigDict(env_prefix="CONTROLLER_", frozen=True, extra="ignore")
 

@@ -40,7 +40,7 @@ class Whose:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was deleted and what a search of all databases still found, rows by `table.column`."""
+    """The rows that were deleted and those that a search still found, by `table.column`."""
 
     purpose: str
     tenant: str

@@ -1,4 +1,4 @@
-"""What is deleted of whom, by database and in the order that references allow."""
+"""Deletions by database, in the order that references allow."""
 
 from episodes.episodes.store_retention import UNREFERENCED
 from episodes.keys import record_id

@@ -42,7 +42,7 @@ def _stored(state: StateFolder) -> LocalKeys | None:
 
 
 async def _work(gateway_url: str, keys: LocalKeys) -> bool:
-    """Whether the gateway knows both, each in its tenant."""
+    """Returns whether the gateway knows both, each in its tenant."""
     async with httpx.AsyncClient(base_url=gateway_url, trust_env=False) as client:
         for key, tenant in ((keys.tenant, TENANT), (keys.platform, PLATFORM_TENANT)):
             headers = {"authorization": f"Bearer {key}", "x-podium-tenant": tenant}

@@ -1,4 +1,4 @@
-"""What a fresh platform on one machine is given: prices, tools, a corpus, an MCP server's tools."""
+"""The contents of a fresh platform on one machine: prices, tools, a corpus, an MCP server."""
 
 import asyncio
 import json

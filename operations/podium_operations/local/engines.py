@@ -1,4 +1,4 @@
-"""Which model orchestrates: the trained SmolLM2 in an embedded vLLM, another folder or server."""
+"""Engines: the trained SmolLM2 in an embedded vLLM, another folder or another server."""
 
 import asyncio
 import secrets
@@ -38,7 +38,7 @@ class EngineChoice:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the default model, trained or not."""
+        """True if it is the default model, trained or not."""
         return self.model_dir is None and not self.openai_base_url
 
     @property

@@ -100,7 +100,7 @@ def _installed(what: str, locate: Callable[[], Path], fix: str) -> Finding:
 
 
 async def _sandbox() -> Finding:
-    """Whether code can be isolated, tried as the code interpreter does it."""
+    """Returns whether code can be isolated, tried as the code interpreter does it."""
     runner = LocalRunner()
     try:
         await runner.require_isolation()
@@ -113,7 +113,7 @@ async def _sandbox() -> Finding:
 
 
 def _networks() -> Finding:
-    """Whether servers without authentication can be kept from the machine's other users."""
+    """Returns whether servers without authentication can be kept from the machine's other users."""
     if namespaces.are_permitted():
         return Finding("networks", True, "Temporal and the broker get one of their own")
     return Finding("networks", False, "other users reach Temporal and the broker", namespaces.FIX)

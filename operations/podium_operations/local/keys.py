@@ -30,7 +30,7 @@ MASTER_KEYS, PAYLOAD_KEYS = "master-keys", "payload-keys"
 
 @dataclass(frozen=True)
 class SigningKeys:
-    """Where the keys lie."""
+    """The files of the platform's keys."""
 
     folder: Path
 
@@ -45,12 +45,12 @@ class SigningKeys:
 
     @property
     def master_keys_file(self) -> Path:
-        """What encrypts secrets that tenants and users store."""
+        """The keys that encrypt secrets of tenants and users."""
         return self.folder / MASTER_KEYS
 
     @property
     def payload_keys_file(self) -> Path:
-        """What encrypts the histories that Temporal keeps."""
+        """The keys that encrypt the histories in Temporal."""
         return self.folder / PAYLOAD_KEYS
 
     def private_key_file(self, signer: str) -> Path:

@@ -43,7 +43,7 @@ async def patiently(work: Callable[P, Awaitable[R]], *arguments: P.args, **named
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the error passes once every process answers."""
+    """Returns whether the error passes once every process answers."""
     if isinstance(error, Rejected):
         return error.temporary
     lost = (Unreachable, httpx.TransportError, asyncpg.PostgresConnectionError, ConnectionError)

@@ -48,7 +48,7 @@ Report = Callable[[str, bool], None]
 
 @dataclass(frozen=True)
 class PlatformOptions:
-    """What the person at the terminal chose."""
+    """The choices of the person at the terminal."""
 
     state_dir: Path
     engine: EngineChoice = field(default_factory=EngineChoice)
@@ -128,7 +128,7 @@ class LocalPlatform:
         self._publish_processes()
 
     def _publish_processes(self) -> None:
-        """For `podium status`, which asks the system about each of them."""
+        """Writes the processes for `podium status`."""
         ports = {name: service.port for name, service in self._services.items()}
         known = {
             name: {

@@ -1,4 +1,4 @@
-"""Which port every server gets: those of the last run when they are free."""
+"""The ports of all servers: those of the last run when they are free."""
 
 import json
 

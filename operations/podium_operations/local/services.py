@@ -18,7 +18,7 @@ INHERITED = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_RESOURCE_ATTRIBUTES")
 
 
 def telemetry_settings(folder: Path, given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Of every service."""
+    """Returns the telemetry settings of every service."""
     if not (endpoint := given.get(ENDPOINT)):
         return {"telemetry__mode": "file", "telemetry__folder": str(folder)}
     metrics = given.get("OTEL_METRICS_EXPORTER", "otlp") != "none"
@@ -51,7 +51,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the services find around them."""
+    """The servers that the services use."""
 
     ports: dict[str, int]
     dsn: dict[str, str]
@@ -65,13 +65,13 @@ class Surroundings:
 
     @property
     def kafka(self) -> dict[str, str]:
-        """As KafkaSettings has it."""
+        """The values of KafkaSettings."""
         security = {"security_protocol": "SSL"} if self.certificate else {}
         return {"bootstrap": self.target("kafka"), **security, **self.certificate}
 
     @property
     def temporal(self) -> dict[str, str]:
-        """As TemporalSettings has it."""
+        """The values of TemporalSettings."""
         return {
             **({"tls": "true"} if self.certificate else {}),
             **self.certificate,

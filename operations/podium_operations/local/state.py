@@ -33,7 +33,7 @@ class AlreadyUp(UserError):
 
 
 class NotUp(UserError):
-    """Nothing runs in the folder."""
+    """No platform runs in the folder."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class NotUp(UserError):
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach the running platform. Holds a secret: its file is private."""
+    """The address of the running platform. Holds a secret: its file is private."""
 
     gateway_url: str
     api_key: str
@@ -85,7 +85,7 @@ class StateFolder:
 
     @property
     def certificates(self) -> Path:
-        """What the gates before Temporal and the broker show and ask for, new at each start."""
+        """The folder of the gates' certificates, which are new at each start."""
         return self.keys / "loopback"
 
     @property
@@ -125,7 +125,6 @@ class StateFolder:
 
     @property
     def connection_file(self) -> Path:
-        """How to reach the running platform."""
         return self.path / "connection.json"
 
     def acquire(self) -> Self:
@@ -176,7 +175,7 @@ class StateFolder:
         write_private(self.connection_file, json.dumps(asdict(connection)))
 
     def read_connection(self) -> Connection:
-        """How to reach the platform. Raises NotUp."""
+        """Reads the address of the platform. Raises NotUp."""
         try:
             connection = Connection(**json.loads(self.connection_file.read_text()))
             os.kill(connection.pid, 0)

@@ -19,7 +19,7 @@ PLAIN_SERVERS = {"kafka", "temporal"}
 
 
 async def answers(name: str, port: int | None) -> bool:
-    """Whether it is ready for requests; what listens nowhere only has to run."""
+    """Returns whether it is ready for requests; what listens nowhere only has to run."""
     if port is None:
         return True
     if name in HTTP_PATHS:
@@ -70,7 +70,7 @@ class Supervisor:
         self._deaths: dict[str, tuple[int, float]] = {}
 
     async def run(self) -> None:
-        """Until cancelled; a revival that goes on then is ended with it."""
+        """Runs until cancelled; a revival under way ends with it."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(INTERVAL_S)

@@ -33,7 +33,9 @@ class RetryPolicy:
 
 
 def is_retried(status: int, kind: str, headers: Mapping[str, str]) -> bool:
-    """Whether the same request may succeed later; the platform's own word on it goes first."""
+    """Returns whether the same request may succeed later; the platform's own word on it goes
+    first.
+    """
     said = headers.get("x-should-retry", "")
     if said in ("true", "false"):
         return said == "true"

@@ -53,7 +53,7 @@ def finish_reason(outcome: Outcome) -> FinishReason:
 
 
 def has_answer(outcome: Outcome) -> bool:
-    """Whether there is something to show."""
+    """Returns whether there is something to show."""
     return no_answer(outcome) is None
 
 

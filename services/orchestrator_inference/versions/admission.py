@@ -121,7 +121,7 @@ class VersionAdmission:
         return max(1, math.ceil(self._rules.quorum * replicas))
 
     def _is_wrong_somewhere(self, name: str) -> bool:
-        """Whether a replica that failed its canary could still be asked for it."""
+        """Returns whether a replica that failed its canary could still be asked for it."""
         return any(stuck == name for _, stuck in self._stuck)
 
     def _of(
@@ -242,7 +242,7 @@ async def _unload_everywhere(
 
 
 async def _unload(name: str, replica: EngineReplica) -> bool:
-    """Whether it is gone. A merged version's engine cannot unload it."""
+    """Returns whether it is gone. A merged version's engine cannot unload it."""
     try:
         await replica.unload(name)
     except DomainError as error:

@@ -71,7 +71,7 @@ def by_chance(options: Sequence[Option], random: Random) -> Option:
 
 
 def is_clear(options: Sequence[Option], weights: Weights, margin: float) -> bool:
-    """Whether the best is expected to earn more than all others by that share of it."""
+    """Returns whether the best is expected to earn more than all others by that share of it."""
     *others, highest = sorted(expected_rewards(options, weights))
     return not others or others[-1] <= (1 - margin) * highest
 

@@ -38,7 +38,9 @@ class Demo:
         self._numbers = [_numbers(task["question"]) for task in tasks]
 
     def asks_like(self, task: Task) -> bool:
-        """Whether it names a thing or a day of the demo's, or has all numbers of one question."""
+        """Returns whether it names a thing or a day of the demo's, or has all numbers of one
+        question.
+        """
         if task.question in self._questions or self._named.search(task.question):
             return True
         numbers = _numbers(task.question)

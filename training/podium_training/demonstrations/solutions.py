@@ -61,7 +61,7 @@ class Solutions:
             raise NoDemonstration("none of the tasks has a solution to show")
 
     def knows(self, task: Task) -> bool:
-        """Whether it has a solution, and a question that is found in a prompt again."""
+        """Returns whether it has a solution, and a question that is found in a prompt again."""
         found = PROBLEM.search(f"Problem: {task.question}")
         is_found = found is not None and found[1].strip() == task.question
         return is_found and task.question in self._tasks
@@ -170,12 +170,12 @@ def _made(call: Call, tools: Tools) -> str:
 
 
 def _failed(call: Call, prompt: str) -> bool:
-    """Whether the prompt lists the call among those that failed."""
+    """Returns whether the prompt lists the call among those that failed."""
     return f"{_text(call)} -> error (" in prompt
 
 
 def _shown(call: Call, prompt: str) -> bool:
-    """Whether the prompt lists the call among those made."""
+    """Returns whether the prompt lists the call among those made."""
     return _text(call) in prompt
 
 

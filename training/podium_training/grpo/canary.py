@@ -77,7 +77,7 @@ def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 @torch.no_grad()
 def alike(one: Canary, other: Canary) -> bool:
-    """Whether one policy said both, here or on another machine."""
+    """Returns whether one policy said both, here or on another machine."""
     return all(
         here.next_ids == there.next_ids
         and all(

@@ -68,7 +68,7 @@ class DomainTool(Proposal):
 
     @property
     def writes(self) -> bool:
-        """Whether it may change a table."""
+        """True if it may change a table."""
         return self.verb in WRITES
 
     def arguments_schema(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def carry_out(domain: Domain, database: Database, call: GoldenCall) -> Any:
 
 
 def says_all(answer: str, say: list[str]) -> bool:
-    """Whether the answer says every piece of information, as whole words."""
+    """Returns whether the answer says every piece of information, as whole words."""
     return not say or load_verifier("contains", {"expected": say}).judge(answer).solved
 
 

@@ -147,7 +147,7 @@ BUSY = {429, 500, 502, 503, 504}
 
 
 def _passes(error: BaseException) -> bool:
-    """Whether the same request may work later."""
+    """Returns whether the same request may work later."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in BUSY
     return isinstance(error, httpx.TransportError)

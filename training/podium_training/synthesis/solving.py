@@ -14,7 +14,7 @@ ANSWER = object_schema({"answer": {"type": "string", "minLength": 1, "maxLength"
 
 
 async def solves(model: ChatModel, name: str, domain: Domain, draft: Draft, golden: Golden) -> bool:
-    """Whether one attempt with all tools ends in the right state and says all."""
+    """Returns whether one attempt with all tools ends in the right state and says all."""
     schema = {"anyOf": [ANSWER, *(call_schema(tool) for tool in domain.tools)]}
     done: list[tuple[dict[str, Any], Any]] = []
     with Database.filled(domain) as database:

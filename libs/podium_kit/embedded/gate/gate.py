@@ -18,7 +18,7 @@ class Gate:
 
     @classmethod
     def make(cls, folder: Path) -> Self:
-        """With certificates of its own in that folder, which those of an earlier start leave."""
+        """Makes a gate with new certificates in the folder; those of an earlier start are replaced."""
         return cls(*issue(folder))
 
     def before(self, port: int, inner_port: int, server: Sequence[str | Path]) -> list[str | Path]:
@@ -37,7 +37,7 @@ class Gate:
         return {name: str(path) for name, path in asdict(self.client).items()}
 
     def kafka_arguments(self) -> dict[str, str]:
-        """Of any client of kafka-python."""
+        """Returns the arguments of a client of kafka-python."""
         return {
             "security_protocol": "SSL",
             "ssl_cafile": str(self.client.authority),
@@ -46,7 +46,7 @@ class Gate:
         }
 
     def temporal_arguments(self) -> dict[str, Any]:
-        """Of Temporal's TLSConfig."""
+        """Returns the arguments of Temporal's TLSConfig."""
         return {
             "server_root_ca_cert": self.client.authority.read_bytes(),
             "client_cert": self.client.certificate.read_bytes(),

@@ -97,7 +97,7 @@ class EmbeddedVllm(EmbeddedServer):
         ports.require_free(self.port)
 
     async def answers(self) -> bool:
-        """Whether the engine is healthy and serves the model under its name."""
+        """Returns whether the engine is healthy and serves the model under its name."""
         origin = f"http://{ports.LOOPBACK}:{self.port}"
         try:
             async with httpx.AsyncClient(
@@ -128,7 +128,7 @@ def _model_ids(response: httpx.Response) -> list[str]:
 
 
 def _key_variables(api_key: str) -> dict[str, str]:
-    """Not an argument, which every user of the machine could read."""
+    """Returns the key as environment variables: every user of the machine can read arguments."""
     return {"VLLM_API_KEY": api_key} if api_key else {}
 
 

@@ -230,5 +230,7 @@ class AsyncEpisodes:
 
 
 def _may_wait(before: Episode, event: EpisodeEvent) -> bool:
-    """Whether the calls of an event were not yet answered when the episode was as `before`."""
+    """Returns whether the calls of an event were not yet answered when the episode was as
+    `before`.
+    """
     return before.state != "EPISODE_STATE_FINISHED" and event.turn >= before.turn_count

@@ -47,7 +47,7 @@ class AwaitedFeedback:
         return found and judged_by(found, given)
 
     def close(self, group: GroupKey) -> bool:
-        """Whether the group is at its end, which a member that waits puts off."""
+        """Returns whether the group is at its end, which a member that waits puts off."""
         if any((each.tenant, each.group_id) == group for each in self.waiting.values()):
             self.closed.add(group)
             return False

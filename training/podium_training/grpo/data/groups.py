@@ -73,7 +73,7 @@ class OpenGroup:
 
     @property
     def complete(self) -> bool:
-        """Whether every member has arrived or never will."""
+        """True if every member has arrived or never will."""
         return 0 < self.size <= len(self.members) + self.tombstones
 
 
@@ -157,7 +157,7 @@ class GroupAssembler:
         return None if group is None else self._judge(key, group)
 
     def admits(self, group: Group, step: int) -> bool:
-        """Whether a group is fresh enough after so many steps; where not, it is dropped."""
+        """Returns whether a group is fresh enough after so many steps; where not, it is dropped."""
         bound = self.rules.staleness
         if bound is None or not bound.exceeded(group.members, step):
             return True

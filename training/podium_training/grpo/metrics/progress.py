@@ -25,7 +25,9 @@ class Progress:
     """Why they were not, and what to change."""
 
     def has_read(self, ends: Mapping[int, int]) -> bool:
-        """Whether the stream was read up to these ends, and the steps that follow were taken."""
+        """Returns whether the stream was read up to these ends, and the steps that follow were
+        taken.
+        """
         return all(self.offsets.get(partition, 0) >= end for partition, end in ends.items())
 
 

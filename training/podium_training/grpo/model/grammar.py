@@ -103,12 +103,12 @@ def _accept(matcher: xgrammar.GrammarMatcher, index: int, token: int) -> None:
 
 
 def unpacked(masks: LegalBits, vocabulary: int) -> Bool[Tensor, "tokens vocabulary"]:
-    """Whether each token was legal, from bits."""
+    """Returns whether each token was legal, from bits."""
     bits = torch.arange(BITS, dtype=torch.int32, device=masks.device)
     spread = (masks.unsqueeze(-1) >> bits) & 1
     return spread.flatten(start_dim=1)[:, :vocabulary].bool()
 
 
 def forced(masks: LegalBits, vocabulary: int) -> Bool[Tensor, " tokens"]:
-    """Whether exactly one token was legal, so nothing was chosen."""
+    """Returns whether exactly one token was legal, so nothing was chosen."""
     return unpacked(masks, vocabulary).sum(dim=1) == 1

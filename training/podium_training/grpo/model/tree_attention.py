@@ -61,7 +61,7 @@ def sight(packed: PackedRows) -> dict[str, Any]:
 
 
 def mask(packed: PackedRows) -> Bool[Tensor, "nodes nodes"]:
-    """Whether each token sees each."""
+    """Returns whether each token sees each."""
     places = torch.arange(len(packed.ends), device=packed.ends.device)
     viewer, place = places[:, None], places[None, :]
     return (place <= viewer) & (viewer < packed.ends)

@@ -46,7 +46,7 @@ class PackedRows:
 
     @property
     def is_path(self) -> bool:
-        """Whether every token sees all before it."""
+        """True if every token sees all before it."""
         return bool((self.ends == len(self.tokens)).all())
 
     def to(self, device: torch.device) -> "PackedRows":
@@ -69,7 +69,7 @@ def pack(rows: Sequence[Row]) -> PackedRows:
 
 
 def worth_sharing(first: Row, second: Row) -> bool:
-    """Whether two rows are better computed in one tree than one after the other.
+    """Returns whether two rows are better computed in one tree than one after the other.
 
     What they share is computed once; what they do not share is masked, but not skipped, in
     each other's attention.

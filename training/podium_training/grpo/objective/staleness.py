@@ -21,7 +21,9 @@ class StalenessBound:
     versions_behind_max: int
 
     def exceeded(self, members: Sequence[Episode], step: int) -> bool:
-        """Whether a call was answered too many steps before `step`, the steps taken so far."""
+        """Returns whether a call was answered too many steps before `step`, the steps taken so
+        far.
+        """
         oldest = min(self._step(each) for member in members for each in member.model_versions)
         return step - oldest > self.versions_behind_max
 

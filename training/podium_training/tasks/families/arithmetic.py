@@ -53,7 +53,7 @@ def _sum(name: str, random: Random, split: Split) -> Draft:
 
 
 def _is_copied(answer: str, decimals_max: int) -> bool:
-    """Whether it is exact, and short enough to be copied."""
+    """Returns whether it is exact, and short enough to be copied."""
     places = decimals(Decimal(answer))
     return places <= decimals_max and len(answer) <= (ROUNDED_DIGITS_MAX if places else DIGITS_MAX)
 

@@ -60,7 +60,7 @@ def _population_in(random: Random, split: Split) -> Draft:
 
 
 def _is_askable(expected: object, verifier: str) -> bool:
-    """Whether there is one way to write the answer."""
+    """Returns whether there is one way to write the answer."""
     if verifier == "set":
         return (
             isinstance(expected, list)

@@ -139,7 +139,7 @@ def _simple_check(answer: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _has_one_answer(entries: Any) -> bool:
-    """Whether the data set compares with its one answer, as the package does by default."""
+    """Returns whether the data set compares with its one answer, as the package does by default."""
     kind: Any = type(entries)
     base = next(each for each in kind.__mro__ if each.__name__ == "ProceduralDataset")
     return bool(kind.score_answer is base.score_answer)
