@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.access import GUARDED, is_guarded
 from gateway.error_responses import error_response, plain_error_response
 from gateway.errors import MalformedRequest, ServerBusy
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.limits.json_cost import CostlyJson, require_bounded_json
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.texts import require_no_nul_in
@@ -47,17 +47,17 @@ class LargeBodies:
     def __init__(self, patience_s: float, turn_s: float) -> None:
         self._patience_s = patience_s
         self._turn_s = turn_s
-        self._places = Places(LARGE_AT_ONCE)
+        self._places = FairSemaphore(LARGE_AT_ONCE)
 
     async def turn(self) -> "Turn":
         """Waits for a turn, which its owner ends. Raises ServerBusy."""
         tenant = current_identity().tenant
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._places.enter(tenant)
+                await self._places.acquire(tenant)
         except TimeoutError as error:
             raise ServerBusy from error
-        return Turn(lambda: self._places.leave(tenant), self._turn_s)
+        return Turn(lambda: self._places.release(tenant), self._turn_s)
 
 
 class Turn:

@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 
 # The first line of a process that takes one piece of work after the other.
 READY = b"ready\n"
@@ -29,7 +29,7 @@ class Helpers:
     ) -> None:
         self._module = module
         self.count = count
-        self._places = Places(count, per_tenant)
+        self._places = FairSemaphore(count, per_tenant)
         self._time_max_s = time_max_s
         self._output_bytes_max = output_bytes_max
 
@@ -38,7 +38,7 @@ class Helpers:
 
         Raises TimeoutError.
         """
-        async with self._places.place(tenant):
+        async with self._places.slot(tenant):
             process = await start(self._module, arguments=arguments)
             try:
                 async with asyncio.timeout(self._time_max_s):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 
 LOOKUPS_MAX = 64
 LOOKUPS_PER_TENANT_MAX = 8
@@ -24,14 +24,14 @@ class HostNames:
     """Lookups of all tenants; nothing that one found is answered to another."""
 
     def __init__(self) -> None:
-        self._places = Places(LOOKUPS_MAX, LOOKUPS_PER_TENANT_MAX)
+        self._places = FairSemaphore(LOOKUPS_MAX, LOOKUPS_PER_TENANT_MAX)
         self._threads = ThreadPoolExecutor(LOOKUPS_MAX, "host-names")
 
     async def addresses(self, tenant: str, host: str, port: int) -> Sequence[AddressInfo]:
         """Addresses as of socket.getaddrinfo, for TCP. Raises OSError, within LOOKUP_TIMEOUT_S."""
         try:
             async with asyncio.timeout(LOOKUP_TIMEOUT_S):
-                await self._places.enter(tenant)
+                await self._places.acquire(tenant)
                 return await asyncio.shield(self._lookup(tenant, host, port))
         except TimeoutError as error:
             raise socket.gaierror(socket.EAI_AGAIN, TOO_SLOW) from error
@@ -41,7 +41,7 @@ class HostNames:
         lookup = asyncio.get_running_loop().run_in_executor(self._threads, _resolved, host, port)
 
         def end(ended: "asyncio.Future[Sequence[AddressInfo]]") -> None:
-            self._places.leave(tenant)
+            self._places.release(tenant)
             if not ended.cancelled():
                 # Marks it retrieved, also where its caller gave up.
                 ended.exception()

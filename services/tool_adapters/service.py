@@ -136,7 +136,7 @@ class Invoker:
         """Waiting for a slot and every attempt share the time."""
         tool = progress.tool
         try:
-            async with time_limit(timeout_s), gate.places.place(progress.call.tenant):
+            async with time_limit(timeout_s), gate.places.slot(progress.call.tenant):
                 return await self.attempts.make(progress)
         except TimeoutError:
             return progress.answer(_too_slow(progress) if progress.started else _busy(tool))

@@ -32,7 +32,7 @@ class Upload:
     document_id: str
 
     def document(self, url_prefix: str = "") -> dict[str, Any]:
-        """Returns the JSON of podium.adapters.v1.Document. Raises UsageError, which names the file."""
+        """Returns the JSON of podium.adapters.v1.Document. Raises UsageError."""
         media_type = MEDIA_TYPES[self.path.suffix.lower()]
         content = self._read()
         fields = {"id": self.document_id, "title": self.path.stem, "media_type": media_type}

@@ -12,8 +12,8 @@ from podium_kit.embedded.gate import namespaces
 from podium_operations.local.api_keys import ensure_api_keys
 from podium_operations.local.bootstrap import Bootstrap
 from podium_operations.local.engines import check_engine
-from podium_operations.local.patience import PatientGateway, patiently
 from podium_operations.local.platform import LocalPlatform, PlatformOptions, Report
+from podium_operations.local.retries import RetryingGateway, retry_while_away
 from podium_operations.local.state import Connection
 
 OPEN = "other users of this machine reach Temporal and the broker, which authenticate nobody"
@@ -67,8 +67,8 @@ async def fill(platform: LocalPlatform, report: Report) -> Connection:
     assert platform.engine is not None
     assert platform.around is not None
     url = platform.gateway_url
-    keys = await patiently(ensure_api_keys, platform.state, url, platform.dsn["gateway"])
-    async with PatientGateway(url, keys.platform) as gateway:
+    keys = await retry_while_away(ensure_api_keys, platform.state, url, platform.dsn["gateway"])
+    async with RetryingGateway(url, keys.platform) as gateway:
         tools_file = platform.state.registered_tools_file
         await Bootstrap(gateway, platform.engine, tools_file, report).run()
     connection = Connection(

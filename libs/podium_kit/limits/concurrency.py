@@ -9,90 +9,87 @@ from typing import TypeVar
 R = TypeVar("R")
 
 
-class Places:
-    """So many calls at once; a place that becomes free goes to the tenant that has the fewest.
+class FairSemaphore:
+    """A semaphore whose slots go to the waiting tenant that holds the fewest.
 
-    One tenant alone may have `per_tenant` of them, or all. Those of a tenant wait in their order.
+    A tenant may hold `per_tenant` slots at most. A tenant's waiters are served in order.
     """
 
     def __init__(self, count: int, per_tenant: int | None = None) -> None:
         self._free = self._count = count
         self._per_tenant = count if per_tenant is None else per_tenant
-        self._taken: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @property
-    def all_taken(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self._free <= 0
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no slot is held, so that nothing waits either."""
+        return not self._held
+
     def resize(self, count: int, per_tenant: int) -> None:
-        """Has another number of places from now on; what is held is held until it is left."""
+        """Changes the number of slots; slots beyond it are held until they are released."""
         self._free += count - self._count
         self._count, self._per_tenant = count, per_tenant
         for _ in range(self._free):
-            self._give()
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nobody has a place, so that nobody waits either."""
-        return not self._taken
+            self._grant_next()
 
     @asynccontextmanager
-    async def place(self, tenant: str) -> AsyncIterator[None]:
-        """Waits for a place and holds it."""
-        await self.enter(tenant)
+    async def slot(self, tenant: str) -> AsyncIterator[None]:
+        await self.acquire(tenant)
         try:
             yield
         finally:
-            self.leave(tenant)
+            self.release(tenant)
 
-    async def enter(self, tenant: str) -> None:
-        """Waits for a place, which is held until `leave`."""
-        if self._free > 0 and self._taken[tenant] < self._per_tenant:
-            self._take(tenant)
+    async def acquire(self, tenant: str) -> None:
+        if self._free > 0 and self._held[tenant] < self._per_tenant:
+            self._grant(tenant)
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(turn)
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(granted)
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                # It was given a place in the moment in which it was cancelled.
-                self.leave(tenant)
+            if granted.done() and not granted.cancelled():
+                # The slot was granted in the moment of the cancellation.
+                self.release(tenant)
             else:
-                self._forget(tenant, turn)
+                self._remove(tenant, granted)
             raise
 
-    def _take(self, tenant: str) -> None:
-        self._free -= 1
-        self._taken[tenant] += 1
-
-    def leave(self, tenant: str) -> None:
+    def release(self, tenant: str) -> None:
         self._free += 1
-        self._taken[tenant] -= 1
+        self._held[tenant] -= 1
         # Counts of 0 would be kept for every tenant that ever called.
-        self._taken = +self._taken
+        self._held = +self._held
         if self._free > 0:
-            self._give()
+            self._grant_next()
 
-    def _give(self) -> None:
-        """A free place to the next that waits."""
-        waiting = [each for each in self._waiting if self._taken[each] < self._per_tenant]
-        # Of several with as few, the one that has waited longest: `sorted` keeps their order.
-        for following in sorted(waiting, key=lambda each: self._taken[each]):
-            # One that was cancelled leaves by itself, in a moment.
-            for turn in self._waiting[following]:
-                if not turn.cancelled():
-                    self._forget(following, turn)
-                    self._take(following)
-                    turn.set_result(None)
+    def _grant(self, tenant: str) -> None:
+        self._free -= 1
+        self._held[tenant] += 1
+
+    def _grant_next(self) -> None:
+        waiting = [each for each in self._waiting if self._held[each] < self._per_tenant]
+        # Among tenants that hold equally few, `sorted` keeps the one that has waited longest first.
+        for tenant in sorted(waiting, key=lambda each: self._held[each]):
+            # A cancelled waiter removes itself in a moment.
+            for granted in self._waiting[tenant]:
+                if not granted.cancelled():
+                    self._remove(tenant, granted)
+                    self._grant(tenant)
+                    granted.set_result(None)
                     return
 
-    def _forget(self, tenant: str, turn: "asyncio.Future[None]") -> None:
+    def _remove(self, tenant: str, granted: "asyncio.Future[None]") -> None:
         waiting = self._waiting.pop(tenant)
-        waiting.remove(turn)
+        waiting.remove(granted)
         if waiting:
-            # Whoever was served goes behind the others.
+            # A tenant that was served goes behind the others.
             self._waiting[tenant] = waiting
 
 
@@ -103,15 +100,15 @@ class FairThread:
     """
 
     def __init__(self) -> None:
-        self._places = Places(1)
+        self._semaphore = FairSemaphore(1)
 
     async def run(self, tenant: str, work: Callable[[], R]) -> R:
         """Returns the result of the work, or raises its error."""
-        await self._places.enter(tenant)
+        await self._semaphore.acquire(tenant)
         running = asyncio.ensure_future(asyncio.to_thread(work))
 
         def end(ended: "asyncio.Future[R]") -> None:
-            self._places.leave(tenant)
+            self._semaphore.release(tenant)
             if not ended.cancelled():
                 # Marks it retrieved, also where its caller gave up.
                 ended.exception()

@@ -36,7 +36,7 @@ class GatewayNotReady(UserError):
     """The services do not become ready."""
 
 
-async def patiently(fill: Fill) -> list[str]:
+async def retry_while_away(fill: Fill) -> list[str]:
     """Fills the platform once the services that it needs answer.
 
     Raises UserError for what no waiting helps against.
@@ -116,14 +116,14 @@ class Bootstrap:
                 tenant_key, made = await keys.tenant(contents.tenant, required=of_tenant)
                 self._note(made)
         async with gateway_of(platform_key) as gateway:
-            self._note(await patiently(partial(filler.fill_platform, gateway)))
-            corpora = await patiently(partial(filler.fill_library, gateway))
+            self._note(await retry_while_away(partial(filler.fill_platform, gateway)))
+            corpora = await retry_while_away(partial(filler.fill_library, gateway))
             self._note(corpora)
         if corpora:
             await record(database_url, self._plan.release, corpora)
         if of_tenant:
             async with gateway_of(tenant_key) as gateway:
-                self._note(await patiently(partial(filler.fill_tenant, gateway)))
+                self._note(await retry_while_away(partial(filler.fill_tenant, gateway)))
 
     async def _ready(self) -> None:
         url, authority = self._settings.gateway_target, self._settings.gateway_authority

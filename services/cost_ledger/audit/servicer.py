@@ -37,7 +37,7 @@ from cost_ledger.invoices.convert import (
 from cost_ledger.prices.convert import spec_from_proto
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1 import audit_service_pb2_grpc as rpc
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.limits.time_limit import time_limit
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
@@ -64,7 +64,7 @@ class AuditServicer(rpc.AuditServiceServicer):
         self._verification = verification
         self._anchors = anchors
         self._charges = charges
-        self._places = Places(AT_ONCE, AT_ONCE_PER_TENANT)
+        self._places = FairSemaphore(AT_ONCE, AT_ONCE_PER_TENANT)
         self._wait_s = wait_s
 
     async def ExplainEntry(
@@ -160,10 +160,10 @@ class AuditServicer(rpc.AuditServiceServicer):
         tenant = current_identity().tenant
         try:
             async with time_limit(self._wait_s):
-                await self._places.enter(tenant)
+                await self._places.acquire(tenant)
         except TimeoutError as error:
             raise AuditBusy(RETRY_AFTER_S) from error
         try:
             yield
         finally:
-            self._places.leave(tenant)
+            self._places.release(tenant)

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from tool_adapters.calls.breaker import Breaker
 from tool_adapters.models import ToolDefinition
 
@@ -19,7 +19,7 @@ STATED_S = 120.0
 class Gate:
     """What a tenant's calls of one tool meet in this process."""
 
-    places: Places
+    places: FairSemaphore
     """All tenants share them; of the operator's resource, one tenant leaves one to the others."""
     breaker: Breaker
     """The tenant's own: what its arguments break is well for the others."""
@@ -46,10 +46,10 @@ class Gates:
 
 
 class _Resource:
-    """Places of what is called, as many as the strictest of the operator's tools of it has."""
+    """The slots of a called resource; the strictest of the operator's tools sets their number."""
 
     def __init__(self) -> None:
-        self._places = Places(0)
+        self._places = FairSemaphore(0)
         # Version and limit of the operator's tools, by name.
         self._operators: dict[str, tuple[int, int]] = {}
         # When tenants' tools stated a limit last: the operator's as the registry has it, or their
@@ -57,7 +57,7 @@ class _Resource:
         self._tenants: dict[int, float] = {}
         self._count = 0
 
-    def places_for(self, tool: ToolDefinition, now_s: float) -> Places:
+    def places_for(self, tool: ToolDefinition, now_s: float) -> FairSemaphore:
         limit = tool.limits.max_concurrency
         if tool.shared:
             newest = max((tool.version, limit), self._operators.get(tool.name, (0, 0)))

@@ -6,7 +6,7 @@ import logging
 from decimal import Decimal
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Usage, UsageSource
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.fences import unfenced
@@ -28,7 +28,7 @@ CLOCK_LEAD_S = 0.5
 class CodeAdapter:
     """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, places: Places) -> None:
+    def __init__(self, sandbox: Sandbox, places: FairSemaphore) -> None:
         self._sandbox = sandbox
         self._places = places
         self._proven = False
@@ -37,7 +37,7 @@ class CodeAdapter:
     @classmethod
     async def start(cls, sandbox: Sandbox, runs_max: int = RUNS_MAX) -> "CodeAdapter":
         """An adapter that has proven isolation, or one that rejects calls until it has."""
-        adapter = cls(sandbox, Places(runs_max))
+        adapter = cls(sandbox, FairSemaphore(runs_max))
         await adapter._missing()
         return adapter
 
@@ -56,7 +56,7 @@ class CodeAdapter:
         limits = _limits(tool, tool.connection)
         # Should the wait for a place be cut off, nothing has run.
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
-        async with self._places.place(call.tenant):
+        async with self._places.slot(call.tenant):
             call.cut.usage, call.cut.unsent = None, False
             execution = await self._run(call, tool.connection, limits)
         seconds = Decimal(f"{execution.duration_s:.3f}")

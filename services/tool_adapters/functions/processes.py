@@ -6,7 +6,7 @@ from asyncio.subprocess import Process
 from typing import Any
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from tool_adapters.functions.errors import FunctionFailed, limit_exceeded
 from tool_adapters.helper_processes import READY, end, start
 
@@ -32,7 +32,7 @@ class FunctionProcesses:
     """
 
     def __init__(self) -> None:
-        self._places = Places(PROCESSES_MAX, PROCESSES_PER_TENANT_MAX)
+        self._places = FairSemaphore(PROCESSES_MAX, PROCESSES_PER_TENANT_MAX)
         # An error for each that could not be started.
         self._ready: asyncio.Queue[Process | MemoryError | OSError] = asyncio.Queue()
         self._started = 0
@@ -41,7 +41,7 @@ class FunctionProcesses:
     async def call(self, tenant: str, function: str, arguments: dict[str, Any]) -> Any:
         """The function's answer. Raises FunctionFailed."""
         request = json.dumps({"function": function, "arguments": arguments}).encode() + b"\n"
-        async with self._places.place(tenant):
+        async with self._places.slot(tenant):
             process = await self._process()
             try:
                 line = await self._exchange(process, request)

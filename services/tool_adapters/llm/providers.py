@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from tool_adapters.http.client import host_of
 from tool_adapters.models import LlmModel
 
@@ -13,7 +13,9 @@ class Providers:
     """One limit for all tools that ask the same provider; the tool's timeout ends a wait."""
 
     def __init__(self, concurrency_max: int) -> None:
-        self._places: defaultdict[str, Places] = defaultdict(lambda: Places(concurrency_max))
+        self._places: defaultdict[str, FairSemaphore] = defaultdict(
+            lambda: FairSemaphore(concurrency_max)
+        )
 
     @asynccontextmanager
     async def slot(self, tenant: str, model: LlmModel) -> AsyncIterator[None]:
@@ -25,9 +27,9 @@ class Providers:
         host = host_of(model.base_url)
         places = self._places[host]
         try:
-            async with places.place(tenant):
+            async with places.slot(tenant):
                 yield
         finally:
             # Tenants write the hosts: those that nobody asks are not kept.
-            if places.is_empty and self._places.get(host) is places:
+            if places.is_idle and self._places.get(host) is places:
                 del self._places[host]

@@ -149,7 +149,7 @@ async def test_one_tenant_reads_a_pdf_at_a_time(corpora: Corpora) -> None:
     ]
     most = 0
     while not all(each.done() for each in puts):
-        most = max(most, pdf.READERS._places._taken["evil"])
+        most = max(most, pdf.READERS._places._held["evil"])
         await asyncio.sleep(0.005)
     await asyncio.gather(*puts)
     assert most == 1

@@ -9,7 +9,7 @@ import pytest
 
 from podium_kit.client.rejections import Rejected
 from podium_kit.embedded.process import ManagedProcess
-from podium_operations.local.patience import PatientGateway
+from podium_operations.local.retries import RetryingGateway
 from podium_operations.local.supervision import PAUSE_MAX_S, Supervisor, pause_after
 
 AWAY = b'{"error": {"message": "a part of the platform does not answer"}}'
@@ -82,12 +82,12 @@ async def answering(*replies: tuple[int, bytes]) -> AsyncIterator[str]:
 
 async def test_a_503_while_the_platform_is_filled_is_waited_for() -> None:
     async for url in answering((503, AWAY), (200, b'{"made": true}')):
-        async with PatientGateway(url, "key") as gateway:
+        async with RetryingGateway(url, "key") as gateway:
             assert await gateway.call("GET", "/v1/prices") == {"made": True}
 
 
 async def test_a_rejection_while_the_platform_is_filled_is_raised_at_once() -> None:
     async for url in answering((400, WRONG)):
-        async with PatientGateway(url, "key") as gateway:
+        async with RetryingGateway(url, "key") as gateway:
             with pytest.raises(Rejected, match="no such price"):
                 await gateway.call("GET", "/v1/prices")

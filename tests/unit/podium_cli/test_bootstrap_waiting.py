@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from podium_kit.client.rejections import Rejected
-from podium_operations.bootstrap.making import patiently
+from podium_operations.bootstrap.making import retry_while_away
 
 
 def rejected(*, temporary: bool) -> Rejected:
@@ -21,7 +21,7 @@ async def test_a_service_that_comes_later_is_waited_for(caplog: pytest.LogCaptur
         return ["the library"]
 
     with caplog.at_level(logging.INFO):
-        assert await patiently(fill) == ["the library"]
+        assert await retry_while_away(fill) == ["the library"]
     assert "tool-adapters does not answer" in caplog.text
 
 
@@ -33,5 +33,5 @@ async def test_what_is_rejected_for_good_is_not_tried_again() -> None:
         raise rejected(temporary=False)
 
     with pytest.raises(Rejected):
-        await patiently(fill)
+        await retry_while_away(fill)
     assert len(tries) == 1

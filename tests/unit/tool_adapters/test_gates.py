@@ -1,4 +1,4 @@
-"""Places belong to the operator's function or program, however many tools of tenants name it."""
+"""Slots belong to the operator's function or program, however many tools of tenants name it."""
 
 import asyncio
 from dataclasses import replace
@@ -49,20 +49,20 @@ async def test_one_tenant_leaves_a_place_of_the_operators_function_to_the_others
     gates = Gates()
     shared = tool("database", FunctionConnection("query_database"))
     places = gates.of("evil", shared, "").places
-    await places.enter("evil")
-    waiting = asyncio.create_task(places.enter("evil"))
+    await places.acquire("evil")
+    waiting = asyncio.create_task(places.acquire("evil"))
     await asyncio.sleep(0)
     assert not waiting.done()
-    await gates.of("bank", shared, "").places.enter("bank")
-    places.leave("evil")
+    await gates.of("bank", shared, "").places.acquire("bank")
+    places.release("evil")
     await waiting
 
 
 async def test_one_tenant_may_have_every_place_of_a_tool_of_its_own() -> None:
     own = Gates().of("acme", tool("own", HttpConnection("GET", "https://api.example/")), "").places
-    await own.enter("acme")
-    await own.enter("acme")
-    assert own.all_taken
+    await own.acquire("acme")
+    await own.acquire("acme")
+    assert own.is_exhausted
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_tools_with_other_limits_share_the_places_of_the_strictest() -> No
     mine = tool("mine", FunctionConnection("query_database"))
     mine = replace(mine, limits=Limits(max_concurrency=16))
     shared = gates.of("evil", mine, "").places
-    waiting = [asyncio.create_task(shared.enter(tenant)) for tenant in "abcdef"]
+    waiting = [asyncio.create_task(shared.acquire(tenant)) for tenant in "abcdef"]
     await asyncio.sleep(0)
     assert sum(task.done() for task in waiting) == 3
     # A newer version of the strictest has more.
@@ -105,13 +105,13 @@ async def test_tools_with_other_limits_share_the_places_of_the_strictest() -> No
         gates.of("acme", operators("database1", version, 5 if version == 2 else 3), "")
     await asyncio.sleep(0)
     assert sum(task.done() for task in waiting) == 5
-    shared.leave("a")
+    shared.release("a")
     await asyncio.gather(*waiting)
     gates.of("acme", operators("database1", 3, 2), "")
     for tenant in "bcde":
-        assert shared.all_taken
-        shared.leave(tenant)
-    await shared.enter("x")
+        assert shared.is_exhausted
+        shared.release(tenant)
+    await shared.acquire("x")
 
 
 async def test_no_tenants_limit_is_that_of_its_neighbours() -> None:
@@ -120,7 +120,7 @@ async def test_no_tenants_limit_is_that_of_its_neighbours() -> None:
         of_tenant = tool(f"{tenant}-units", FunctionConnection("convert_units"))
         limited = replace(of_tenant, limits=Limits(max_concurrency=most))
         places = gates.of(tenant, limited, "").places
-    waiting = [asyncio.create_task(places.enter("bank")) for _ in range(8)]
+    waiting = [asyncio.create_task(places.acquire("bank")) for _ in range(8)]
     await asyncio.sleep(0)
     # One is left to the others.
     assert sum(task.done() for task in waiting) == 7
@@ -137,6 +137,6 @@ async def test_a_limit_that_the_operator_lowers_reaches_tools_of_tenants() -> No
         now_s = at_s
         limited = replace(mine, limits=Limits(max_concurrency=limit))
         places = gates.of("evil", limited, "").places
-    await places.enter("a")
-    await places.enter("b")
-    assert places.all_taken
+    await places.acquire("a")
+    await places.acquire("b")
+    assert places.is_exhausted

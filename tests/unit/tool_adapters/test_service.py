@@ -139,7 +139,7 @@ async def test_a_call_that_finds_no_place_used_nothing() -> None:
         raise AssertionError
 
     tool, gates = make_tool(timeout_s=0.05, max_concurrency=1), Gates()
-    async with gates.of("acme", tool, "").places.place("acme"):
+    async with gates.of("acme", tool, "").places.slot("acme"):
         answer = await invoke(make_invoker(tool, never, gates))
     assert isinstance(answer.outcome, ToolFailure)
     assert answer.outcome.kind is FailureKind.UNAVAILABLE
@@ -209,4 +209,4 @@ async def test_a_cancelled_call_does_not_keep_its_place() -> None:
     await started.wait()
     running.cancel()
     await asyncio.wait({running})
-    assert not gates.of("acme", tool, "").places.all_taken
+    assert not gates.of("acme", tool, "").places.is_exhausted

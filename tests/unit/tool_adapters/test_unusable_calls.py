@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from tool_adapters.adapter import Adapter, CallFailed, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.code.adapter import CodeAdapter
@@ -46,7 +46,7 @@ async def test_arguments_that_only_the_adapter_needs_are_asked_for(
 ) -> None:
     adapters: dict[ToolKind, Adapter] = {
         ToolKind.RETRIEVAL: RetrievalAdapter(UNREACHED),
-        ToolKind.CODE: CodeAdapter(UNREACHED, Places(1)),
+        ToolKind.CODE: CodeAdapter(UNREACHED, FairSemaphore(1)),
     }
     call = ToolCall("k", "e", "t", 1, arguments, "", "", 0, "acme")
     attempts = Attempts(adapters)

@@ -18,7 +18,7 @@ class Gate:
 
     @classmethod
     def make(cls, folder: Path) -> Self:
-        """Makes a gate with new certificates in the folder; those of an earlier start are replaced."""
+        """Makes a gate with new certificates in the folder, in place of earlier ones."""
         return cls(*issue(folder))
 
     def before(self, port: int, inner_port: int, server: Sequence[str | Path]) -> list[str | Path]:

