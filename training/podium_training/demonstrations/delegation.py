@@ -1,4 +1,4 @@
-"""Who should do a task: the option with the highest expected reward.
+"""Delegation of a task to the option with the highest expected reward.
 
 The paper's reward (section 3.2) with all options as its group: outcome weighs by how often an
 option is right, cost and latency by their place between the cheapest and the dearest, the quickest
@@ -77,7 +77,7 @@ def is_clear(options: Sequence[Option], weights: Weights, margin: float) -> bool
 
 
 def expected_rewards(options: Sequence[Option], weights: Weights) -> list[float]:
-    """Of each option, with all of them as its group."""
+    """Returns the expected reward of each option, with all of them as its group."""
     costs = _saved([option.cost for option in options])
     times = _saved([option.latency_s for option in options])
     return [

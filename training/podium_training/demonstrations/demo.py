@@ -1,4 +1,4 @@
-"""What `podium demo` asks, so that no policy learns from it."""
+"""The questions of `podium demo`, which no policy learns from."""
 
 import re
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ Tools = Mapping[str, Mapping[str, Any]]
 
 
 class NoDemonstration(ValueError):
-    """Nothing is known to show here; the message says why."""
+    """The task has no demonstration; the message states why."""
 
 
 class NoClearChoice(NoDemonstration):
@@ -99,7 +99,7 @@ class Solutions:
         return _compact({"answer": task.answer})
 
     def _asked(self, task: Task, tools: Tools, system: str, prompt: str) -> Call | None:
-        """Which expert the task is handed to, if to any: the same one in every turn."""
+        """Returns the call of the expert that gets the task, if any: the same in every turn."""
         pool = self._experts
         if pool is None or pool.tool not in tools:
             return None
@@ -121,7 +121,7 @@ class Solutions:
         return _asking(pool.tool, best(ways, weights))
 
     def _mistake(self, call: Call, tools: Tools, task: Task) -> Call | None:
-        """What is called before the call, if anything is: the same in every turn."""
+        """Returns the mistaken call before the call, if any: the same in every turn."""
         random = Random(f"{task.question} {_text(call)}")  # noqa: S311 chance, not a secret
         if call.tool == FIND_TOOLS or random.random() >= self._mistakes:
             return None
@@ -180,7 +180,7 @@ def _shown(call: Call, prompt: str) -> bool:
 
 
 def _said(call: Call, prompt: str) -> str | None:
-    """What the call gave, if it was made. Raises NoDemonstration when it failed."""
+    """Returns the call's result, if it was made. Raises NoDemonstration when it failed."""
     if _failed(call, prompt):
         raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
     _, found, after = prompt.partition(f"{_text(call)} -> ")
@@ -188,10 +188,10 @@ def _said(call: Call, prompt: str) -> str | None:
 
 
 def _text(call: Call) -> str:
-    """As `orchestrator_inference.prompt.parts.call_text` writes it."""
+    """Writes a call as `orchestrator_inference.prompt.parts.call_text` does."""
     return f"{call.tool} {_compact(call.arguments)}"
 
 
 def _compact(value: Mapping[str, Any]) -> str:
-    """Without blanks, which vLLM's grammar forbids where it is told to."""
+    """Writes JSON without blanks, which the engine's grammar forbids."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

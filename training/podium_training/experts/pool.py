@@ -39,7 +39,7 @@ class Expert(_Strict):
     """Of every completion, on top of its text."""
 
     def is_right(self, task: Task, seed: int) -> bool:
-        """By chance, and the same whenever it is asked that task."""
+        """Draws whether the expert is right; the same task always gives the same result."""
         chance = Random(f"{seed}/{task.id}/{self.alias}")  # noqa: S311 chance, not a secret
         return chance.random() < self.families.get(task.family, self.right)
 

@@ -18,7 +18,7 @@ NAME_ENDS = '","arguments"'
 
 
 class Tokenizer(Protocol):
-    """What is used of transformers' tokenizers."""
+    """The part of transformers' tokenizers that is used."""
 
     eos_token_id: int
 
@@ -37,12 +37,12 @@ def choice(episode: Trajectory, expert: str) -> str:
 
 
 def first_response(episode: Trajectory) -> NextActionResponse:
-    """What the model said first."""
+    """Returns the model's response of the first turn."""
     return episode.turns[0].model_call.response
 
 
 def differing(episodes: Iterable[Trajectory], expert: str, count: int) -> list[Trajectory]:
-    """At most so many of them: each choice in turn."""
+    """Selects at most `count` episodes, each choice in turn."""
     by_choice: dict[str, list[Trajectory]] = defaultdict(list)
     for episode in episodes:
         by_choice[choice(episode, expert)].append(episode)
@@ -64,7 +64,7 @@ def first_turn(episode: Trajectory, expert: str, tokenizer: Tokenizer) -> Trajec
 
 
 def _tokens_of_name(response: NextActionResponse, tokenizer: Tokenizer) -> int:
-    """How many tokens lie within the tool's name; one that also holds what follows is not learnt.
+    """Counts the tokens within the tool's name, without one that also holds what follows.
 
     The text is never tokenised anew: `",` and `"` are other tokens.
     """

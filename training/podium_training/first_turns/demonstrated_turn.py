@@ -29,7 +29,7 @@ class Demonstrator:
     tokenizer: PreTrainedTokenizerBase
 
     def next_action(self, request: pb.NextActionRequest) -> pb.NextActionResponse:
-        """What a platform would have recorded. Raises NoDemonstration."""
+        """Returns the turn as a platform would have recorded it. Raises NoDemonstration."""
         situation = situation_from_proto(request)
         tokens_max = situation.sampling.max_tokens
         toolset = PromptToolset(situation.tools, BUDGETS.tool_description_chars_max)

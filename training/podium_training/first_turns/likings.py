@@ -22,7 +22,8 @@ WEIGHT = re.compile(r", weight [\d.]+$")
 
 
 def draw_vectors(models: Sequence[str], random: Random) -> Callable[[], list[Pair]]:
-    """What draws a task's vectors: of every kind, or one alone and with either of two models liked.
+    """Returns a function that draws a task's vectors: all kinds, or one kind with either model
+    liked.
 
     Models are `tool/model`. Who is liked stands in the list of tools, which tasks share.
     """

@@ -12,7 +12,7 @@ TOOLS = range(3, 7)
 
 
 class Offers:
-    """What episodes with experts were offered."""
+    """The tools and prices that episodes with experts were offered."""
 
     def __init__(self, episodes: Iterable[Trajectory], expert: str) -> None:
         """Raises NothingToLearn where there is none."""

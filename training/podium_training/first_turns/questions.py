@@ -44,7 +44,7 @@ SAMPLING = orchestrator_pb.Sampling(temperature=1.0)
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the turns that share a list of tools and prices."""
+    """The shape of turns that share a list of tools and prices."""
 
     tasks: int = 18
     choices: int = 3
@@ -61,7 +61,7 @@ class Shape:
 def first_turns(
     tasks: Sequence[Task], offers: Offers, shape: Shape, demonstrator: Demonstrator, random: Random
 ) -> Iterator[Trajectory]:
-    """Those of one list after the other, without end.
+    """Yields the first turns of one list after the other, without end.
 
     Those with the same liking follow each other. Raises NothingToLearn where the demonstrator
     knows no task, or prefers no way clearly.
@@ -93,7 +93,7 @@ def _models(host: Trajectory, expert: str) -> list[str]:
 
 
 def _ways(turns: Sequence[Trajectory], expert: str) -> int:
-    """How many choices they lead to."""
+    """Counts the choices that the turns lead to."""
     return len({choice(each, expert) for each in turns})
 
 

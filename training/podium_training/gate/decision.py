@@ -1,4 +1,4 @@
-"""Whether a candidate is promoted, with every number behind the answer.
+"""The decision whether a candidate is promoted, with every number behind it.
 
 A growing evaluation may be looked at several times: every look pays its share of the
 allowed error, so an early answer is as good as a late one.
@@ -113,7 +113,7 @@ def _verdict(
 
 
 def _stranger(candidate: str, promoted: str, pairs: Sequence[Pair]) -> str | None:
-    """Who else answered; the base's name is the engine's, so of it nothing can be said."""
+    """Names another model that answered. The base's name is the engine's, so it is not checked."""
     for name, episodes in ((candidate, [a for a, _ in pairs]), (promoted, [b for _, b in pairs])):
         strangers = {version for each in episodes for version in each.model_versions} - {name}
         if name and strangers:

@@ -1,4 +1,4 @@
-"""What a policy did on the tasks of an evaluation, and which of two belong together."""
+"""Episodes of a policy on the tasks of an evaluation, and pairs of two policies' episodes."""
 
 from collections.abc import Sequence
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What is compared task by task: how much better the candidate was, larger being better."""
+"""Gains of the candidate, task by task; larger is better."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean

@@ -1,4 +1,4 @@
-"""When a candidate is let through."""
+"""The rules under which a candidate passes."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Objective(StrEnum):
-    """What a candidate may be better at."""
+    """The quantity that a candidate has to improve."""
 
     SCORE = "score"
     COST = "cost"
@@ -17,7 +17,7 @@ class Objective(StrEnum):
 
 
 class GateRules(BaseModel):
-    """Not worse than the promoted policy, better at one thing, and within hard limits."""
+    """Rules: no worse than the promoted policy, better in one objective, within hard limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -39,7 +39,7 @@ Chunk = tuple[Weights, Weights, Codes, Scales, Codes, Scales]
 
 
 class ByteAdamW(torch.optim.Optimizer):
-    """Of weights whose rows are no whole number of blocks, averages stay float32."""
+    """AdamW with averages of 8 bits; float32 for weights whose rows are not whole blocks."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the trainer's policy says to the canary's questions, for the serving side to compare."""
+"""The canary's log-probabilities under the trainer's policy, for the serving side."""
 
 import math
 from collections.abc import Sequence

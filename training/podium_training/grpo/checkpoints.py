@@ -52,7 +52,7 @@ class Checkpoint:
 
 
 def require_weights_of(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """That a checkpoint's weights, or their outlines, are those that the model learns.
+    """Raises unless a checkpoint's weights, or their outlines, are those that the model learns.
 
     Raises InvalidConfig.
     """
@@ -86,7 +86,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step is, or would be."""
+    """Returns the folder of the checkpoint of a step."""
     return folder / f"step-{step:08d}"
 
 

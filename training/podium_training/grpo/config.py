@@ -41,7 +41,7 @@ Read = TypeVar("Read", bound=Section)
 
 
 class StreamConfig(KafkaSettings):
-    """Where trajectories come from; see `KafkaSettings` for TLS and passwords."""
+    """The stream of trajectories; see `KafkaSettings` for TLS and passwords."""
 
     topic: str = Field("trajectories.v1", description="the topic")
     patience_s: float = Field(
@@ -50,7 +50,7 @@ class StreamConfig(KafkaSettings):
 
 
 class GroupConfig(Section):
-    """Which groups are learnt from."""
+    """The groups that are trained on."""
 
     outcome: OutcomeName = Field(
         "checks", description="who says that an episode is solved; feedback: its first score"
@@ -73,7 +73,7 @@ class GroupConfig(Section):
 
 
 class StepConfig(Section):
-    """How a step is taken."""
+    """The optimizer step."""
 
     groups: int = Field(16, ge=1, description="groups in a step")
     learning_rate: float = Field(1e-6, gt=0, description="of AdamW")
@@ -102,7 +102,7 @@ class StepConfig(Section):
 
     @model_validator(mode="after")
     def _clips_what_can_move(self) -> Self:
-        """In the first pass every ratio is 1."""
+        """Rejects clipping of a single pass, in which every ratio is 1."""
         unused = self.model_fields_set & {"clip_low", "clip_high", "dual_clip"}
         if self.passes == 1 and unused:
             names = ", ".join(sorted(unused))
@@ -120,7 +120,7 @@ class LoraConfig(Section):
 
 
 class PublishConfig(Section):
-    """Where versions of the policy go."""
+    """The store of the policy's versions."""
 
     store: Path = Field(description="folder that the engines see, too")
     run: RunName = Field(description="name of the run in policy-<run>-v<step>")
@@ -150,7 +150,7 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _imitates_what_was_solved(self) -> Self:
-        """What an episode did worse than others must not be made unlikely without bound."""
+        """Rejects imitation of unsolved episodes, which would lower probabilities without bound."""
         if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
             raise ValueError("step.loss: imitation and groups.advantage: solved go together")
         if self.groups.ignored and self.groups.advantage == "solved":

@@ -1,4 +1,4 @@
-"""Where a run computes: the device of this process, chosen once, before torch first uses it."""
+"""The device of this process, chosen once, before torch first uses it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Where two checkpoints differ, bit for bit."""
+"""Differences of two checkpoints, bit for bit."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def _values(checkpoint: Checkpoint) -> Iterator[tuple[str, Any]]:
 
 
 def _fault(again: Any, recorded: Any) -> str | None:
-    """How two values differ; None when they are the same."""
+    """Describes the difference of two values; None when they are equal."""
     ours, theirs = _told(again), _told(recorded)
     if ours != theirs:
         return f"is {ours}, recorded {theirs}"

@@ -1,8 +1,8 @@
-"""How a run fails, for whoever would start it again."""
+"""Failures of a run, for the person who would start it again."""
 
 LASTING, PASSING, STREAM_ENDED = 2, 1, 3
 """Exit statuses: the next attempt would meet the same, might not, would wait for records again."""
 
 
 class Fault(RuntimeError):
-    """What every attempt fails with until something is changed."""
+    """A failure that every attempt meets until something is changed."""

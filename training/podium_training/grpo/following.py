@@ -1,4 +1,4 @@
-"""What the processes of a group do alike: the first reads the stream, the others follow."""
+"""Steps that all processes of a group take: the first reads the stream, the others follow."""
 
 from dataclasses import dataclass
 
@@ -61,5 +61,5 @@ def follow(learner: Learner, processes: ProcessGroup) -> int:
 
 
 def _nothing() -> Plan | Done | Failed:
-    """What a follower has to share: the first process's word replaces it."""
+    """Returns the value of a follower, which the first process's value replaces."""
     return Done(0)

@@ -43,7 +43,7 @@ from podium_training.grpo.process_group import ProcessGroup, gathered, sharded_l
 
 @dataclass(frozen=True)
 class StepOptions:
-    """How a step is taken."""
+    """Options of a step."""
 
     loss: LossOptions = field(default_factory=LossOptions)
     passes: int = 1
@@ -59,7 +59,7 @@ class StepOptions:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step did."""
+    """The result of a step."""
 
     applied: bool
     """False when a loss or gradient was not finite: the weights are as before."""
@@ -151,7 +151,7 @@ class Learner:
         return self._apply(metrics)
 
     def check(self, episode: Episode) -> None:
-        """That its tokens can be learnt from. Raises Rejected for what its grammars forbid."""
+        """Raises Rejected for an episode whose grammars forbid its tokens."""
         try:
             for row in episode.rows:
                 if row.constraint:

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Who this process is among how many."""
+    """The rank of this process and the size of its group."""
 
     rank: int = 0
     size: int = 1
@@ -33,7 +33,7 @@ class ProcessGroup:
     """Where this process computes; collective calls happen there, too."""
 
     def broadcast(self, value: T) -> T:
-        """What the first process has, in all of them; a collective call."""
+        """Returns the first process's value in all of them; a collective call."""
         if self.size == 1:
             return value
         box = [value]
@@ -94,7 +94,7 @@ def gathered(value: Any, *, kept: bool) -> Any:
 
 
 def outline(value: Any) -> Any:
-    """Of a tensor with dimensions its shape alone; anything else as it is."""
+    """Returns the shape of a tensor with dimensions; anything else unchanged."""
     return value.to("meta") if isinstance(value, Tensor) and value.ndim else value
 
 

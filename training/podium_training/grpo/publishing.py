@@ -1,4 +1,4 @@
-"""From the trained model to a version in the store: merged weights, or the adapter alone."""
+"""Publication of the trained model as a version: merged weights, or the adapter alone."""
 
 import hashlib
 import logging

@@ -23,12 +23,12 @@ TOLD = 5
 
 
 class CannotReplay(Fault):
-    """What the steps were computed from is not there any more."""
+    """The data that the steps were computed from is gone."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of a replay."""
+    """The result of a replay."""
 
     since: int
     step: int

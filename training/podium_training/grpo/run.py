@@ -127,7 +127,7 @@ def whole_policy(config: RunConfig, checkpoint: Checkpoint) -> PreTrainedModel:
 
 
 def publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> Publish | None:
-    """How a run publishes its checkpoints, and none again that was pruned; None: it does not."""
+    """Returns the function that publishes checkpoints, except pruned ones; None: it does not."""
     publisher = publisher_of(config)
     if publisher is None:
         return None
@@ -154,7 +154,7 @@ def _publish(publisher: Publisher, model: PreTrainedModel, checkpoint: Checkpoin
 
 
 def position_of(checkpoint: Checkpoint) -> Position:
-    """Where the stream is gone on from after it."""
+    """Returns the position in the stream after the checkpoint."""
     offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
     return Position(offsets, checkpoint.state["turn"])
 
@@ -162,7 +162,7 @@ def position_of(checkpoint: Checkpoint) -> Position:
 def make_trainer(
     config: RunConfig, learner: Learner, reader: LogReader, processes: ProcessGroup
 ) -> Trainer:
-    """Of a run, from its beginning; it publishes nothing until it is given a publisher."""
+    """Makes the trainer of a run; it publishes nothing until it is given a publisher."""
     groups = config.groups
     floors = SpreadFloors(groups.cost_spread_min, groups.latency_spread_min_s)
     rules = GroupRules(
@@ -207,7 +207,7 @@ def _staleness(config: RunConfig) -> StalenessBound | None:
 
 
 def publisher_of(config: RunConfig) -> Publisher | None:
-    """Of the run's versions; None where it has no section `publish`."""
+    """Returns the publisher of the run's versions; None without a section `publish`."""
     if config.publish is None:
         return None
     tokenizer = AutoTokenizer.from_pretrained(config.model)

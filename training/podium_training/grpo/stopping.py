@@ -29,6 +29,6 @@ def stop_on_signals() -> Event:
 
 
 def leave_signals() -> None:
-    """For processes that follow: the one that leads says when to end."""
+    """Ignores signals in processes that follow: the first one decides when to end."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

@@ -42,7 +42,7 @@ Publish = Callable[[Checkpoint], object]
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """How far a run goes."""
+    """The length of a run, and its intervals."""
 
     steps: int
     groups_per_step: int
@@ -338,7 +338,7 @@ class Trainer:
         self._publish(checkpoint)
 
     def _reopen(self, group: Mapping[str, Any]) -> None:
-        """Without members that the settings, which may be others now, do not allow any more."""
+        """Reopens a group without the members that the present settings exclude."""
         found = [_decoded(record) for record in group["members"]]
         key = GroupKey(*group["key"]) if "key" in group else _group_of(found[0])
         opened = OpenGroup(group["size"], tombstones=group["tombstones"])

@@ -43,7 +43,7 @@ class Pair:
     instruction: str = ""
 
     def policy(self, name: str) -> dict[str, Any]:
-        """As `podium policies apply` reads it; what it did may be learnt from."""
+        """Returns the policy for `podium policies apply`; its episodes may be trained on."""
         weights = {"outcome": self.outcome, "compute": self.compute, "latency": self.latency}
         preferences = weights | ({"tools": dict(self.tools)} if self.tools else {})
         document = {"name": name, "training_consent": True, "preferences": preferences}

@@ -1,4 +1,4 @@
-"""What the workflow of a run of rollouts asks of the platform, through its gateway."""
+"""Activities of the rollout workflow: requests to the platform through its gateway."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -9,7 +9,7 @@ from podium_training.gate import Evaluated
 
 
 def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
-    """None where no model has answered: the episode says nothing about a policy."""
+    """Evaluates an episode; None where no model has answered."""
     replies = [turn.model_call.response for turn in found.turns]
     versions = {reply.model_version for reply in replies if reply.model_version}
     if not versions:
@@ -31,7 +31,7 @@ def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
 
 
 def _names(call: trajectory_pb2.ToolInvocation) -> list[str]:
-    """What a preference may weigh: the tool, and the model of it."""
+    """Returns the names that a preference may weigh: the tool, and its model."""
     tool = call.observation.call.tool_name
     return [tool, f"{tool}/{call.model}"] if call.model else [tool]
 

@@ -1,4 +1,4 @@
-"""What a run of rollouts passes to Temporal.
+"""Payloads of rollout runs in Temporal.
 
 Small: tasks stay in their file, results in the platform.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class RolloutLimits:
-    """What holds for every episode of a run."""
+    """Limits of every episode of a run."""
 
     model: str = ""
     """"" takes the promoted version, or the engine's default."""
@@ -24,7 +24,7 @@ class RolloutLimits:
 
 @dataclass(frozen=True)
 class RolloutTotals:
-    """What came of the groups that have ended."""
+    """Totals of the groups that have ended."""
 
     groups: int = 0
     episodes: int = 0
@@ -74,7 +74,7 @@ class RolloutRun:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What a run is frozen to before its first episode."""
+    """The plan of a run, frozen before its first episode."""
 
     tool_names: list[str]
     group_count: int

@@ -1,4 +1,4 @@
-"""What a rollout run does, all of it decided before the first episode starts.
+"""The plan of a rollout run, decided before the first episode starts.
 
 Ids follow from the run's id, the task and the place in the group, so a run that is
 resumed asks for the episodes it asked for before, and the platform starts none twice.
@@ -55,7 +55,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Offer:
-    """What groups may differ in."""
+    """The tools and prices that may differ between groups."""
 
     tools: Mapping[str, Sequence[str]]
     """Known tools, with the SKUs their calls are priced by."""

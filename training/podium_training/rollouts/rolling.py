@@ -126,7 +126,7 @@ class Roller:
 
 
 async def _patiently(send: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T:
-    """What a request that may be repeated gives, tried again while only time can help.
+    """Sends a repeatable request again while only time can help.
 
     Raises Rejected, Unreachable.
     """

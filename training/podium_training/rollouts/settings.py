@@ -1,4 +1,4 @@
-"""Where runs of rollouts are kept going: Temporal, by settings or that of this machine."""
+"""Settings of rollout runs: Temporal's address, by default this machine's."""
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -7,7 +7,7 @@ from episodes.workflows.settings import TemporalSettings
 
 
 class RolloutSettings(BaseSettings):
-    """Of `podium train submit` and `worker`, from the environment."""
+    """Settings of `podium train submit` and `worker`, from the environment."""
 
     model_config = SettingsConfigDict(
         env_prefix="PODIUM_TRAIN_", env_nested_delimiter="__", frozen=True

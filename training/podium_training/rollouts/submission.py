@@ -67,7 +67,7 @@ async def schedule_runs(
 
 
 async def ended(handle: Run) -> RolloutProgress:
-    """What came of a run. Raises UserError with what stopped it."""
+    """Returns the result of a run. Raises UserError with the reason it stopped."""
     try:
         return await handle.result()
     except WorkflowFailureError as error:

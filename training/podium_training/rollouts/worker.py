@@ -18,7 +18,7 @@ from podium_training.rollouts.submission import open_temporal, work
 
 
 class WorkerSettings(RolloutSettings):
-    """Of the worker without a terminal, from the environment."""
+    """Settings of the worker without a terminal, from the environment."""
 
     temporal_target: str = Field(min_length=1, description="host:port of the frontend")
     gateway_target: str = Field(min_length=1, description="URL of the gateway")

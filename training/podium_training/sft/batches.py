@@ -41,7 +41,7 @@ def shuffled_batches(
 
 
 def batches(rows: Sequence[Row], tokens_max: int) -> Iterator[Sequence[Row]]:
-    """In order; a row that is longer than the bound has a batch of its own."""
+    """Yields batches in order; a row longer than the bound has a batch of its own."""
     batch: list[Row] = []
     longest = 0
     for row in rows:

@@ -40,7 +40,7 @@ class VersionConfig(Section):
 
 
 class SftConfig(Section):
-    """What is learnt from, how, and what is published."""
+    """The configuration of a run: its data, its steps, and its publication."""
 
     model: Path = Field(description="folder of the model")
     stream: StreamConfig

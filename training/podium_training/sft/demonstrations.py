@@ -32,7 +32,8 @@ class Row:
 
 
 def solved_episodes(stream: StreamConfig, limits: Limits) -> tuple[list[Trajectory], Counter[str]]:
-    """Those of a topic that may be learnt from, and why others are left out.
+    """Returns the episodes of a topic that may be learnt from, and counts the reasons of the
+    others.
 
     Ends when nothing has come for the stream's patience. Raises LogCut, BrokerUnavailable.
     """

@@ -24,7 +24,7 @@ from podium_training.tasks.task import Task
 
 @dataclass(frozen=True)
 class FirstTurns:
-    """What first turns are made of."""
+    """The parts of first turns."""
 
     wanted: FirstTurnsConfig
     tasks: Sequence[Task]

@@ -25,7 +25,7 @@ WORD = re.compile(" [A-Z][a-z]{4,}")
 def renamed(
     rows: Iterable[Row], count: int, tokenizer: PreTrainedTokenizerBase, random: Random
 ) -> Iterator[Row]:
-    """As many rows, of those that call with a name, each learnt from the name on.
+    """Yields `count` rows that call with a name, each learnt from the name on.
 
     Fewer where no row does, or no token is a word.
     """

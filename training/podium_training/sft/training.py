@@ -27,7 +27,7 @@ BETAS = (0.9, 0.98)
 
 @dataclass(frozen=True)
 class Measured:
-    """Of rows that are not learnt."""
+    """Measurements on held-out rows."""
 
     loss: float
     """Nats a token."""
@@ -84,7 +84,7 @@ def trained(model: PreTrainedModel) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def measure(model: PreTrainedModel, rows: Sequence[Row], tokens_max: int) -> Measured:
-    """Not a number where there are no rows."""
+    """Measures the model; not a number without rows."""
     loss = right = count = 0.0
     for batch in batches(sorted(rows, key=len), tokens_max):
         losses, likeliest = _losses(model, here := collated(batch).to(model.device))

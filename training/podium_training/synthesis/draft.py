@@ -53,7 +53,7 @@ def call_schema(tool: DomainTool) -> dict[str, Any]:
 
 
 def carry_out(domain: Domain, database: Database, call: GoldenCall) -> Any:
-    """What the call gives. Raises CallFailed."""
+    """Makes the call. Raises CallFailed."""
     tool = domain.tool(call.tool)
     if tool is None:
         raise CallFailed(f"there is no tool {call.tool!r}")
@@ -66,7 +66,7 @@ def says_all(answer: str, say: list[str]) -> bool:
 
 
 class Golden:
-    """What the golden calls lead to."""
+    """The state and results after the golden calls."""
 
     def __init__(self, domain: Domain, draft: Draft) -> None:
         """Raises CallFailed."""

@@ -17,7 +17,9 @@ from podium_training.synthesis.solving import answers, solves
 async def rejection(
     model: ChatModel, name: str, domain: Domain, draft: Draft, attempts: int
 ) -> Rejection | None:
-    """Why the draft is no task; None for one that is. `attempts` of 0 leave the last filter out."""
+    """Returns the reason why the draft is not a task; None for a task. With 0 `attempts` the last
+    filter is left out.
+    """
     try:
         golden = Golden(domain, draft)
     except CallFailed:

@@ -34,7 +34,7 @@ class NoGoodReply(Exception):
 
 @dataclass(frozen=True)
 class Prices:
-    """What a million tokens cost; the ledger knows nothing of a model that is asked directly."""
+    """Prices of a million tokens; the ledger does not know models that are called directly."""
 
     input: Money
     output: Money
@@ -65,7 +65,7 @@ class ChatModel:
         schema: dict[str, Any],
         read: Callable[[dict[str, Any]], T],
     ) -> T:
-        """What `read` makes of a reply of the schema; it is told its faults and asked again.
+        """Asks for a reply of the schema until `read` accepts it, and reports faults to the model.
 
         `read` raises ValueError for a reply that makes no sense.
         Raises NoGoodReply, ModelUnusable.
@@ -87,7 +87,7 @@ class ChatModel:
         raise NoGoodReply(f"{step}: {fault}")
 
     def cost(self) -> Money | None:
-        """Of all tokens; None where no price was given, or tokens were not reported."""
+        """The cost of all tokens; None without prices or reported tokens."""
         if self.prices is None or self.unreported:
             return None
         spent = [

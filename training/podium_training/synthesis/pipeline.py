@@ -1,4 +1,4 @@
-"""From a subject to a folder with a domain and tasks: all steps, then the filters.
+"""The pipeline from a subject to a folder with a domain and tasks: all steps, then the filters.
 
 domain.json    tables, rows and tools, served by `python -m podium_training.synthesis.server`
 tasks.jsonl    tasks for `podium train rollout --task-file`
@@ -24,7 +24,7 @@ DOMAIN_FILE, TASKS_FILE, JOURNAL_FILE = "domain.json", "tasks.jsonl", "replies.j
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is made."""
+    """The numbers of domains and tasks to make."""
 
     intents: int
     entry_rounds: int
@@ -35,7 +35,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Made:
-    """What came of a run."""
+    """The result of a run."""
 
     domain: Domain
     tasks: list[Task]

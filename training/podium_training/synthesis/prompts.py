@@ -1,4 +1,4 @@
-"""What models are asked, step by step."""
+"""Prompts, step by step."""
 
 import json
 from collections.abc import Sequence
@@ -130,7 +130,7 @@ def rows_text(rows: dict[str, list[dict[str, Any]]]) -> str:
 def solve_text(
     domain: Domain, tools: Sequence[DomainTool], draft: Draft, done: Sequence[tuple[Any, Any]]
 ) -> str:
-    """What an agent is asked after the calls it made."""
+    """Returns the prompt of an agent after its calls."""
     lines = [f"You called {json.dumps(call)} and got {json.dumps(got)}." for call, got in done]
     return SOLVE.format(
         subject=domain.subject,

@@ -1,11 +1,11 @@
-"""Why something a model made was not used, counted."""
+"""Counted reasons why a model's output was not used."""
 
 from collections import Counter
 from enum import StrEnum
 
 
 class Rejection(StrEnum):
-    """What a check or a filter says of what it rejects."""
+    """The reason of a check or a filter."""
 
     ROWS_NOT_NATURAL = "rows not natural"
     ROWS_UNUSABLE = "rows unusable"

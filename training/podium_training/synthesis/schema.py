@@ -20,7 +20,7 @@ class Proposal(BaseModel):
 
 
 class ColumnType(StrEnum):
-    """What a column holds."""
+    """The type of a column."""
 
     TEXT = "text"
     INTEGER = "integer"

@@ -31,7 +31,7 @@ async def solves(model: ChatModel, name: str, domain: Domain, draft: Draft, gold
 
 
 async def answers(model: ChatModel, name: str, domain: Domain, draft: Draft) -> str:
-    """What the model says without any tool; empty where it says nothing usable."""
+    """Returns the model's answer without any tool; empty without a usable one."""
     prompt = prompts.ANSWER.format(subject=domain.subject, instruction=draft.instruction)
     try:
         return str((await model.ask(name, prompt, ANSWER, dict))["answer"])

@@ -22,7 +22,7 @@ TOOLS_SHOWN, ROWS_SHOWN = 6, 3
 
 
 class Review(Proposal):
-    """What a second look says; an empty fault accepts."""
+    """The result of a review; an empty fault accepts."""
 
     fault: Annotated[str, Field(max_length=300)]
 

@@ -28,7 +28,7 @@ class Draft:
 
 
 def solve(call: Call) -> Any:
-    """What a bundled function answers: the very code the platform's tool runs."""
+    """Returns the answer of a bundled function: the code that the platform's tool runs."""
     if call.tool != "query_database":
         return FUNCTIONS[call.tool](call.arguments)
     # A family's own statement does not need a process with limits.

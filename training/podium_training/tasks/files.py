@@ -30,7 +30,7 @@ def read_tasks(path: Path) -> list[Task]:
 
 
 def read_train_tasks(path: Path) -> list[Task]:
-    """As `read_tasks`; a held-out one is an error, too."""
+    """Reads tasks as `read_tasks` does; a held-out one is an error."""
     tasks = read_tasks(path)
     if held_out := [task.id for task in tasks if task.split is Split.HELD_OUT]:
         raise UsageError(

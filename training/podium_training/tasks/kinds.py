@@ -65,7 +65,7 @@ def _check(file: str, found: Mapping[str, Kind]) -> None:
 
 
 def _slot_fault(phrasing: str, slots: Mapping[str, str]) -> str:
-    """Why the kind's slots do not fill the phrasing; nothing when they do."""
+    """Returns why the kind's slots do not fill the phrasing; "" when they do."""
     try:
         named = {slot for _, slot, _, _ in Formatter().parse(phrasing) if slot is not None}
     except ValueError as error:

@@ -24,7 +24,7 @@ DESK = re.compile(r"works for Larkfield Instruments in the (?P<office>\w+) offic
 
 @dataclass(frozen=True)
 class Product:
-    """What the library says of a product."""
+    """A product in the library."""
 
     name: str
     price: int
@@ -43,7 +43,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Office:
-    """What the library says of an office."""
+    """An office in the library."""
 
     name: str
     task: str
@@ -71,7 +71,7 @@ def offices() -> tuple[Office, ...]:
 
 @cache
 def office_of(person: str) -> str:
-    """Where somebody works. Raises BundledFilesMissing."""
+    """Returns the office of a person. Raises BundledFilesMissing."""
     match = DESK.search(dict(_pages("people"))[person])
     if match is None:
         raise ValueError(f"the library's page on {person} states no office")

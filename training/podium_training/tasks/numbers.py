@@ -11,7 +11,7 @@ SEPARATED = 0.5
 
 
 def whole(random: Random, low: int, high: int) -> Decimal:
-    """As often small as large: what is drawn evenly is the number of digits."""
+    """Draws a number whose count of digits is uniform."""
     return Decimal(round(math.exp(random.uniform(math.log(low), math.log(high)))))
 
 
@@ -23,7 +23,7 @@ def amount(random: Random, low: int, high: int, places: tuple[int, ...] = PLACES
 
 
 def plain(number: Decimal) -> Decimal:
-    """Without zeros behind the point, and never with an exponent."""
+    """Writes a number without trailing zeros and without an exponent."""
     return number.quantize(Decimal(1)) if number == int(number) else number.normalize()
 
 
@@ -33,5 +33,5 @@ def written(random: Random, number: Decimal) -> str:
 
 
 def decimals(number: Decimal) -> int:
-    """How many stand behind the point."""
+    """Counts the digits behind the point."""
     return max(0, -int(plain(number).as_tuple().exponent))

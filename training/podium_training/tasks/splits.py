@@ -1,4 +1,4 @@
-"""Which words, places and numbers a split may ask about: none is in both."""
+"""The words, places and numbers of each split; the splits share none."""
 
 import hashlib
 from collections.abc import Callable, Iterable

@@ -28,7 +28,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Task:
-    """What an episode is asked, and how its answer is checked."""
+    """A question for an episode, and the check of its answer."""
 
     id: str
     family: str
@@ -48,7 +48,7 @@ class Task:
 
     @property
     def answer(self) -> str:
-        """What is expected, as an episode would say it."""
+        """The expected answer, as an episode would state it."""
         expected = self.parameters["expected"]
         return ", ".join(expected) if isinstance(expected, list) else str(expected)
 

@@ -1,1 +1,1 @@
-"""From records of the stream to groups of episodes."""
+"""Groups of episodes out of records of the stream."""

@@ -71,7 +71,9 @@ def _allows_training(value: bytes) -> bool:
 
 
 def _last_offsets(path: Path) -> dict[int, int]:
-    """By partition. What a kill left of the last line is cut off, and its record kept again."""
+    """Returns offsets by partition. An incomplete last line is cut off, and its record written
+    again.
+    """
     found: dict[int, int] = {}
     if not path.exists():
         return found

@@ -1,4 +1,4 @@
-"""What a record of the topic says about itself, checked before its content is looked at."""
+"""The envelope of a record, checked before its content."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What the trainer makes of a finished episode, and why it rejects one."""
+"""Finished episodes as the trainer uses them, and the reasons to reject one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from podium_training.grpo.objective.rewards import Features, Preferences
 
 
 class Reason(StrEnum):
-    """Why an episode is not trained on."""
+    """The reasons why an episode is not trained on."""
 
     NO_CONSENT = "no consent"
     HELD_OUT = "held out"
@@ -51,7 +51,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a usable episode fits into."""
+    """Limits that a usable episode fits into."""
 
     vocabulary: int
     """Token ids are below it."""
@@ -63,7 +63,7 @@ class Limits:
 
 
 class GroupKey(NamedTuple):
-    """Which group: callers choose ids, and two tenants may choose the same."""
+    """The key of a group. It has the tenant, because two tenants may choose the same id."""
 
     tenant: str
     id: str

@@ -55,6 +55,6 @@ class AwaitedFeedback:
         return True
 
     def restore(self, waiting: Iterable[pb.Trajectory], closed: Iterable[GroupKey]) -> None:
-        """What a checkpoint holds."""
+        """Restores the state of a checkpoint."""
         self.waiting.update((each.episode_id, each) for each in waiting)
         self.closed.update(closed)

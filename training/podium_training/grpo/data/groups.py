@@ -35,7 +35,7 @@ DUPLICATE = "duplicate"
 
 
 class Dropped(StrEnum):
-    """Why a whole group is not trained on."""
+    """The reasons why a whole group is not trained on."""
 
     TOO_FEW = "too few members"
     ZERO_VARIANCE = "zero variance"
@@ -49,7 +49,7 @@ class Dropped(StrEnum):
 
 @dataclass(frozen=True)
 class GroupRules:
-    """Which groups are worth a step."""
+    """The rules that a group has to meet."""
 
     members_min_share: float = 0.5
     """Of the group's size; at least two members in any case, where they are compared."""
@@ -119,7 +119,7 @@ def _components(group: Group, floors: SpreadFloors) -> Components:
 
 
 def _weights(group: Group) -> Weights:
-    """Of the components."""
+    """Returns the weights of the components."""
     return torch.from_numpy(group.wanted.vector())
 
 

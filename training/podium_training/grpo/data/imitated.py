@@ -1,4 +1,4 @@
-"""What of a solved episode is worth imitating."""
+"""The part of a solved episode that is imitated."""
 
 from podium.episodes.v1.trajectory_pb2 import Turn
 

@@ -43,7 +43,7 @@ class LeftOut:
         self.before, self.warned = counts.copy(), 0
 
     def count(self, counts: Counter[str], step: int) -> int:
-        """How many, of all that were not used so far; warns when there are too many."""
+        """Counts the episodes that were not used so far; warns when there are too many."""
         since = self._since(counts)
         if since.total() >= max(self.warn_at, 2 * self.warned):
             self.warned = since.total()
@@ -51,7 +51,7 @@ class LeftOut:
         return since.total()
 
     def reasons(self, counts: Counter[str]) -> str:
-        """How many for which reason, and its fix; "" where none is left out."""
+        """Lists the counts by reason, with the fixes; "" where none is left out."""
         return "; ".join(map(_in_words, self._since(counts).most_common()))
 
     def _since(self, counts: Counter[str]) -> Counter[str]:

@@ -44,7 +44,7 @@ class LogCut(Fault):
 
 @dataclass
 class Position:
-    """Where to go on: the next offset of every partition, and whose turn it is."""
+    """The position in the stream: the next offset of every partition, and the partition in turn."""
 
     offsets: dict[int, int]
     turn: int = 0
@@ -152,7 +152,7 @@ class LogReader:
         return None
 
     def _take(self, place: TopicPartition) -> LogRecord:
-        """One that was fetched."""
+        """Returns one fetched record."""
         record = self._fetched[place].pop(0)
         self.position.turn = (self._places.index(place) + 1) % len(self._places)
         self.position.offsets[place.partition] = record.offset + 1
@@ -160,7 +160,7 @@ class LogReader:
         return record
 
     def _fetch(self, awaited: TopicPartition) -> None:
-        """Of a log that has records to read: a broker that gives none for a minute is gone.
+        """Fetches from a log that has records; a broker that returns none for a minute is gone.
 
         What others give meanwhile is held, up to HELD_MAX records of each.
         """
@@ -275,7 +275,7 @@ def _told(counts: Mapping[int, int]) -> str:
 
 
 def _log_record(entry: Any) -> LogRecord:
-    """Of the client's ConsumerRecord; a record without a value is an empty one."""
+    """Converts the client's ConsumerRecord; a record without a value is an empty one."""
     headers = {name: value.decode(errors="replace") for name, value in entry.headers}
     return LogRecord(entry.partition, entry.offset, entry.value or b"", entry.key or b"", headers)
 

@@ -1,1 +1,1 @@
-"""What a run says of itself: metrics of its steps, gauges, how far it is."""
+"""Metrics of a run's steps, gauges, and its progress."""

@@ -1,4 +1,4 @@
-"""What the episodes of a step did, as numbers for the run's metrics."""
+"""Metrics of the episodes of a step."""
 
 from collections.abc import Sequence
 from statistics import fmean, pstdev

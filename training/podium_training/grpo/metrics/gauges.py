@@ -1,4 +1,4 @@
-"""What operators are alerted by while a run trains: that it moves, and where to."""
+"""Gauges for alerts while a run trains: its progress, and its direction."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from podium_kit import telemetry
 
 
 class RunGauges:
-    """Of the first process, from its start on."""
+    """The gauges of the first process."""
 
     def __init__(self) -> None:
         self._moved_at = time.monotonic()

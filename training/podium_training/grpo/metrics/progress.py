@@ -1,4 +1,4 @@
-"""How far a run is, between its steps as well: a small file beside its metrics."""
+"""The progress of a run, between its steps as well: a small file beside its metrics."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ FILE = "progress.json"
 
 @dataclass(frozen=True)
 class Progress:
-    """What the trainer has read and done."""
+    """The records read and the steps taken."""
 
     step: int
     steps: int
@@ -39,7 +39,7 @@ def write_progress(output: Path, progress: Progress) -> None:
 
 
 def read_progress(output: Path) -> Progress | None:
-    """None before the trainer has begun, and where the file was lost with the machine."""
+    """Reads the progress; None before the trainer has begun, and without the file."""
     try:
         found = json.loads((output / FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

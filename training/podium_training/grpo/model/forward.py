@@ -20,7 +20,7 @@ CHUNK = 128
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the trained tokens of packed rows were sampled; one element per trained token."""
+    """The sampling distributions of packed rows; one element per trained token."""
 
     temperature: Float[Tensor, " tokens"]
     """Above 0."""
@@ -38,7 +38,7 @@ def token_logprobs(
     sampled: Distribution,
     chunk: int = CHUNK,
 ) -> Float32[Tensor, " tokens"]:
-    """With a gradient where gradients are on.
+    """Computes the log-probabilities of trained tokens, with a gradient where gradients are on.
 
     Only positions that predict a trained token reach the output layer, once, however many rows
     go on from there.
@@ -138,7 +138,9 @@ def _logits(
     sampled: Distribution,
     rows: slice,
 ) -> Float32[Tensor, "places vocabulary"]:
-    """Of what was sampled from, less the greatest of each place: their exponents stay finite."""
+    """Returns the logits that were sampled from, less the maximum of each position, so that
+    exponents stay finite.
+    """
     logits = (hidden.to(layer.dtype) @ layer.T).float()
     if bias is not None:
         logits.add_(bias)

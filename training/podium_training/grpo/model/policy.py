@@ -16,7 +16,7 @@ from podium_training.grpo.config import LoraConfig as LoraOptions
 
 
 def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
-    """As the run starts from it, in float32; what is trained requires a gradient.
+    """Loads the policy that the run starts from, in float32; trained weights require a gradient.
 
     It stays in evaluation mode: dropout would make another policy of it at every step.
     Raises InvalidConfig where the folder holds no model.
@@ -60,7 +60,7 @@ def _take_over(adapted: PreTrainedModel, folder: Path) -> None:
 
 
 def _check_alpha(alpha: int, folder: Path) -> None:
-    """That the adapter's matrices count as in its own training. Raises InvalidConfig."""
+    """Checks that the adapter's alpha is that of its own training. Raises InvalidConfig."""
     try:
         text = (folder / "adapter_config.json").read_text(encoding="utf-8")
         trained_with = json.loads(text)["lora_alpha"]

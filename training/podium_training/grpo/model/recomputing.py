@@ -1,4 +1,4 @@
-"""What a pass computes again on its way back instead of keeping it: the same bits, less memory."""
+"""Recomputation in the backward pass instead of stored activations: the same bits, less memory."""
 
 from functools import partial
 from types import MethodType

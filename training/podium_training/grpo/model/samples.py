@@ -1,4 +1,4 @@
-"""What is trained on: one row per model call, its ids exactly as sampled."""
+"""Training samples: one row per model call, its ids exactly as sampled."""
 
 from dataclasses import dataclass
 

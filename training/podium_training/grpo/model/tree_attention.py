@@ -50,7 +50,7 @@ class Block:
 
 
 def sight(packed: PackedRows) -> dict[str, Any]:
-    """What layers are given so that a token sees itself and its ancestors alone."""
+    """Returns the layers' arguments with which a token sees itself and its ancestors alone."""
     if packed.is_path:
         # Causal, which kernels compute without a mask.
         return {}

@@ -1,4 +1,4 @@
-"""Whether a batch's episodes do what their preferences ask, as numbers for the run's metrics.
+"""Adherence of a batch's episodes to their preferences, as metrics of the run.
 
 A policy that follows preferences is cheaper where cost weighs more than latency, faster where
 latency does, and calls the tools that are preferred. Outcome weighs most everywhere.

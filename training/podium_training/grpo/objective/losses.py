@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Loss(StrEnum):
-    """How token losses are formed and added up."""
+    """The form of token losses, and their sum."""
 
     GRPO = "grpo"
     """Mean over the tokens of an episode, then over episodes (arXiv 2402.03300)."""
@@ -32,7 +32,7 @@ class Loss(StrEnum):
 
 
 class Level(StrEnum):
-    """What an importance ratio is of."""
+    """The level of an importance ratio."""
 
     TOKEN = "token"  # noqa: S105
     SEQUENCE = "sequence"
@@ -40,7 +40,7 @@ class Level(StrEnum):
 
 
 class KlEstimator(StrEnum):
-    """How divergence from the reference is estimated from sampled tokens."""
+    """Estimators of the divergence from the reference on sampled tokens."""
 
     K1 = "k1"
     K2 = "k2"
@@ -49,7 +49,7 @@ class KlEstimator(StrEnum):
 
 @dataclass(frozen=True)
 class LossOptions:
-    """What the loss is made of."""
+    """Options of the loss."""
 
     loss: Loss = Loss.DAPO
     level: Level = Level.TOKEN

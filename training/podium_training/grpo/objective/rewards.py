@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Features:
-    """What one episode did."""
+    """Features of one episode."""
 
     tool_calls: tuple[int, ...]
     """Calls per tool, in the order of the group's tools."""
@@ -36,7 +36,7 @@ class Features:
 
 
 class Weight(StrEnum):
-    """What preferences weigh beside the outcome."""
+    """The features that preferences weigh beside the outcome."""
 
     COMPUTE = "compute"
     LATENCY = "latency"
@@ -101,7 +101,7 @@ def normalised(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> V
 
 
 def components(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> Vector:
-    """What the rewards of a group are made of: M_norm where solved, zeros elsewhere.
+    """Returns the components of a group's rewards: M_norm where solved, zeros elsewhere.
 
     (episodes, tools + 3); weighted by P and added up, they are the rewards.
     """

@@ -1,4 +1,4 @@
-"""How old the policy may be that answered a group's calls.
+"""The age of the policy that answered a group's calls, and its limit.
 
 What an old policy did says less about what the present one should do, and importance ratios
 fix that only so far. Versions bear the step they were published after, so how far behind a
@@ -28,7 +28,7 @@ class StalenessBound:
         return step - oldest > self.versions_behind_max
 
     def _step(self, version: str) -> int:
-        """Of another name than this run's: 0, for the run began with it, or it is older."""
+        """Returns the step of a version; 0 for a name of another run, which this run began with."""
         try:
             name = VersionName.parse(version)
         except InvalidVersionName:

@@ -1,4 +1,4 @@
-"""What a step did, added up over micro-batches and processes."""
+"""Sums of a step over micro-batches and processes."""
 
 from dataclasses import astuple, dataclass
 
@@ -46,7 +46,7 @@ class Sums:
         return Sums(*summed)
 
     def metrics(self, *, compared: bool) -> dict[str, float]:
-        """By name; the divergence only where there is a reference to be compared with."""
+        """Returns metrics by name; the divergence only with a reference."""
         found = {
             "loss": self.loss,
             "tokens_trained": self.trained,

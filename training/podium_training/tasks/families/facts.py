@@ -72,7 +72,7 @@ def _is_askable(expected: object, verifier: str) -> bool:
 
 @cache
 def large_countries() -> tuple[str, ...]:
-    """Of more than a handful of people, with a capital in plain letters; in order."""
+    """Countries of more than a few people, with a capital in plain letters; in order."""
     listed = countries().values()
     return tuple(
         sorted(
@@ -84,7 +84,7 @@ def large_countries() -> tuple[str, ...]:
 
 
 def _countries_with_digits() -> Sequence[str]:
-    """Whose calling code is one number."""
+    """Countries with a single calling code."""
     known = {each["name"]: each["phone"] for each in countries().values()}
     return [name for name in large_countries() if known[name].isdigit()]
 
@@ -134,7 +134,7 @@ def compounds() -> Sequence[str]:
 
 @cache
 def large_airports() -> tuple[str, ...]:
-    """Of places whose names are letters alone, so that there is one way to write them."""
+    """Airports of places whose names are letters alone, so that they are written in one way."""
     listed = airports().items()
     return tuple(
         sorted(
@@ -147,7 +147,7 @@ def large_airports() -> tuple[str, ...]:
 
 @cache
 def _currency_codes() -> tuple[str, ...]:
-    """Of currencies in use whose names have plain letters."""
+    """Currencies in use whose names have plain letters."""
     used = {each["currencycode"] for each in countries().values()} - {""}
     return tuple(sorted(code for code in used if currency_name(code).isascii()))
 

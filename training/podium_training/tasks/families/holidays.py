@@ -55,7 +55,7 @@ def a_country(random: Random, split: Split) -> str:
 
 @cache
 def countries_with_holidays() -> tuple[str, ...]:
-    """Those whose holidays have English names, and not too many of them."""
+    """Countries whose holidays have English names, and not too many of them."""
     known = holidays.list_supported_countries(include_aliases=False)
     found = [name for name in large_countries() if country_code(name) in known]
     years = (FIRST_YEAR, 2025, LAST_YEAR)

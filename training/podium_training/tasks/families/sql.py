@@ -46,8 +46,7 @@ def draw(random: Random, split: Split) -> Draft:
 
 
 def _tied(call: Call) -> bool:
-    """Returns whether the second row has the count of the first, so that either may be the answer.
-    """
+    """Returns whether the second row has the count of the first, so that either may be the answer."""
     statement: str = call.arguments["sql"]
     if not statement.endswith(" n DESC LIMIT 1"):
         return False
@@ -56,7 +55,7 @@ def _tied(call: Call) -> bool:
 
 
 def _written(random: Random, kind: str, slot: str, value: Any) -> Any:
-    """As the question says it: the statement has numbers of months, codes and columns."""
+    """Writes a value as the question does; the statement has numbers of months, codes and columns."""
     if slot == "month" and kind in MONTHS_BY_NAME:
         return month_name[value]
     if slot == "thing":

@@ -71,7 +71,7 @@ def _number(random: Random, split: Split, kind: str) -> Decimal:
 
 @cache
 def units() -> dict[str, dict[str, dict[str, list[str]]]]:
-    """By kind and name: how an amount ends with it, and how it is asked for."""
+    """Returns units by kind and name: the endings of amounts, and the names in questions."""
     found = yaml.safe_load(Path(__file__).parents[1].joinpath("units.yaml").read_text("utf-8"))
     return dict(found)
 

@@ -1,4 +1,4 @@
-"""Why external tasks cannot be read."""
+"""Errors of external tasks."""
 
 from collections.abc import Sequence
 
