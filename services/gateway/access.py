@@ -1,4 +1,4 @@
-"""Who may pass: an API key's owner or a person an identity provider vouches for."""
+"""Authentication by an API key, or by a token of an identity provider."""
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send

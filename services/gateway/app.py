@@ -58,7 +58,7 @@ EXPOSED_HEADERS = [
 
 @dataclass(frozen=True)
 class Tenancy:
-    """Who may come in, how much they may do, and what they changed."""
+    """Authentication, limits and the audit log of tenants."""
 
     keys: ApiKeys
     doorkeeper: Doorkeeper

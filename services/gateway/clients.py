@@ -293,7 +293,7 @@ class EpisodesClient:
                 yield found
 
     async def outcome_now(self, episode_id: str, answered_turn: int) -> Outcome | None:
-        """What `events` ends with, if that has happened."""
+        """Returns the outcome that ends `events`, if it exists already."""
         try:
             async with asyncio.timeout(SNAPSHOT_S):
                 async for event in self.events(episode_id, answered_turn, with_calls=True):
@@ -304,7 +304,7 @@ class EpisodesClient:
         return None
 
     async def said(self, episode_id: str, param: str) -> Said:
-        """In an episode; the parameter of the request names it.
+        """Returns the messages of an episode that the request's parameter names.
 
         Raises ScopeMissing, ResponseStillRuns.
         """
@@ -314,7 +314,7 @@ class EpisodesClient:
         return said_from_proto(episode, param)
 
     async def kept(self, episode_id: str, label: str) -> KeptRequest:
-        """What the episode keeps of its request, with one of its labels."""
+        """Returns the request that the episode stores, with one of its labels."""
         spec = (await self._episode(episode_id)).spec
         return kept_request_from_proto(spec, label)
 

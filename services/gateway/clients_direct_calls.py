@@ -52,11 +52,11 @@ class DirectCallsClient:
         await answer(self._stub.StartDirectCall(request))
 
     async def vectors(self, call_id: str) -> Vectors:
-        """What texts were turned into, once they are."""
+        """Waits for the vectors of the texts."""
         return vectors_from_proto(await ended_call(self._stub, call_id))
 
     async def outcome(self, call_id: str) -> Outcome:
-        """How it ended, once it has."""
+        """Waits for the end of the call."""
         return direct_outcome_from_proto(await ended_call(self._stub, call_id))
 
 

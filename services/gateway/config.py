@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 class DatabaseSettings(BaseSettings):
-    """What the key commands need: where the gateway keeps its API keys."""
+    """The database of API keys, as the key commands need it."""
 
     model_config = SettingsConfigDict(
         env_prefix="GATEWAY_", env_nested_delimiter="__", frozen=True, extra="ignore"

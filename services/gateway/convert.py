@@ -56,7 +56,7 @@ _STOP_REASONS = {
 
 
 def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
-    """What the episode service is asked for; unset stays unset."""
+    """Converts an order; unset stays unset."""
     spec = episode_pb2.EpisodeSpec(
         task=order.task,
         model=order.model,
@@ -95,7 +95,7 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
 def direct_order_to_proto(
     order: EpisodeOrder, tool: str, alias: str
 ) -> direct_call_service_pb2.DirectCallSpec:
-    """What a model of a tool is asked for without an episode."""
+    """Converts an order of a tool's model without an episode."""
     spec = direct_call_service_pb2.DirectCallSpec(
         tool_name=tool,
         model_alias=alias,
@@ -122,12 +122,12 @@ def attachment_data(order: EpisodeOrder) -> list[bytes]:
 
 
 def file_quota(limits: TenantLimits) -> attachment_pb2.FileQuota:
-    """What the tenant may keep of its own; empty where it has no such limit."""
+    """Returns the tenant's own quota of files; empty where it has none."""
     return attachment_pb2.FileQuota(files=limits.files, size_bytes=limits.file_bytes)
 
 
 def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.DirectCallSpec:
-    """What an embedder is asked for."""
+    """Converts an order of an embedder."""
     arguments: dict[str, object] = {"input": order.texts}
     if order.dimensions is not None:
         arguments["dimensions"] = order.dimensions
@@ -144,7 +144,7 @@ def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.D
 
 
 def vectors_from_proto(call: direct_call_service_pb2.DirectCall) -> Vectors:
-    """What came of it, or why nothing did."""
+    """Reads the vectors of a call, or its failure."""
     failure = failure_from_proto(call.failure) if call.HasField("failure") else None
     found = json.loads(call.content_json or "{}")
     return Vectors(
@@ -158,7 +158,7 @@ def vectors_from_proto(call: direct_call_service_pb2.DirectCall) -> Vectors:
 
 
 def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outcome:
-    """How a call of a model without an episode ended, as an episode of one turn."""
+    """Reads a direct call of a model as the outcome of an episode of one turn."""
     failure = failure_from_proto(call.failure) if call.HasField("failure") else None
     cost = optional_money_from_proto(call.cost)
     cut = call.finish_reason == OUT_OF_TOKENS
@@ -219,7 +219,7 @@ def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:
 
 
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
-    """How it ended, or how it stands."""
+    """Reads the end of an episode, or its present state."""
     return Outcome(
         episode_id=episode.id,
         stop_reason=_STOP_REASONS.get(episode.stop_reason),

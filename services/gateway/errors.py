@@ -1,4 +1,4 @@
-"""What can be wrong with a request before, or after, the services see it."""
+"""Errors of a request before, or after, the services see it."""
 
 from collections.abc import Iterable
 
@@ -215,7 +215,7 @@ class ResponseNotFound(NotFound):
 
 
 class ResponseStillRuns(FailedPrecondition):
-    """Nothing can go on from an answer that is not there yet."""
+    """The response that a request continues is not finished yet."""
 
     def __init__(self, episode_id: str, param: str) -> None:
         super().__init__(
@@ -252,14 +252,14 @@ class MalformedRequest(InvalidArgument):
 
 
 class UnknownRoute(NotFound):
-    """Nothing lives at this path."""
+    """The path has no route."""
 
     def __init__(self, method: str, path: str) -> None:
         super().__init__(f"there is no {method} {path}; see /openapi.json")
 
 
 class StartUnknown(Unavailable):
-    """What was to start an episode did not answer."""
+    """The service that should start an episode did not answer."""
 
     def __init__(self, episode_id: str) -> None:
         super().__init__(
@@ -294,7 +294,7 @@ class CallTooLate(DeadlineExceeded):
 
 
 class WatchLost(Unavailable):
-    """What reports on an episode was away for longer than a restart takes."""
+    """The stream of an episode was away for longer than a restart takes."""
 
     def __init__(self, episode_id: str) -> None:
         super().__init__(
@@ -307,7 +307,7 @@ class WatchLost(Unavailable):
 
 
 class CallLost(Unavailable):
-    """What reports on a call without an episode was away for longer than a restart takes."""
+    """The stream of a direct call was away for longer than a restart takes."""
 
     def __init__(self, call_id: str) -> None:
         super().__init__(

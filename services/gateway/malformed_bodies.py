@@ -1,4 +1,4 @@
-"""What is wrong with the body or the query of a request that is no RPC, in words for its sender."""
+"""Errors of bodies and queries that are not RPCs, in words for their sender."""
 
 from fastapi.exceptions import RequestValidationError
 

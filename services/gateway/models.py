@@ -1,4 +1,4 @@
-"""What the gateway knows of an episode, apart from how it travels."""
+"""Episodes as the gateway knows them, apart from transport."""
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
@@ -23,7 +23,7 @@ COMPLETION = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AU
 
 
 class StopReason(StrEnum):
-    """Why an episode ended; see podium.episodes.v1.StopReason."""
+    """The reasons why an episode ended; see podium.episodes.v1.StopReason."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
@@ -35,7 +35,7 @@ class StopReason(StrEnum):
 
 
 class PromptMode(StrEnum):
-    """How earlier turns appear in the prompt."""
+    """The form of earlier turns in the prompt."""
 
     STATELESS = "stateless"
     CHAT = "chat"
@@ -83,7 +83,7 @@ class MadeCall:
 
 @dataclass(frozen=True)
 class ToolResults:
-    """What the calls of a turn gave: content by the call's position."""
+    """The results of a turn's calls: content by the call's position."""
 
     episode_id: str
     turn: int
@@ -100,7 +100,7 @@ class OrderFile:
 
 @dataclass(frozen=True)
 class Said:
-    """What was said in an episode and before it, with the files that it spoke of."""
+    """The messages of an episode and before it, with the files that they name."""
 
     messages: tuple[EarlierMessage, ...] = ()
     files: tuple[OrderFile, ...] = ()
@@ -120,7 +120,7 @@ class KeptRequest:
 
 @dataclass(frozen=True)
 class EpisodeOrder:
-    """What a chat request asks an episode to do."""
+    """The order of an episode by a chat request."""
 
     task: str
     history: tuple[EarlierMessage, ...]
@@ -165,7 +165,7 @@ def _wrapped(seed: int) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an episode ended; or how it stands, when it waits for calls that its client is to run.
+    """The end of an episode; or its state, when it waits for calls that its client is to run.
 
     The tally is of what a request spent of it, the rest is of the whole episode.
     """
@@ -212,7 +212,7 @@ class EmbeddingOrder:
 
 @dataclass(frozen=True)
 class Vectors:
-    """What texts were turned into, in their order: base64 of little-endian floats of 32 bits."""
+    """Vectors of texts, in their order: base64 of little-endian floats of 32 bits."""
 
     packed: tuple[str, ...]
     failure: ToolFailure | None

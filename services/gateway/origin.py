@@ -1,4 +1,4 @@
-"""Where the request being served came from: its id, and the credential it carried."""
+"""The origin of the request being served: its id, and the credential it carried."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Origin:
-    """For the audit log; never a secret."""
+    """The origin for the audit log; never a secret."""
 
     request_id: str
     # Like "api-key 3f2a..." or "oidc https://idp.example.com".
@@ -17,7 +17,7 @@ class Origin:
 
 @dataclass
 class OriginRejection:
-    """Why the request was rejected; empty when it was not."""
+    """The reason of a rejection; empty without one."""
 
     reason: str = ""
     # Whether the audit log has an entry of it already.
@@ -45,7 +45,7 @@ def serving_request(request_id: str) -> Iterator[None]:
 
 @contextmanager
 def noting_rejection() -> Iterator[OriginRejection]:
-    """Why the request served inside was rejected, if it was."""
+    """Yields the reason of the inner request's rejection, if it is rejected."""
     rejection = OriginRejection()
     reset = _rejection.set(rejection)
     try:

@@ -1,4 +1,4 @@
-"""What becomes of each parameter of a foreign API; docs/clients.md has the tables made of it."""
+"""The treatment of each parameter of a foreign API; docs/clients.md has the tables made of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PLAIN = "[]/:$"
 
 
 class Treatment(StrEnum):
-    """What is done with a parameter."""
+    """The treatment of a parameter."""
 
     HONOURED = "honoured"
     IGNORED = "ignored"
@@ -46,17 +46,17 @@ def ignored_header(names: Iterable[str]) -> dict[str, str]:
 
 
 def honoured(*names: str, words: str) -> Parameters:
-    """What the answer is made by."""
+    """Returns the parameters that shape the answer."""
     return Parameters(Treatment.HONOURED, names, words)
 
 
 def ignored(*names: str, words: str) -> Parameters:
-    """What asks for nothing in the answer."""
+    """Returns the parameters that do not affect the answer."""
     return Parameters(Treatment.IGNORED, names, words)
 
 
 def rejected(*names: str, words: str, neutral: tuple[Any, ...] = ()) -> Parameters:
-    """What cannot be honoured, and the fix."""
+    """Returns the parameters that cannot be honoured, with the fix."""
     return Parameters(Treatment.REJECTED, names, words, neutral)
 
 

@@ -23,7 +23,7 @@ PROBES = {"/healthz", "/readyz"}
 
 @dataclass
 class Exchange:
-    """What is known of a request when it ends."""
+    """The facts of a request at its end."""
 
     request_id: str
     started: float

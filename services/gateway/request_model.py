@@ -1,4 +1,4 @@
-"""What requests that are no RPC are read into."""
+"""The base of request models that are not RPCs."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self

@@ -297,7 +297,7 @@ async def serve(settings: GatewaySettings) -> None:
 
 
 def uvicorn_config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
-    """How the application is served. Raises TlsUnusable."""
+    """Returns the settings of the application's server. Raises TlsUnusable."""
     context = None if settings.tls is None else http_server_context(settings.tls)
     return uvicorn.Config(
         app,

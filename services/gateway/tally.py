@@ -1,4 +1,4 @@
-"""What was used, by dimension: of an event, of a request, of a whole episode."""
+"""Usage by dimension: of an event, of a request, of a whole episode."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -17,5 +17,5 @@ def added(*tallies: Tally) -> Tally:
 
 
 def without(whole: Tally, part: Tally) -> Tally:
-    """What is left of the whole."""
+    """Subtracts the part from the whole."""
     return {dimension: whole[dimension] - part.get(dimension, Decimal(0)) for dimension in whole}

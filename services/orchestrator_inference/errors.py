@@ -1,4 +1,4 @@
-"""What can go wrong between a request and an action."""
+"""Errors between a request and an action."""
 
 import os
 
@@ -93,7 +93,9 @@ class WrongVersion(Unavailable):
 
 
 class EngineUnreachable(Unavailable):
-    """Nothing answers at the engine's address, or it hung up: what the network says of it."""
+    """The engine does not answer at its address, or it hung up; the message has the network's
+    cause.
+    """
 
     def __init__(self, host: str, cause: Exception) -> None:
         super().__init__(
@@ -181,7 +183,7 @@ class ContextTooLong(FailedPrecondition):
 
 
 def _network_cause(error: BaseException) -> str:
-    """In the system's words, where it has any: those of clients repeat the address."""
+    """Returns the system's words where it has any: those of clients repeat the address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno and cause.errno > 0:

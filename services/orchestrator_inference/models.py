@@ -1,4 +1,4 @@
-"""What a turn is made of: the tools, what happened so far, and the action decided next."""
+"""A turn: the tools, the steps so far, and the action decided next."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ CUT_REPLY = "the reply was cut at the token limit before it was complete; be bri
 
 
 class PromptMode(StrEnum):
-    """How earlier turns appear in the prompt."""
+    """The form of earlier turns in the prompt."""
 
     STATELESS = "stateless"
     CHAT = "chat"
@@ -23,7 +23,7 @@ class PromptMode(StrEnum):
 
 
 class ResultSection(StrEnum):
-    """Where the stateless layout shows a tool's results."""
+    """The place of a tool's results in the stateless layout."""
 
     DOCUMENT = "document"
     CODE = "code"
@@ -32,7 +32,7 @@ class ResultSection(StrEnum):
 
 @dataclass(frozen=True)
 class CallEstimate:
-    """What a call is expected to cost and take; None is unknown.
+    """The expected cost and latency of a call; None is unknown.
 
     `model_alias` is empty where a tool offers no choice of models.
     """
@@ -59,7 +59,7 @@ class PromptTool:
 
     @property
     def notes(self) -> str:
-        """What is never cut of its description: for example `$0.01, 1-5 s, 99%`."""
+        """Returns the part of a description that is never cut: for example `$0.01, 1-5 s, 99%`."""
         answers = "gives the final answer" if self.gives_answer else ""
         return ", ".join(part for part in (self.terms, answers) if part)
 
@@ -75,7 +75,7 @@ class Preferences:
 
 @dataclass(frozen=True)
 class Left:
-    """What an episode may still spend; None is not limited."""
+    """The remaining budget of an episode; None is not limited."""
 
     money: Money | None = None
     seconds: float | None = None
@@ -93,7 +93,7 @@ class ActionToolCall:
 
 @dataclass(frozen=True)
 class Action:
-    """What the model decided: exactly one of calls, final answer and malformed."""
+    """The model's decision: exactly one of calls, final answer and malformed."""
 
     thought: str = ""
     calls: tuple[ActionToolCall, ...] = ()
@@ -103,7 +103,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a call of an earlier turn gave: content, or the failure."""
+    """The result of an earlier turn's call: content, or the failure."""
 
     call: ActionToolCall
     content: str = ""
@@ -134,7 +134,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample, with defaults filled in."""
+    """The sampling of a call, with defaults filled in."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -144,7 +144,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class TurnRules:
-    """What may be decided in a turn; by default anything."""
+    """The decisions that a turn allows; by default all."""
 
     must_answer: bool = False
     must_call: tuple[str, ...] = ()

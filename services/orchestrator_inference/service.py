@@ -58,7 +58,7 @@ BUILDERS = {
 
 
 class StringBounds(StrEnum):
-    """When the strings of an action are bounded."""
+    """The cases in which the strings of an action are bounded."""
 
     ALWAYS = "always"
     AFTER_CUT = "after_cut"
@@ -66,7 +66,7 @@ class StringBounds(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What the operator decides about prompts and actions."""
+    """The operator's settings of prompts and actions."""
 
     budgets: SectionBudgets
     parallel_calls_max: int = 1
@@ -86,7 +86,9 @@ class Orchestrator:
         max_in_flight: int,
         routing: VersionRouting | None = None,
     ) -> None:
-        """Without `routing` there are no policy versions: models are the engine's alone."""
+        """Makes a service. Without `routing` there are no policy versions: models are the engine's
+        alone.
+        """
         self._engine = engine
         self._routing = routing
         self._policy = policy
@@ -235,7 +237,7 @@ class Orchestrator:
         toolset: PromptToolset,
         constraint: Constraint | None,
     ) -> tuple[ModelCall, LeftOut, Room]:
-        """With as much as fits; what is left out is left out by the engine's own count."""
+        """Returns the call with as much as fits, by the engine's own count."""
         room = room_for(model.context_tokens, situation.sampling.max_tokens, self._policy.budgets)
         call, left_out = self._call(situation, model, toolset, constraint, room)
         if left_out and (counted := await self._counted(call, room)):

@@ -21,7 +21,7 @@ STANDINGS = {
 
 
 class Tasks(Protocol):
-    """What an agent shows of a tenant."""
+    """The tenant's tasks, as an agent shows them."""
 
     async def find(self, task_id: str) -> TaskRecord | None: ...
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None: ...
@@ -50,7 +50,7 @@ class TasksClient:
         return None
 
     async def said(self, task_id: str) -> Said:
-        """What was said in it and before it, its answer included."""
+        """Returns the messages of the task and before it, with its answer."""
         found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
         require_content(found.episode)
         return said_from_proto(found.episode, "message.contextId")

@@ -24,7 +24,7 @@ UNREAD = "UNSUPPORTED_ATTACHMENT"
 
 @contextmanager
 def in_its_words() -> Iterator[None]:
-    """What the block raises becomes an error that the library answers with."""
+    """Turns the block's errors into errors that the library answers with."""
     try:
         yield
     except A2AError:

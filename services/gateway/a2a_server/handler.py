@@ -91,7 +91,7 @@ class TaskHandler(RequestHandler):
 
     @validate_request_params
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
-        """As it stands then: within seconds the episode has ended, unless a part is away."""
+        """Returns the task after the cancellation, within seconds unless a part is away."""
         with in_its_words():
             record = await self._record(params.id)
             if record.ended:
@@ -126,7 +126,7 @@ class TaskHandler(RequestHandler):
         raise UnsupportedOperationError("the task takes no messages while it runs")
 
     async def _said_before(self, context_id: str, episode_id: str) -> Said:
-        """In the same context."""
+        """Returns the earlier messages of the context."""
         if not context_id:
             return NOTHING_SAID
         last = await self.tasks.before(context_id, episode_id)

@@ -13,7 +13,7 @@ CONTEXT_LABEL = "a2a_context"
 
 
 class TaskProgress(StrEnum):
-    """How far an episode is."""
+    """The progress of an episode."""
 
     PENDING = "pending"
     RUNNING = "running"

@@ -1,4 +1,4 @@
-"""What a message of an agent asks for."""
+"""Messages of agents as orders of episodes."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ class TaskRequest:
         return [part for part in self.parts if isinstance(part, SentFile)]
 
     def after(self, before: Said, order: EpisodeOrder) -> EpisodeOrder:
-        """What it asks for, after what was said before. Raises TooManyFiles."""
+        """Returns the order of the message after the earlier ones. Raises TooManyFiles."""
         files = placed(self.files, before.files)
         return replace(order, task=_text(self.parts), history=before.messages, files=files)
 
@@ -82,7 +82,7 @@ class TaskRequest:
 
 
 def length_of(given: Any) -> int | None:
-    """Of a history, where the request says it. Raises InvalidParamsError."""
+    """Returns the requested length of a history. Raises InvalidParamsError."""
     if not given.HasField("history_length"):
         return None
     if given.history_length < 0:

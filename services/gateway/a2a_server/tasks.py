@@ -44,7 +44,7 @@ def task_of(record: TaskRecord, history_length: int | None = None) -> Task:
 def progress_event(
     record: TaskRecord, number: int, progress: ProgressNote
 ) -> TaskStatusUpdateEvent:
-    """What has happened, in a line; the number stays the same each time."""
+    """Describes an event in a line; its number stays the same each time."""
     name = f"progress-{number}"
     status = TaskStatus(
         state=TaskState.TASK_STATE_WORKING,
@@ -72,8 +72,9 @@ def final_event(record: TaskRecord) -> TaskStatusUpdateEvent:
 
 
 def state_of(outcome: Outcome) -> TaskState:
-    """Of an episode that has ended. A limit that cut it short is a failure, whose answer so far
-    is still there; one that it did not even begin for rejects it."""
+    """Returns the state of an ended episode. A limit that cut it short is a failure, which keeps
+    the answer so far; a limit that it did not even begin for rejects it.
+    """
     if outcome.stop_reason is StopReason.ANSWERED:
         return TaskState.TASK_STATE_COMPLETED
     if outcome.stop_reason is StopReason.CANCELLED:

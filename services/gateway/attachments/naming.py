@@ -1,4 +1,4 @@
-"""Which parameter of a request an error about a file means."""
+"""The request parameter that an error about a file names."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,7 +13,9 @@ class TooManyFiles(InvalidArgument):
 
 
 def placed(files: Sequence[SentFile], before: Sequence[OrderFile] = ()) -> tuple[OrderFile, ...]:
-    """Those of earlier requests, then these, which get their placeholders. Raises TooManyFiles."""
+    """Places the files of earlier requests, then these, which get placeholders. Raises
+    TooManyFiles.
+    """
     found = list(before)
     for file in files:
         file.placeholder = f"[{file.noun} {len(found) + 1}: {file.about}]"

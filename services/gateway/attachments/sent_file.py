@@ -119,7 +119,7 @@ def _bytes(count: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """Without what could end the line that stands for it."""
+    """Removes what could end the placeholder's line."""
     return re.sub(r"[^\w .()+-]", "_", name.replace("\\", "/").rpartition("/")[2])[
         :NAME_CHARACTERS_MAX
     ].strip()

@@ -24,7 +24,7 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class Claimant:
-    """Who was rejected, as far as the credential says."""
+    """The caller that was rejected, as far as the credential identifies it."""
 
     tenant: str
     subject: str
@@ -43,7 +43,7 @@ class AuditRecord(AuditEntry):
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """What to list; unset fields keep everything."""
+    """A filter of entries; unset fields keep everything."""
 
     subject: str = ""
     action: str = ""

@@ -19,7 +19,7 @@ from podium_kit.rpc.identity import current_identity
 
 
 class AuditLogStore(Protocol):
-    """Where entries are kept."""
+    """The storage of entries."""
 
     async def begin(self, entry: AuditEntry) -> None: ...
     async def finish(self, entry_id: str, rejection: str, after: Json | None) -> None: ...

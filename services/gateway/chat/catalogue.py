@@ -1,4 +1,4 @@
-"""What `model` may be: an orchestrator or a model of a tool, alone or with a policy.
+"""Values of `model`: an orchestrator or a model of a tool, alone or with a policy.
 
 `smollm2`, `smollm2:cost-first`, `tool/ask_llm`, `tool/ask_llm/expert:cost-first`.
 """
@@ -22,7 +22,7 @@ TOOL_PREFIX = "tool/"
 
 
 class CatalogueSource(Protocol):
-    """Where the names come from."""
+    """The source of the names."""
 
     async def models(self) -> list[OrchestratorModel]: ...
     async def policy_names(self) -> list[str]: ...
@@ -31,14 +31,14 @@ class CatalogueSource(Protocol):
 
 @dataclass(frozen=True)
 class Names:
-    """What a caller can choose from; tools are those that its active policy allows."""
+    """The names that a caller can choose from; tools are those that its active policy allows."""
 
     models: tuple[OrchestratorModel, ...]
     policies: tuple[str, ...]
     tools: tuple[ToolModels, ...]
 
     def ids(self) -> Iterator[str]:
-        """What a request may name."""
+        """Yields the ids that a request may name."""
         plain = [DEFAULT_ALIAS, *(model.name for model in self.models)]
         yield from plain
         yield from (f"{name}:{policy}" for name in plain for policy in self.policies)
@@ -72,7 +72,7 @@ class ChatModels:
         return self._cache.get(_caller()) or await self._newest()
 
     async def resolve(self, model_id: str) -> Choice:
-        """What the id means. Raises ModelNotFound.
+        """Resolves an id. Raises ModelNotFound.
 
         Of a tool the registry says whether it is there and allowed, when it is called.
         """
@@ -83,7 +83,7 @@ class ChatModels:
         return _choice(model_id, await self._newest())
 
     async def orchestrator(self, model_id: str) -> Choice:
-        """What the id of an orchestrator means. Raises ModelNotFound, UnsupportedParameter."""
+        """Resolves the id of an orchestrator. Raises ModelNotFound, UnsupportedParameter."""
         choice = await self.resolve(model_id)
         if choice.tool:
             raise UnsupportedParameter("model", "this needs an orchestrator; name podium")

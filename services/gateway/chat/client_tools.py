@@ -148,7 +148,7 @@ ToolChoice = Literal["none", "auto", "required"] | NamedTool | NamedCustomTool
 
 
 def first_tools(offered: tuple[ClientTool, ...], choice: ToolChoice | None) -> tuple[str, ...]:
-    """Of which the episode calls one before it does anything else.
+    """Returns the tools of which the episode calls one first.
 
     Raises UnsupportedParameter.
     """

@@ -23,7 +23,7 @@ ERROR_OF_CALL: dict[FailureKind, type[errors.DomainError]] = {
 
 
 class DirectCallRunner(Protocol):
-    """What a request needs of the episode service."""
+    """The episode service, as direct calls of models use it."""
 
     async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None: ...
     async def outcome(self, call_id: str) -> Outcome: ...
@@ -72,11 +72,11 @@ class DirectRun:
         return ended
 
     async def leave(self, reason: str) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
 
 def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainError:
-    """What a caller is told of a call that failed."""
+    """Returns the caller's error for a failed call."""
     error = ERROR_OF_CALL.get(failure.kind, errors.DomainError)
     return error(
         f"{tool} gave no answer: {failure.message}",

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class EpisodeRunner(Protocol):
-    """What a request needs of the episode service."""
+    """The episode service, as requests use it."""
 
     async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
     async def count_tokens(self, order: EpisodeOrder) -> int: ...
@@ -60,7 +60,7 @@ class EpisodeRun:
         raise AssertionError("a watch ends with an outcome or an error")
 
     async def events(self, *, with_calls: bool = False) -> AsyncIterator[ProgressNote | Outcome]:
-        """What happens; the outcome comes last. Raises AnswerTooLate, WatchLost."""
+        """Yields progress, and the outcome last. Raises AnswerTooLate, WatchLost."""
         deadline = time.monotonic() + self._wait_s
         source = self._episodes.events(self.episode_id, self.answered_turn, with_calls=with_calls)
         while not self._is_over:

@@ -11,7 +11,7 @@ Event = ProgressNote | Outcome | DomainError
 
 
 async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
-    """What happens in any of them, by its index; each ends with an outcome or an error."""
+    """Merges the events of runs, by index; each run ends with an outcome or an error."""
     events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
     following = [asyncio.create_task(_follow(*each, events)) for each in enumerate(runs)]
     try:

@@ -69,11 +69,11 @@ class Conversation:
     messages: Sequence[ChatMessage]
 
     def files(self) -> list[SentFile]:
-        """In the order of the messages."""
+        """Returns the files in the order of the messages."""
         return [part.sent for each in self.messages for part in each.content or () if part.sent]
 
     def results(self) -> ToolResults | None:
-        """Of calls that an episode waits for; None when the last message is none of those.
+        """Returns results of the calls that an episode waits for; None for another last message.
 
         Raises InvalidChat.
         """
@@ -92,7 +92,7 @@ class Conversation:
         return ToolResults(first.episode_id, first.turn, tuple(reversed(contents)))
 
     def task(self) -> str:
-        """What the user asked last, and what came of it since. Raises InvalidChat."""
+        """Returns the last question of the user with the results since. Raises InvalidChat."""
         # Items that say nothing, like thoughts, are no messages.
         if self.messages and self.messages[-1].role not in ("user", "tool"):
             raise InvalidChat(
@@ -105,7 +105,7 @@ class Conversation:
         return "\n\n".join([self.messages[at].text(), *since])
 
     def history(self) -> tuple[EarlierMessage, ...]:
-        """What was said before the task."""
+        """Returns the messages before the task."""
         return tuple(self._said(self.messages[: self._task_at()]))
 
     def _task_at(self) -> int | None:

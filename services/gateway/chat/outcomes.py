@@ -1,4 +1,4 @@
-"""What an episode's end means to a client of OpenAI: a finish reason, or an error."""
+"""The end of an episode for clients of OpenAI: a finish reason, or an error."""
 
 from typing import Literal
 
@@ -67,7 +67,7 @@ def no_answer(outcome: Outcome) -> errors.DomainError | None:
 
 
 def episode_error(outcome: Outcome) -> errors.DomainError:
-    """Why the episode has no answer."""
+    """Returns the error of an episode without an answer."""
     if outcome.stop_reason is StopReason.CANCELLED:
         return EpisodeCancelled(outcome.episode_id)
     kind = _failure_kind(outcome)

@@ -67,7 +67,7 @@ class Part(BaseModel):
         self.image_url = self.file = self.file_data = None
 
     def said(self) -> str:
-        """As the text of the message has it."""
+        """The part in the text of its message."""
         return self._sent.placeholder if self._sent else self.text or self.refusal
 
     def _file(self) -> SentFile:
@@ -107,7 +107,7 @@ def _read(part: Part) -> Part:
 
 
 def unreadable(error: InvalidFile) -> PydanticCustomError:
-    """As the validation of a request raises it."""
+    """Wraps the error for the validation of a request."""
     return PydanticCustomError(INVALID_PART, "{words}", {"words": str(error), "code": error.code})
 
 

@@ -29,7 +29,7 @@ CHOICES_MAX = 8
 
 
 class StreamOptions(BaseModel):
-    """How to stream."""
+    """Options of streams."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -37,7 +37,7 @@ class StreamOptions(BaseModel):
 
 
 class PodiumOptions(BaseModel):
-    """What OpenAI's fields cannot say."""
+    """Options that OpenAI's fields cannot express."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -130,7 +130,7 @@ class ChatRequest(RequestModel):
         )
 
     def results(self) -> ToolResults | None:
-        """What the client's functions gave, for an episode that waits for it; else None.
+        """Returns the results of client functions for a waiting episode; else None.
 
         Raises InvalidChat, UnsupportedParameter.
         """

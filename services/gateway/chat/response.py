@@ -78,7 +78,7 @@ def _tokens(outcomes: Iterable[Outcome], dimensions: frozenset[Dimension]) -> in
 
 
 def podium_of(outcomes: Mapping[int, Outcome]) -> Json:
-    """That of the only episode; or what several have in common, and that of each."""
+    """Returns the extension of a single episode; or the common part of several, and each one's."""
     if len(outcomes) == 1:
         [outcome] = outcomes.values()
         return podium(outcome)
@@ -102,7 +102,7 @@ def cost_json(cost: Money | None) -> Json | None:
 
 
 def podium(outcome: Outcome) -> Json:
-    """What OpenAI's fields cannot say. A cost of null is unknown, not zero."""
+    """Returns facts that OpenAI's fields cannot express. A cost of null is unknown, not zero."""
     return {
         "episode_id": outcome.episode_id,
         "stop_reason": outcome.stop_reason and outcome.stop_reason.value,

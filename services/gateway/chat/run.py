@@ -1,4 +1,4 @@
-"""What a request waits for."""
+"""The interface of runs: requests wait for their events."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol

@@ -60,7 +60,7 @@ class ChatRun:
             yield data(error_body(error))
 
     async def _events(self) -> AsyncIterator[tuple[int, Event]]:
-        """Of all choices; their answers are cut where the request says."""
+        """Yields the events of all choices; answers are cut at the request's stop sequences."""
         async for index, event in merged(self.runs):
             stops = self.request.stop or ()
             yield index, stopped(event, stops) if isinstance(event, Outcome) else event

@@ -47,7 +47,7 @@ class StartedRuns:
 
 @dataclass(frozen=True)
 class EpisodeStarter:
-    """What requests are answered with."""
+    """The parts that answer requests."""
 
     catalogue: ChatModels
     episodes: EpisodeRunner
@@ -99,7 +99,7 @@ class EpisodeStarter:
         return await self.episodes.count_tokens(order)
 
     def part_of(self, episode: EpisodeId, answered_turn: int = 0) -> EpisodeRun:
-        """Of an episode that is to be started or answered: from the turn on that is answered."""
+        """Returns the run of a started or answered episode, from the answered turn on."""
         return EpisodeRun(self.episodes, episode, self.wait_s, answered_turn)
 
     async def left(self, *runs: Run) -> None:

@@ -27,7 +27,7 @@ NO_TOOL = "orchestrators make no vectors; name a tool of the role embedder, like
 
 
 class EmbeddingOptions(BaseModel):
-    """What OpenAI's fields cannot say."""
+    """Options that OpenAI's fields cannot express."""
 
     model_config = ConfigDict(extra="forbid")
 

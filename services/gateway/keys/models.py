@@ -33,18 +33,18 @@ class ApiKey:
     creators: frozenset[str] = frozenset()
 
     def identity(self) -> Identity:
-        """Who calls with this key; what a role may do is looked up now, not when it was given."""
+        """Returns the key's identity; the scopes of a role are those of now, not of its issue."""
         groups = groups_of(self.roles, self.teams, self.agents, self.creators - {self.subject})
         groups |= {f"key:{self.origin_id or self.id}"}
         return Identity(self.tenant, self.subject, self.scopes | scopes_of(self.roles), groups)
 
     @property
     def claimant(self) -> Claimant:
-        """Who comes with this key, as the audit log names it."""
+        """Returns the key's holder, as the audit log names it."""
         return Claimant(self.tenant, self.subject, f"api-key {self.id}")
 
     def shown(self) -> dict[str, object]:
-        """What the audit log may know."""
+        """Returns the fields that the audit log may show."""
         return {
             "id": self.id,
             "subject": self.subject,
@@ -59,7 +59,7 @@ class ApiKey:
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """What a new key shall be."""
+    """The order of a new key."""
 
     tenant: str
     subject: str

@@ -40,7 +40,7 @@ KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 
 class ApiKeyStore(Protocol):
-    """Where issued keys are kept."""
+    """The storage of issued keys."""
 
     async def insert(self, key: ApiKey) -> None: ...
     async def get(self, key_id: str) -> ApiKey | None: ...
@@ -229,7 +229,9 @@ def _check_expiry(expire_time: datetime | None, now: datetime) -> None:
 
 
 def _after(now: datetime, lifetime: timedelta) -> datetime:
-    """Not after the last moment there is, which is how some write that a key never expires."""
+    """Returns the expiry, capped at the last moment there is: some write "never" as a huge
+    lifetime.
+    """
     return now + min(lifetime, LAST_MOMENT - now)
 
 

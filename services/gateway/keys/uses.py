@@ -1,4 +1,4 @@
-"""When API keys were used last: collected in memory, written every few seconds."""
+"""The last uses of API keys: collected in memory, written every few seconds."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ WRITE_INTERVAL_S = 10.0
 
 
 class UseStore(Protocol):
-    """Where uses are kept."""
+    """The storage of uses."""
 
     async def note_uses(self, uses: Mapping[str, datetime]) -> None: ...
 

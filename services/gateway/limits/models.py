@@ -1,4 +1,4 @@
-"""How much a tenant may use."""
+"""Limits of a tenant."""
 
 from dataclasses import dataclass
 

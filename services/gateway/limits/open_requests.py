@@ -22,7 +22,7 @@ SPARE_DIVISOR = 16
 
 
 class SlotStore(Protocol):
-    """Where the slots of all replicas are; every call speaks of one replica's."""
+    """The slots of all replicas; every method concerns one replica's."""
 
     async def take(self, tenant: str, wanted: int, total: int, lease_s: float) -> int: ...
     async def keep(self, tenant: str, slots: int) -> None: ...

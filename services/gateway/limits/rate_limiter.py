@@ -30,7 +30,7 @@ class DrawnTokens:
 
 @dataclass(frozen=True)
 class RateLimitStatus:
-    """For the x-ratelimit headers of OpenAI's API."""
+    """The values of OpenAI's x-ratelimit headers."""
 
     limit: int
     remaining: int
@@ -39,7 +39,7 @@ class RateLimitStatus:
 
 
 class BucketStore(Protocol):
-    """Where the buckets of all replicas are."""
+    """The buckets of all replicas."""
 
     async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> DrawnTokens: ...
 
@@ -94,7 +94,7 @@ def batch(limits: TenantLimits) -> int:
 
 
 def rate_limit_status(limits: TenantLimits, tokens: float) -> RateLimitStatus:
-    """Where the tenant stands with that many tokens left."""
+    """Returns the tenant's status with that many tokens."""
     missing = max(0.0, limits.burst - tokens)
     return RateLimitStatus(limits.burst, max(0, int(tokens)), missing / limits.requests_per_s)
 

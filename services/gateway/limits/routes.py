@@ -30,7 +30,7 @@ class ChangeLimitsRequest(RequestModel):
 
 
 class LimitsResource(BaseModel):
-    """What a tenant may use, over all replicas of the gateway together."""
+    """The limits of a tenant over all replicas of the gateway together."""
 
     tenant: str
     requests_per_s: float

@@ -1,4 +1,4 @@
-"""How much a tenant may use: requests per second, open requests and running episodes."""
+"""Limits of a tenant: requests per second, open requests and running episodes."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,12 +28,12 @@ def holding_to(limits: TenantLimits) -> Iterator[None]:
 
 
 def current_limits() -> TenantLimits:
-    """What the tenant of this request may use."""
+    """Returns the limits of the tenant of this request."""
     return _current.get()
 
 
 class LimitsStore(Protocol):
-    """Where the limits of tenants are kept."""
+    """The storage of tenants' limits."""
 
     async def get(self, tenant: str) -> TenantLimits | None: ...
     async def put(

@@ -33,7 +33,7 @@ SIDE_EFFECTS: dict[int, SideEffect] = {
 
 
 class PolicyTools(Protocol):
-    """What an MCP server needs of the platform's tools."""
+    """The platform's tools, as an MCP server uses them."""
 
     async def offered(self) -> list[OfferedTool]: ...
     async def start(self, call_id: str, order: ToolOrder) -> None: ...
@@ -48,7 +48,7 @@ class PolicyToolsClient:
         self._calls = DirectCallServiceStub(episodes)
 
     async def offered(self) -> list[OfferedTool]:
-        """In name order."""
+        """Returns the offered tools in name order."""
         try:
             reply = await answer(self._registry.ResolveToolset(registry_pb.ResolveToolsetRequest()))
         except FailedPrecondition:
@@ -77,7 +77,7 @@ class PolicyToolsClient:
         await answer(self._calls.StartDirectCall(request))
 
     async def result(self, call_id: str) -> ToolResult:
-        """What came of it, once it has ended."""
+        """Returns the result of a call, once it has ended."""
         return _result(await ended_call(self._calls, call_id))
 
 

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 class Resources(Protocol):
-    """What an MCP server shows of a tenant."""
+    """The tenant's resources, as an MCP server shows them."""
 
     async def corpora(self, page_token: str) -> ResourcePage: ...
     async def episodes(self, page_token: str) -> ResourcePage: ...

@@ -61,7 +61,7 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """In a task of its own: the library's task group is left by the task that entered it."""
+        """Runs the library's task group in a task of its own, which has to enter and leave it."""
         ready, stop = asyncio.Event(), asyncio.Event()
 
         async def run() -> None:
@@ -90,7 +90,7 @@ class McpEndpoint:
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """What went wrong is for the model that called, too."""
+        """Calls a tool; an error is a result for the calling model."""
         meta, arguments = context.meta, dict(params.arguments or {})
         with in_its_words():
             try:

@@ -45,7 +45,7 @@ class ToolFile:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What came of a call. A cost of None is unknown."""
+    """The result of a call. A cost of None is unknown."""
 
     call_id: str
     content: str

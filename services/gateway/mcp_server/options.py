@@ -1,4 +1,4 @@
-"""What a call says beside its arguments: `podium` in its `_meta`."""
+"""Options of a call beside its arguments: `podium` in its `_meta`."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -14,7 +14,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class TaskOptions(RequestModel):
-    """Of `run_task`, which takes the rest as arguments."""
+    """Options of `run_task`, which takes the rest as arguments."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -24,7 +24,7 @@ class TaskOptions(RequestModel):
 
 
 class CallOptions(TaskOptions):
-    """Of any other tool."""
+    """Options of any other tool."""
 
     policy: str = Field("", description="preference policy; the tenant's active one")
     budget_usd: Decimal | None = Field(
@@ -34,7 +34,7 @@ class CallOptions(TaskOptions):
 
 
 def options(kind: type[M], meta: Mapping[str, Any] | None) -> M:
-    """Those of a call's `_meta`. Raises MalformedRequest."""
+    """Reads the options of a call's `_meta`. Raises MalformedRequest."""
     return checked(kind, (meta or {}).get(NAME, {}), f"_meta.{NAME}.")
 
 

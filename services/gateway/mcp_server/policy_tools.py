@@ -51,7 +51,7 @@ class ToolCalls:
     async def call(
         self, name: str, arguments: dict[str, Any], options: CallOptions
     ) -> types.CallToolResult:
-        """What came of it. Raises MCPError where there is no such tool, and DomainErrors."""
+        """Calls a tool. Raises MCPError for an unknown one, and DomainErrors."""
         order = ToolOrder(
             tool=name,
             arguments_json=json.dumps(arguments, sort_keys=True),

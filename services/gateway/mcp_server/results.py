@@ -13,7 +13,7 @@ MESSAGE_CHARACTERS_MAX = 4_000
 
 
 def failed(message: str, meta: dict[str, Any] | None = None) -> types.CallToolResult:
-    """What went wrong, for the model that called."""
+    """Returns the error as a result for the calling model."""
     text = message[:MESSAGE_CHARACTERS_MAX]
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], is_error=True, _meta=meta
@@ -21,7 +21,7 @@ def failed(message: str, meta: dict[str, Any] | None = None) -> types.CallToolRe
 
 
 def call_result(result: ToolResult) -> types.CallToolResult:
-    """What a tool gave or why it gave nothing, and what that cost."""
+    """Returns the result or failure of a tool, and its cost."""
     meta = {"podium": _podium(result)}
     if result.failure is not None:
         return failed(result.failure.message, meta)

@@ -43,7 +43,7 @@ class ToolUseBlock(_Block):
 
 
 class ThinkingBlock(_Block):
-    """What the assistant thought. Orchestrators are not told what they thought before."""
+    """A thought of the assistant, which orchestrators do not get again."""
 
     type: Literal["thinking", "redacted_thinking"]
 
@@ -75,7 +75,7 @@ ResultTexts = Annotated[list[TextBlock], BeforeValidator(_as_result)]
 
 
 class FileSource(_Block):
-    """Where a file's bytes are."""
+    """The source of a file's bytes."""
 
     type: str = Field(description="base64; url and file are rejected, and text of a document")
     media_type: str = ""
@@ -101,7 +101,7 @@ class FileBlock(_Block):
 
     @property
     def part(self) -> Part:
-        """As chat completions have it."""
+        """Returns the block as a part of Chat Completions."""
         return self._part
 
     def _as_part(self) -> Part:
@@ -123,7 +123,7 @@ class FileBlock(_Block):
 
 
 class ToolResultBlock(_Block):
-    """What a call gave."""
+    """The result of a call."""
 
     type: Literal["tool_result"]
     tool_use_id: str
@@ -193,7 +193,7 @@ class AnthropicMessage(BaseModel):
         return [*results, ChatMessage(role=self.role, content=parts, tool_calls=calls or None)]
 
     def parts(self) -> list[Part]:
-        """What was said, and shown."""
+        """Returns the texts and files of the blocks."""
         return [
             block.part if isinstance(block, FileBlock) else Part(type="text", text=block.text)
             for block in self.content

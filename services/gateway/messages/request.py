@@ -77,7 +77,7 @@ class OutputConfig(BaseModel):
 
 
 class ToolChoice(BaseModel):
-    """Whether a function is to be called first."""
+    """The choice of a first function."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -85,7 +85,7 @@ class ToolChoice(BaseModel):
     name: str = ""
 
     def chat(self) -> Literal["none", "auto", "required"] | NamedTool:
-        """As chat completions say it."""
+        """Returns the choice in the words of Chat Completions."""
         if self.type == "tool":
             return NamedTool(type="function", function=NamedFunction(name=self.name))
         return "required" if self.type == "any" else self.type
@@ -129,7 +129,7 @@ class MessageRequest(RequestModel):
         return (*MESSAGES.check(self.model_extra), *hosted(self.tools), *blocks)
 
     def results(self) -> ToolResults | None:
-        """What the client's functions gave, for an episode that waits for it; else None.
+        """Returns the results of client functions for a waiting episode; else None.
 
         Raises InvalidChat, UnsupportedParameter.
         """

@@ -81,7 +81,7 @@ async def answered(run: Run, request: MessageRequest) -> Json:
 
 
 async def streamed(run: Run, request: MessageRequest) -> AsyncIterator[bytes]:
-    """From its start to its end, or to an error event: the status line is long gone by then."""
+    """Streams a message to its end, or to an error event: the status line was sent before."""
     yield _event("message_start", message=_head(run.episode_id, request.model))
     try:
         whole = await answered(run, request)

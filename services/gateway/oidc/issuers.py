@@ -1,4 +1,4 @@
-"""Which OpenID Connect providers are trusted, and what their claims mean here."""
+"""Trusted OpenID Connect providers, and the meaning of their claims."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self

@@ -1,4 +1,4 @@
-"""Where MCP clients learn who issues tokens for this platform: RFC 9728, as MCP asks for it."""
+"""The document of RFC 9728, which names the issuers of tokens to MCP clients."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +59,7 @@ class ProtectedResource:
         return said
 
     def base_url(self, scope: Scope) -> str:
-        """How clients reach the platform, without a slash at the end."""
+        """Returns the clients' URL of the platform, without a slash at the end."""
         if self.public_url:
             return self.public_url.rstrip("/")
         return _address(scope)

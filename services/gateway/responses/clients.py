@@ -16,7 +16,7 @@ SUBJECT = "gateway"
 
 
 class McpTools(Protocol):
-    """What responses need of the platform's tools."""
+    """The platform's tools, as responses use them."""
 
     async def registered(self) -> list[RegisteredTool]: ...
     async def allowed(self, policy: str) -> frozenset[str]: ...

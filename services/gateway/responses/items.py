@@ -53,7 +53,7 @@ class FunctionCallItem(_Item):
 
 
 class FunctionOutputItem(_Item):
-    """What a call gave."""
+    """The result of a call."""
 
     type: Literal["function_call_output"]
     call_id: str
@@ -132,7 +132,7 @@ def _problem(error: Any) -> str:
 
 
 class ReasoningItem(_Item):
-    """What the assistant thought. Orchestrators are not told what they thought before."""
+    """A thought of the assistant, which orchestrators do not get again."""
 
     type: Literal["reasoning"]
 

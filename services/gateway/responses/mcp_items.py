@@ -1,4 +1,4 @@
-"""What came of the MCP servers of a request, as items of its response."""
+"""Results of a request's MCP servers, as items of its response."""
 
 from collections.abc import Iterable
 from typing import Any

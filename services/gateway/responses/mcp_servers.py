@@ -25,7 +25,7 @@ class RegisteredMcpTools:
     tools: McpTools
 
     async def named(self, wanted: Sequence[McpTool], policy: str) -> tuple[NamedServer, ...]:
-        """With the tools that the policy allows.
+        """Returns the servers with the tools that the policy allows.
 
         Raises UnknownMcpServer, UnsupportedParameter, NothingAllowed.
         """
@@ -42,7 +42,7 @@ class RegisteredMcpTools:
         return found
 
     async def kept(self, request: KeptRequest) -> tuple[NamedServer, ...]:
-        """Those that `label_of` wrote down; what was unregistered since is not among them."""
+        """Returns the servers that `label_of` recorded, without those unregistered since."""
         try:
             digests = URL_DIGEST_BY_LABEL.validate_json(request.label)
         except ValidationError:

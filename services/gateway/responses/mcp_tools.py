@@ -43,7 +43,7 @@ class NamedServer:
 
 
 class McpToolFilter(BaseModel):
-    """Which tools of a server are offered."""
+    """A filter of a server's tools."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -72,7 +72,7 @@ class JsonSchemaFormat(BaseModel):
 
 
 class TextOptions(BaseModel):
-    """What the answer looks like."""
+    """The form of the answer."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -126,7 +126,7 @@ class ResponseRequest(RequestModel):
         )
 
     def results(self) -> ToolResults | None:
-        """What the client's functions gave, for an episode that waits for it; else None.
+        """Returns the results of client functions for a waiting episode; else None.
 
         Raises InvalidChat, UnsupportedParameter.
         """

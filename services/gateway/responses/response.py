@@ -37,7 +37,7 @@ class Shape:
     def of(
         cls, id: ResponseId, request: ResponseRequest, servers: tuple[NamedServer, ...]
     ) -> "Shape":
-        """What a request asked for, which its responses repeat."""
+        """Returns the request's fields that its responses repeat."""
         given = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
         repeated = {key: given[key] for key in REPEATED & given.keys()}
         custom = frozenset(
@@ -50,7 +50,7 @@ class Shape:
         return self._response("in_progress", [])
 
     def ended(self, outcome: Outcome) -> Json:
-        """With what came of it. Raises the error of an episode without an answer."""
+        """Returns the finished response. Raises the error of an episode without an answer."""
         short = CUT_SHORT.get(finish_reason(outcome))
         return {
             **self._response("incomplete" if short else "completed", self.output(outcome)),
@@ -60,12 +60,12 @@ class Shape:
         }
 
     def failed(self, code: str, message: str) -> Json:
-        """Without an answer."""
+        """Returns the response without an answer."""
         error = {"code": code, "message": message}
         return {**self._response("failed", []), "error": error}
 
     def output(self, outcome: Outcome) -> list[Json]:
-        """What came of MCP servers; then the calls that the client is to run, or the answer."""
+        """Returns the results of MCP servers; then the calls for the client, or the answer."""
         # From a client's results on, the servers are known.
         listed = [] if self.id.answered_turn else mcp_lists(self.id, self.servers)
         made = mcp_calls(self.id, self.servers, outcome.made_calls)

@@ -27,7 +27,7 @@ PREVIOUS = "previous_response_id"
 
 @dataclass(frozen=True)
 class ResponsesApi:
-    """What requests are answered with."""
+    """The parts that answer requests."""
 
     starter: EpisodeStarter
     episodes: EpisodesClient
@@ -56,7 +56,7 @@ class ResponsesApi:
         return JSONResponse(shape.ended(outcome), headers=headers)
 
     async def find(self, response_id: str) -> dict[str, Any]:
-        """What came of it so far. Raises the error of an episode without an answer."""
+        """Returns the response so far. Raises the error of an episode without an answer."""
         found = ResponseId.read(response_id)
         outcome = await self.episodes.outcome_now(found.episode_id, found.answered_turn)
         if outcome is None:

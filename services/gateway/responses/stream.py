@@ -22,7 +22,7 @@ EMPTY: dict[str, Json] = {
 
 
 async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
-    """From its creation to its end, or to its failure."""
+    """Streams a response from its creation to its end, or to its failure."""
     events = _Events()
     yield events.event("response.created", response=shape.running())
     yield events.event("response.in_progress", response=shape.running())
@@ -54,7 +54,7 @@ class _Events:
         return f"event: {kind}\ndata: {text}\n\n".encode()
 
     def item(self, index: int, item: Json, outcome: Outcome) -> Iterator[bytes]:
-        """What came of an MCP server, a call, or the answer."""
+        """Yields the events of an MCP server's result, a call, or the answer."""
         place = {"output_index": index, "item_id": item["id"]}
         opened = {**item, **EMPTY[item["type"]]}
         yield self.event("response.output_item.added", output_index=index, item=opened)

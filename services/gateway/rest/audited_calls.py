@@ -30,7 +30,7 @@ from podium_kit.rpc.errors import NotFound
 
 @dataclass(frozen=True)
 class Resource:
-    """What an administrative RPC changes: where the request names it, and what reads it."""
+    """The resource that an administrative RPC changes: its name in the request, and its reader."""
 
     # Path into the request, like "spec.name"; a list is walked through.
     named_by: str
@@ -122,7 +122,7 @@ class AuditedCalls:
 
 
 def _values(message: Message) -> dict[str, Any]:
-    """Without what the contract says is never shown."""
+    """Returns the fields that the contract allows to show."""
     shown = type(message)()
     shown.CopyFrom(message)
     for field in message.DESCRIPTOR.fields:

@@ -72,7 +72,7 @@ def document_of(app: FastAPI) -> dict[str, Any]:
 
 
 def documented_methods(app: FastAPI, path: str) -> list[str]:
-    """Of the document's most specific path that fits; none for what is not documented."""
+    """Returns the methods of the document's most specific path that fits; none without one."""
     paths = document_of(app)["paths"]
     fitting = [each for each in paths if _pattern(each).fullmatch(path)]
     if not fitting:

@@ -49,7 +49,7 @@ class MessageSchemas:
         self._in_paths = {each.full_name for each in in_paths}
 
     def wrapped(self, message: Descriptor, name: str) -> Schema:
-        """Of what a field of the message holds."""
+        """Returns the schema of a field's content."""
         return self._single(message.fields_by_name[name])
 
     def reference(self, message: Descriptor) -> Schema:
@@ -91,7 +91,7 @@ class MessageSchemas:
 
 
 def _default(field: FieldDescriptor) -> Any:
-    """What an answer writes for the field when it is unset, and a request may leave out."""
+    """Returns the value that an answer writes for an unset field, and a request may leave out."""
     written_as_text = SCALARS[field.type]["type"] == "string"
     if field.type == F.TYPE_BYTES:
         return ""

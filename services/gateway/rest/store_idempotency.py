@@ -1,4 +1,4 @@
-"""Which episode a caller's Idempotency-Key stands for, in PostgreSQL."""
+"""Episodes by their caller's Idempotency-Key, in PostgreSQL."""
 
 from datetime import timedelta
 

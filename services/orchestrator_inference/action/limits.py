@@ -1,4 +1,4 @@
-"""How long the parts of an action may get, so that max_tokens can hold it.
+"""Lengths of the parts of an action, so that max_tokens can hold it.
 
 Bounding has a price: xgrammar up to 0.2.8 lets a string with a length bound hold
 no escape, so no newline and no double quote
@@ -13,7 +13,7 @@ from podium_kit.json_schemas.grammar import SchemaLimits
 
 
 class Bounds(IntEnum):
-    """Which strings and numbers of an action are bounded; a level includes those below."""
+    """The strings and numbers of an action that are bounded; a level includes those below."""
 
     THOUGHT = 0
     PROSE = 1

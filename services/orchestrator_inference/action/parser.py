@@ -29,7 +29,7 @@ THOUGHT, THOUGHT_END = "<think>", "</think>"
 
 
 class MalformedAction(ValueError):
-    """What was wrong, in words for the model."""
+    """The reply is not an action; the message is for the model."""
 
 
 def parse_action(

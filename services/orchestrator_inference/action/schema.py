@@ -20,7 +20,7 @@ from podium_kit.json_schemas.inlining import GrammarSize, SchemaError
 
 @dataclass(frozen=True)
 class ActionOptions:
-    """What shapes the grammar besides the tools."""
+    """Options that shape the grammar besides the tools."""
 
     max_tokens: int
     rules: TurnRules = field(default_factory=TurnRules)

@@ -76,7 +76,7 @@ def _action(completion: Completion, answer_schema: str) -> Action:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What was thought, and what was said."""
+    """Splits a reply into its thought and its text."""
     thought, closing, rest = text.partition(THOUGHT_END)
     if not closing:
         return "", text.strip()

@@ -1,4 +1,4 @@
-"""How far an engine speaks the OpenAI API, learnt from what it rejects."""
+"""The engine's dialect of the OpenAI API, learnt from its rejections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class Dialect:
     parameters: ChatParameters = USUAL
 
     def prompt(self, call: ModelCall) -> dict[str, Any]:
-        """What the engine makes a prompt of."""
+        """Returns the fields that the engine makes a prompt of."""
         messages = [{"role": each.role, "content": each.content} for each in call.messages]
         body: dict[str, Any] = {"model": call.model.name, "messages": messages}
         if call.functions:

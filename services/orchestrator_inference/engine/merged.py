@@ -14,7 +14,7 @@ from orchestrator_inference.errors import EngineUnreachable
 
 @dataclass
 class _Known:
-    """One that was there, when it was last, and what closes its client."""
+    """A known engine, the time when it was last listed, and its client."""
 
     replica: EngineReplica
     engine: OpenAiEngine
@@ -63,7 +63,7 @@ class MergedEngines:
         return self._known[url]
 
     async def _close_gone(self, there: set[str]) -> None:
-        """Of those that went so long ago that no call to them is under way any more."""
+        """Closes clients of engines that left so long ago that no call to them is under way."""
         ended = time.monotonic() - self._timeout_s
         for url in self._known.keys() - there:
             if self._known[url].seen <= ended:

@@ -57,7 +57,9 @@ class EngineReplica:
         return [row for part in parts for row in part]
 
     async def _scored(self, name: str, prompts: Sequence[CanaryPrompt]) -> list[list[float]]:
-        """As next tokens: `prompt_logprobs` end an engine with LoRA (vllm-project/vllm#16668)."""
+        """Scores prompts as next tokens: `prompt_logprobs` end an engine with LoRA
+        (vllm-project/vllm#16668).
+        """
         body = _WHOLE_DISTRIBUTION | {
             "model": name,
             "prompt": [list(prompt.prompt_ids) for prompt in prompts],
@@ -93,7 +95,7 @@ class EngineReplica:
 
 
 def _requests(prompts: Sequence[CanaryPrompt]) -> list[list[CanaryPrompt]]:
-    """In order, so many at once as vLLM takes token ids in a request."""
+    """Groups the prompts in order, as many as vLLM takes token ids in a request."""
     parts: list[list[CanaryPrompt]] = [[]]
     for prompt in prompts:
         if parts[-1] and len(_targets([*parts[-1], prompt])) > TOKEN_IDS_MAX:

@@ -1,4 +1,4 @@
-"""From the base model's service to the engine of one policy version.
+"""The engine of a policy version, made from the base model's service.
 
 The chart writes the base model's service: image, accelerators, placement, security. An engine is
 that, with other weights, another name and labels that keep it out of the base model's Service.
@@ -27,7 +27,7 @@ DIGEST_CHARS = 16
 
 @dataclass(frozen=True)
 class EngineRules:
-    """What every engine of a release shares."""
+    """The settings that every engine of a release shares."""
 
     kind: str
     """InferenceService or LLMInferenceService."""
@@ -71,7 +71,7 @@ def engine_of(version: str, blueprint: Json, rules: EngineRules) -> Json:
 
 
 def merge_patch(found: Json, wanted: Json) -> Json:
-    """What turns one object into the other (RFC 7386); a key that goes is null."""
+    """Returns the patch from one object to the other (RFC 7386); a removed key is null."""
     patch: Json = dict.fromkeys(found.keys() - wanted.keys())
     for key, value in wanted.items():
         old = found.get(key)

@@ -1,4 +1,4 @@
-"""What keeps the engine keeper from its work."""
+"""Errors of the engine keeper."""
 
 from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 

@@ -1,4 +1,4 @@
-"""Which merged versions have an engine: an engine for each that is wanted, none for the others.
+"""Engines of merged versions: one for each that is wanted, none for the others.
 
 A new version's engine starts beside those that serve (blue and green). orchestrator-inference finds
 its pods, asks them the canary and admits the version; moving an alias is what changes who serves.
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Engines(Protocol):
-    """Where engines run; see KServeEngines."""
+    """The platform that runs engines; see KServeEngines."""
 
     async def versions(self) -> dict[str, Json]: ...
     async def bring(self, version: str, found: Json | None) -> None: ...

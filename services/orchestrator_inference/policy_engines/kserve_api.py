@@ -135,7 +135,7 @@ class KServeEngines:
 
 
 def not_ready(engine: Json) -> str:
-    """Why an engine is not ready, in KServe's words; "" when it is."""
+    """Returns why an engine is not ready, in KServe's words; "" when it is."""
     conditions = {each["type"]: each for each in engine.get("status", {}).get("conditions", [])}
     if conditions.get("Ready", {}).get("status") == "True":
         return ""
@@ -148,7 +148,7 @@ def not_ready(engine: Json) -> str:
 
 
 def _serialized(engine: Json) -> Json:
-    """As the SDK's own client writes it; the client of `kubernetes` would not."""
+    """Serializes an engine as the SDK's own client does; the client of `kubernetes` would not."""
     model = MODELS[engine["kind"]](
         api_version=engine["apiVersion"],
         kind=engine["kind"],

@@ -1,4 +1,4 @@
-"""How much of the past fits into a prompt.
+"""Budgets of the parts of a prompt.
 
 The paper's cascade: attempts get a budget, code and attempts together another, and
 documents what is left of the whole. Over-long text keeps its end, where the newest
@@ -43,7 +43,7 @@ class Room:
     """How many it counts for one token of the model."""
 
     def scaled(self, tokens: int) -> int:
-        """Of a budget, as `estimated_tokens` counts."""
+        """Scales a budget to the counts of `estimated_tokens`."""
         whole = self.budgets.prompt_tokens_max * self.estimated_per_token
         share = min(1.0, self.prompt_tokens / whole)
         return max(1, int(tokens * share * self.estimated_per_token))

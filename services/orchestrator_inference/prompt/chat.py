@@ -53,7 +53,7 @@ def build_chat(situation: Situation, toolset: PromptToolset, room: Room, calls_m
 
 @dataclass(frozen=True)
 class NewestTurns:
-    """Those that fit, how many older ones do not, and whether the last one was cut."""
+    """The turns that fit, the number of older ones, and whether the last one was cut."""
 
     messages: list[Message]
     dropped: int
@@ -78,7 +78,7 @@ def _tokens(messages: Sequence[Message]) -> int:
 
 
 def _newest_messages(messages: Sequence[Message], tokens: int) -> tuple[list[Message], bool]:
-    """Those that fit, then the end of one that does not; whether there was one."""
+    """Returns the messages that fit, then the end of one that does not; and whether there was one."""
     kept: list[Message] = []
     for message in reversed(messages):
         content, cut = cut_to(message.content, tokens)

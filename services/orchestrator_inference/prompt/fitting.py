@@ -1,4 +1,4 @@
-"""What of a prompt is shown where not all of it fits: results come before the listing of tools.
+"""The part of a prompt that is shown where not all fits: results come before the tool listing.
 
 What is left out is said to the model where it would have been, and told to the caller.
 """
@@ -33,7 +33,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class ShownTools:
-    """Those of a situation's tools that a prompt describes, and how long their descriptions are."""
+    """The tools that a prompt describes, and the lengths of their descriptions."""
 
     tools: tuple[PromptTool, ...]
     description_chars_max: int
@@ -45,14 +45,14 @@ class ShownTools:
         return self.count - len(self.tools)
 
     def note(self) -> str:
-        """For the model, behind the listing; "" where it is whole."""
+        """The model's note behind a shortened listing; "" behind a whole one."""
         if not self.hidden:
             return ""
         found = "find_tools finds them" if self._can_find else "only these are described"
         return f"({self.hidden} more tools are left out, for want of room; {found})"
 
     def left_out(self) -> tuple[str, ...]:
-        """For the caller."""
+        """The caller's list of what was left out."""
         if not self.hidden:
             return ()
         return (f"{self.hidden} of {self.count} tools, which do not fit the model's context",)

@@ -17,7 +17,7 @@ CHOOSE = "Choose the next tool to call, or give the final answer if it is known.
 
 
 def system_line(listing: str, calls_max: int) -> str:
-    """Who the model is, how it replies, and its tools. The same on every turn, so that
+    """Returns the model's role, its reply format and its tools: the same on every turn, so that
     engines find it in their prefix cache.
     """
     call = ONE_CALL if calls_max == 1 else SEVERAL_CALLS
@@ -36,7 +36,9 @@ def problem(situation: Situation) -> str:
 
 
 def wanted(situation: Situation, answer_now: str) -> str:
-    """What to do in this turn; `answer_now` asks for the answer where nothing else may be done."""
+    """Returns the order of this turn; `answer_now` asks for the answer where nothing else is
+    allowed.
+    """
     rules = situation.rules
     if rules.must_call:
         return f"Call {' or '.join(rules.must_call)} now."
@@ -48,13 +50,13 @@ def wanted(situation: Situation, answer_now: str) -> str:
 
 
 def request_line(situation: Situation, order: str) -> str:
-    """What to weigh and what is left, then what to do: behind all that stays the same."""
+    """Returns the preferences, the budget and the order: behind the parts that stay the same."""
     return "\n".join(line for line in (preference_line(situation), order) if line)
 
 
 def preference_line(situation: Situation) -> str:
-    """For example `Weights: outcome 1, cost 0.4, latency 0.4, small 0.9. Left: $0.5, 110 s.`, then
-    what a right answer is worth by each way.
+    """Returns for example `Weights: outcome 1, cost 0.4, latency 0.4, small 0.9. Left: $0.5, 110
+    s.`, then the worth of a right answer by each way.
     """
     said = []
     if (weights := situation.preferences) is not None:
@@ -93,14 +95,14 @@ def call_text(observation: Observation) -> str:
 
 
 def outcome_text(observation: Observation) -> str:
-    """What the call gave: its content, or an error that cannot be taken for content."""
+    """Returns the result of a call: its content, or an error that cannot be taken for content."""
     if observation.failure is None:
         return observation.content
     return f"error ({observation.failure.kind.value}): {observation.failure.message}"
 
 
 def malformed_text(action: Action) -> str:
-    """Why a reply of the model was no action; empty when it was one."""
+    """Returns why a reply was not an action; empty when it was one."""
     if action.malformed is None:
         return ""
     return f"error ({action.malformed.kind.value}): {action.malformed.message}"

@@ -39,7 +39,7 @@ def build_stateless(
 
 
 def needed_tokens(situation: Situation, toolset: PromptToolset, room: Room, wanted: str) -> int:
-    """What all but the tools takes at most, by the budgets of its sections."""
+    """Returns the most tokens of all parts but the tools, by the budgets of its sections."""
     blocks, _ = _blocks(situation, toolset, room, wanted, room.prompt_tokens)
     return sum(estimated_tokens(block) for block in blocks) + SEPARATORS_TOKENS
 

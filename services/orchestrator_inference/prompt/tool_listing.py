@@ -41,7 +41,7 @@ def _signature(parameters: str) -> str:
 
 
 def shortened(text: str, chars_max: int) -> str:
-    """On one line, and cut."""
+    """Puts a text on one line and cuts it."""
     text = " ".join(text.split())
     return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
 

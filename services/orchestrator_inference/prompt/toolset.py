@@ -1,4 +1,4 @@
-"""What is derived from a request's tools, made once per set and kept."""
+"""Facts derived from a request's tools, computed once per set and cached."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What a right answer is worth by each way to it, under the tenant's weights.
+"""The worth of a right answer by each way to it, under the tenant's weights.
 
 The paper's reward (section 3.2) of an episode that is right: outcome weighs 1, cost and latency by
 their place between the most and the least that the tools on offer cost and take. A small model
@@ -19,7 +19,7 @@ COST_SPREAD_MIN, LATENCY_SPREAD_MIN_S = 0.001, 5.0
 
 
 def worth_line(tools: Sequence[PromptTool], weights: Preferences) -> str:
-    """For example `A right answer is worth, of 10: by tools 10, small 8, large 4.`
+    """Returns for example `A right answer is worth, of 10: by tools 10, small 8, large 4.`
 
     What is worth most comes first: a small model copies the first name more surely than it finds
     the highest number. Tools that offer no choice of models are named where they differ from most
@@ -42,7 +42,7 @@ def worth_line(tools: Sequence[PromptTool], weights: Preferences) -> str:
 
 
 def _known(ways: Sequence[Way], weights: Preferences) -> list[Way]:
-    """Those of which is known what the tenant weighs, at costs in the first one's currency.
+    """Returns the ways with known weighed features, at costs in the first one's currency.
 
     Where a cost, or a latency, is known of none, it tells none apart.
     """
@@ -58,7 +58,7 @@ def _known(ways: Sequence[Way], weights: Preferences) -> list[Way]:
 
 
 def _worth(ways: Sequence[CallEstimate], weights: Preferences) -> list[int]:
-    """In tenths of the best."""
+    """Returns the worth in tenths of the best."""
     costs = _saved([float(way.cost.amount) if way.cost else 0.0 for way in ways], COST_SPREAD_MIN)
     times = _saved([way.latency_s or 0.0 for way in ways], LATENCY_SPREAD_MIN_S)
     earned = [

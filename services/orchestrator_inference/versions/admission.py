@@ -34,7 +34,7 @@ Replicas = Callable[[], Awaitable[Sequence[EngineReplica]]]
 
 @dataclass(frozen=True)
 class AdmissionRules:
-    """What the operator decides about versions."""
+    """The operator's rules for versions."""
 
     engine_store: str
     """The store's folder as the engines see it."""
@@ -48,7 +48,9 @@ class AdmissionRules:
 
 
 class VersionAdmission:
-    """What the replicas serve of the store. `in_use` counts the calls under way by version."""
+    """The versions of the store that replicas serve. `in_use` counts the calls under way by
+    version.
+    """
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class VersionAdmission:
     async def _admit(
         self, manifest: Manifest, replica: EngineReplica, served: frozenset[str] | None
     ) -> str | None:
-        """Why this replica does not serve the version; None when it does."""
+        """Returns why this replica does not serve the version; None when it does."""
         key = (replica.url, manifest.name)
         if served is None:
             return f"{replica.url} does not answer"
@@ -193,7 +195,7 @@ class VersionAdmission:
         self._passed = {key for key in self._passed if key[1] != name}
 
     def _forget_restarted(self, served: Mapping[EngineReplica, frozenset[str] | None]) -> None:
-        """What a replica no longer lists it must load and prove again.
+        """Forgets the versions that a replica no longer lists; it must load and prove them again.
 
         Whoever was away or lost something may have restarted, and what failed there is right now.
         """

@@ -25,7 +25,7 @@ class VersionState:
 
 
 class VersionCatalogue:
-    """Without a store every method raises NoPolicyStore."""
+    """The versions of the store. Without a store every method raises NoPolicyStore."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root

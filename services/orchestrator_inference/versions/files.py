@@ -1,4 +1,4 @@
-"""Which folders of the store are whole; looked at again when anything about them changes."""
+"""Whole folders of the store, which are read again when anything about them changes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class VerifiedFiles:
         return seen.manifest
 
     def other_canaries(self, name: str) -> list[Canary]:
-        """Of every other version that was found whole."""
+        """Returns the canaries of every other version that was found whole."""
         found = [seen.manifest for other, seen in self._seen.items() if other != name]
         return [manifest.canary for manifest in found if manifest is not None]
 

@@ -1,4 +1,4 @@
-"""From what a caller asks for to the version that answers: aliases, and rejections."""
+"""Routing from a requested name to the version that answers: aliases, and rejections."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

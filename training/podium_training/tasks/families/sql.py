@@ -55,7 +55,7 @@ def _tied(call: Call) -> bool:
 
 
 def _written(random: Random, kind: str, slot: str, value: Any) -> Any:
-    """Writes a value as the question does; the statement has numbers of months, codes and columns."""
+    """Writes a value as the question does; statements hold numbers of months, and codes."""
     if slot == "month" and kind in MONTHS_BY_NAME:
         return month_name[value]
     if slot == "thing":
