@@ -58,7 +58,7 @@ class RegisteredMcpTools:
 
 
 def label_of(wanted: Sequence[McpTool]) -> dict[str, str]:
-    """What an episode keeps of them: a URL may hold a secret, and labels are shown.
+    """Returns the label of an episode that records them; a URL may hold a secret, labels are shown.
 
     Raises UnsupportedParameter.
     """

@@ -78,7 +78,7 @@ def _tokens(messages: Sequence[Message]) -> int:
 
 
 def _newest_messages(messages: Sequence[Message], tokens: int) -> tuple[list[Message], bool]:
-    """Returns the messages that fit, then the end of one that does not; and whether there was one."""
+    """Returns the messages that fit, the end of one that does not, and whether there was one."""
     kept: list[Message] = []
     for message in reversed(messages):
         content, cut = cut_to(message.content, tokens)
