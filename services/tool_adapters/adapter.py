@@ -1,4 +1,4 @@
-"""What the service asks of an adapter, the code that speaks to one kind of tool."""
+"""The interface of adapters, the code that speaks to one kind of tool."""
 
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -11,7 +11,7 @@ from tool_adapters.models import JsonObject, ToolDefinition
 
 @dataclass
 class CutOff:
-    """What an adapter says about a call that was cancelled under it, if it can say anything.
+    """An adapter's knowledge of a call that was cancelled under it.
 
     `unsent`: nothing of it has left the platform so far.
     """
@@ -38,7 +38,9 @@ class ModelMessage:
 
 @dataclass(frozen=True)
 class ModelConversation:
-    """What a model is told as it is; None leaves a parameter to the tool or its provider."""
+    """A conversation that reaches the model unchanged; None leaves a parameter to the tool or its
+    provider.
+    """
 
     messages: tuple[ModelMessage, ...]
     temperature: float | None = None
@@ -86,7 +88,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Output:
-    """What a tool gave: text, the same as JSON ("" when it is none), and files."""
+    """The output of a tool: text, the same as JSON ("" when it is not JSON), and files."""
 
     content: str
     content_json: str = ""
@@ -107,7 +109,7 @@ NOTHING_USED = Usage((), UsageSource.MEASURED)
 
 @dataclass(frozen=True)
 class AdapterResult:
-    """How one attempt ended. `sku` "" leaves the tool's own; llm tools name their model's.
+    """The result of one attempt. `sku` "" leaves the tool's own; llm tools name their model's.
 
     `unsent`: nothing of it left the platform.
     """
@@ -121,7 +123,7 @@ class AdapterResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the service answers to a call: the outcome and what it took.
+    """The service's answer to a call: the outcome, its usage and its latency.
 
     `latency_s` runs from the first attempt to the answer, in seconds, or is that of a simulated
     model. `model_alias` is the model of an llm tool that answered, whose price `sku` is.

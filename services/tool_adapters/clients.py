@@ -1,4 +1,4 @@
-"""What the adapters ask of tool-registry and cost-ledger."""
+"""Clients of tool-registry and cost-ledger."""
 
 import math
 import time
@@ -106,7 +106,7 @@ class FactsReports:
 
 
 class LedgerCosts:
-    """What vectors of corpora cost, held and posted in the adapters' own name for each tenant."""
+    """Costs of corpora's vectors, held and posted in the adapters' own name for each tenant."""
 
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = CostLedgerServiceStub(signed_channel)

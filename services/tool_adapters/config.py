@@ -13,7 +13,7 @@ SECRET_PREFIX = "TOOL_ADAPTERS_SECRET_"  # noqa: S105  a name
 
 
 class EmbeddingsSettings(BaseModel, frozen=True):
-    """Where vectors come from."""
+    """The server of vectors."""
 
     base_url: str = Field(description="OpenAI-compatible URL, up to and including /v1")
     model: str = Field(description="name of the embedding model there")

@@ -88,7 +88,7 @@ def _parameters_schema(spec: tool_pb2.ToolSpec) -> JsonObject:
 
 
 def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
-    """How to reach a tool. Raises KindUnsupported."""
+    """Reads the connection of a tool. Raises KindUnsupported."""
     target = connection.WhichOneof("target") or "unset"
     if target not in _CONNECTIONS:
         raise KindUnsupported(target)
@@ -96,7 +96,7 @@ def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
 
 
 def mcp_from_proto(mcp: tool_pb2.McpConnection) -> McpConnection:
-    """How to reach a tool of an MCP server. Raises InvalidCall without a transport."""
+    """Reads the connection of an MCP server. Raises InvalidCall without a transport."""
     if mcp.HasField("stdio"):
         return McpConnection(mcp.tool_name, McpStdio(mcp.stdio.server))
     if mcp.HasField("http"):

@@ -1,4 +1,4 @@
-"""What can be wrong with a request; a tool that fails is an answer instead."""
+"""Errors of requests; a tool that fails is an answer instead."""
 
 from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument
 

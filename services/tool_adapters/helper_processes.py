@@ -77,7 +77,7 @@ async def start(
     arguments: Sequence[str] = (),
     files: Collection[int] = (),
 ) -> Process:
-    """With nothing of our environment but where Python's modules are, and open files."""
+    """Starts a module with an environment of Python's path alone, and no open files."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", module, *arguments),
@@ -100,11 +100,11 @@ async def end(process: Process) -> None:
 
 
 def restrict(memory_bytes: int) -> None:
-    """For a helper itself: it yields to others, and has so many bytes of addresses."""
+    """Lowers the priority and the address space of the helper itself."""
     os.nice(NICENESS)
     restrict_memory(memory_bytes)
 
 
 def restrict_memory(memory_bytes: int) -> None:
-    """For a helper itself: it has so many bytes of addresses."""
+    """Limits the address space of the helper itself."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))

@@ -9,7 +9,7 @@ JsonObject = dict[str, Any]
 
 
 class ToolKind(StrEnum):
-    """Which adapter speaks to the tool; see podium.registry.v1.ToolKind."""
+    """The kind of a tool, which chooses its adapter; see podium.registry.v1.ToolKind."""
 
     FUNCTION = "function"
     HTTP = "http"
@@ -22,7 +22,7 @@ class ToolKind(StrEnum):
 
 
 class SideEffect(StrEnum):
-    """What calling the tool twice does; see podium.registry.v1.SideEffect."""
+    """The effect of calling the tool twice; see podium.registry.v1.SideEffect."""
 
     PURE = "pure"
     IDEMPOTENT = "idempotent"
@@ -37,7 +37,7 @@ class FunctionConnection:
 
 
 class ArgumentPlace(StrEnum):
-    """Where an argument of an HTTP operation goes."""
+    """The place of an argument in an HTTP operation."""
 
     PATH = "path"
     QUERY = "query"
@@ -85,7 +85,7 @@ HttpAuth = HeaderAuth | BasicAuth | QueryAuth | OAuth2Auth
 
 
 class Style(StrEnum):
-    """How an argument of an HTTP operation is written, where that is not by itself."""
+    """The form of an argument of an HTTP operation, unless it is the default of its place."""
 
     COMMA_SEPARATED = "comma_separated"
     SPACE_SEPARATED = "space_separated"
@@ -102,7 +102,7 @@ class Style(StrEnum):
 
 
 class BodyEncoding(StrEnum):
-    """How the body of an HTTP operation is written."""
+    """The encoding of an HTTP operation's body."""
 
     JSON = "json"
     FORM = "form"
@@ -246,7 +246,7 @@ Connection = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may take; the defaults are the contract's."""
+    """Limits of a call; the defaults are the contract's."""
 
     timeout_s: float = 30.0
     max_concurrency: int = 16
@@ -295,6 +295,6 @@ class ToolDefinition:
         return self
 
     def modelled_latency_s(self, alias: str) -> float:
-        """What a call of that model counts as, in seconds; 0 means that it is measured."""
+        """Returns the stated latency of a model's call in seconds; 0 means that it is measured."""
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
         return sum(model.modelled_latency_s for model in models if model.alias == alias)

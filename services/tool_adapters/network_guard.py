@@ -1,4 +1,4 @@
-"""Which addresses a tool may connect to: a tenant's tool only public ones.
+"""The addresses that a tool may connect to: a tenant's tool only public ones.
 
 Without this a tenant could register http://169.254.169.254/ or a service of the cluster and
 read it through the platform (server-side request forgery). What is checked is the address of
@@ -78,7 +78,7 @@ class NetworkGuard:
         self.names = HostNames()
 
     def trusts(self, tenant: str, tool: ToolDefinition | None, host: str) -> bool:
-        """Whether a connection of the tenant to the host needs no check of its address."""
+        """Returns whether a connection of the tenant to the host needs no check of its address."""
         if self._allow_private or (tool is not None and tool.shared):
             return True
         return bool(self._allowed & {("", host.lower()), (tenant, host.lower())})

@@ -66,7 +66,7 @@ class SecretPattern:
         return data
 
     def _plain(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where the parts are that are looked for as they are."""
+        """Yields the places of the plain parts."""
         at = 0
         while self.heads and (head := self.heads.search(data, at)):
             start = head.start()
@@ -79,7 +79,7 @@ class SecretPattern:
 
 
 def _alternatives(values: Iterable[str]) -> tuple[list[str], list[bytes]]:
-    """What to look for as patterns, shortest first, and what as it is."""
+    """Returns the patterns to search for, shortest first, and the plain texts."""
     left, left_of_encoded = SPELLED_CHARACTERS_MAX, ENCODED_CHARACTERS_MAX
     alternatives: list[str] = []
     plain: list[bytes] = []
@@ -118,7 +118,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Of about the same length: a short rest would be found in other words."""
+    """Splits a value into parts of about one length: a short rest would match other words."""
     count = -(-len(value) // PART_CHARACTERS_MAX)
     size = -(-len(value) // count)
     return (value[start : start + size] for start in range(0, len(value), size))
@@ -169,7 +169,9 @@ def _spelled(character: str) -> str:
 
 
 def _base64_pattern(encoded: str, first: int, spell: Callable[[str], str]) -> str:
-    """In both alphabets, wrapped or not; only what no encoder leaves alone may be escaped."""
+    """Returns a pattern of both alphabets, wrapped or not; only characters that every encoder
+    leaves alone stay unescaped.
+    """
     others = {"+": "-", "/": "_"}
     return "".join(
         (_WRAPPED if at % 4 == 0 and at > first else "")

@@ -34,7 +34,7 @@ NO_VARIABLE = (
 
 
 class SecretStore(Protocol):
-    """Where secrets come from."""
+    """A source of secrets."""
 
     async def value(self, owner: str, name: str, host: str = "") -> str:
         """The value of an owner's secret, to be sent to the host. Raises CallFailed, which names
@@ -70,7 +70,7 @@ def for_header(name: str, value: str) -> str:
 
 
 class KnownSecrets:
-    """Those that users and tenants stored, and else those that are mounted."""
+    """The stored secrets of users and tenants, and the mounted ones behind them."""
 
     def __init__(self, mounted: "MountedSecrets", stored: Secrets) -> None:
         self._mounted = mounted
@@ -161,5 +161,5 @@ def _variable(owner: str, name: str) -> str:
 
 
 def _unusable(message: str) -> CallFailed:
-    """Without its secret a call does not leave."""
+    """Returns the failure of a call whose secret is missing; it is not sent."""
     return CallFailed(FailureKind.PERMISSION_DENIED, message, unsent=True)

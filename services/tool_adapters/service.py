@@ -27,7 +27,7 @@ UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
 
 
 class ToolSource(Protocol):
-    """Where tools come from: the registry."""
+    """The source of tools: the registry."""
 
     async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
         """An immutable version. Raises a DomainError when there is none."""
@@ -143,7 +143,7 @@ class Invoker:
 
 
 def _unfit(tool: ToolDefinition, call: ToolCall) -> ToolFailure | None:
-    """Why the call is none of the tool's. Raises InvalidCall."""
+    """Returns why the call does not fit the tool. Raises InvalidCall."""
     if call.conversation is None:
         return arguments_failure(tool, call.arguments)
     if tool.kind is not ToolKind.LLM:

@@ -1,4 +1,4 @@
-"""What can be wrong with tools, policies and measurements."""
+"""Errors of tools, policies and measurements."""
 
 from podium_kit.rpc.errors import (
     AlreadyExists,
@@ -87,7 +87,7 @@ class ToolRejected(FailedPrecondition):
 
 
 class SharedToolStays(PermissionDenied):
-    """Only a platform admin changes a tool of every tenant."""
+    """Tools of every tenant are changed by platform admins alone."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -199,7 +199,7 @@ class PolicyNotFound(NotFound):
 
 
 class PricesUnavailable(Unavailable):
-    """Without prices no ceiling holds, so no toolset is better than a wrong one."""
+    """The ledger gives no prices; without them no ceiling holds, so there is no toolset."""
 
     def __init__(self) -> None:
         super().__init__("cost-ledger does not answer, so no price is known now; try again")

@@ -20,7 +20,7 @@ FIND_TOOLS = "find_tools"
 
 
 class ToolKind(StrEnum):
-    """Which adapter speaks to a tool; see podium.registry.v1.ToolKind."""
+    """The kind of a tool, which chooses its adapter; see podium.registry.v1.ToolKind."""
 
     FUNCTION = "function"
     HTTP = "http"
@@ -33,7 +33,7 @@ class ToolKind(StrEnum):
 
 
 class UnknownPriceRule(StrEnum):
-    """What happens to a call whose price is unknown."""
+    """The treatment of a call whose price is unknown."""
 
     REJECT = "reject"
     ADMIT_AT_CEILING = "admit_at_ceiling"
@@ -42,7 +42,7 @@ class UnknownPriceRule(StrEnum):
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """What a policy decides on: one model of an llm tool, or a whole other tool.
+    """The unit of a policy's decisions: one model of an llm tool, or a whole other tool.
 
     Without an alias it is the tool; its tags and its provider are the tool's as well.
     """
@@ -59,7 +59,7 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What the owner of a tool wrote. `wire` is the whole of it, connection included.
+    """The owner's spec of a tool. `wire` is the whole of it, connection included.
 
     A general tool is right for tasks of any kind: one that runs code, a generalist model. What one
     that gives the answer returns ends the episode. One that embeds turns texts into vectors, which
@@ -126,7 +126,7 @@ class ToolVersion:
 
     @property
     def current(self) -> bool:
-        """Whether new episodes may get it."""
+        """True if new episodes may get it."""
         return self.deprecate_time is None and self.delete_time is None
 
 
@@ -142,7 +142,7 @@ class Selector:
 
     @property
     def empty(self) -> bool:
-        """Whether it matches nothing."""
+        """True if it matches nothing."""
         return not (self.names or self.kinds or self.tags or self.providers or self.models)
 
 
@@ -158,7 +158,7 @@ class Preferences:
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What the author of a policy wrote, preset weights filled in."""
+    """The author's spec of a policy, preset weights filled in."""
 
     name: str
     preferences: Preferences
@@ -218,7 +218,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Activation:
-    """From when on a policy is the tenant's default, until the next activation."""
+    """The time from which a policy is the tenant's default, until the next activation."""
 
     sequence: int
     name: str
@@ -243,7 +243,7 @@ class PriceComponent:
 
 @dataclass(frozen=True)
 class Price:
-    """What a SKU costs a tenant now."""
+    """The present price of a SKU for a tenant."""
 
     currency_code: str
     components: tuple[PriceComponent, ...]
@@ -304,7 +304,7 @@ class FactsSource:
 
 @dataclass(frozen=True)
 class FactsReport:
-    """What one adapters process measured, and when it said so."""
+    """The measurements of one adapters process, and the time of its report."""
 
     facts: Facts
     time: datetime
@@ -312,7 +312,7 @@ class FactsReport:
 
 @dataclass(frozen=True)
 class ToolAccess:
-    """Whether an episode may use a tool, and the rule that decided."""
+    """The decision on a tool for an episode, and the rule that made it."""
 
     name: str
     allowed: bool
@@ -321,7 +321,7 @@ class ToolAccess:
 
 @dataclass(frozen=True)
 class CallEstimate:
-    """What a call is expected to cost and take; None is unknown. `weight` is the tenant's."""
+    """The expected cost and latency of a call; None is unknown. `weight` is the tenant's."""
 
     model_alias: str
     cost: Money | None
@@ -355,7 +355,7 @@ class ClientTool:
 
 @dataclass(frozen=True, eq=False)
 class Toolset:
-    """What an episode may use, frozen."""
+    """The tools that an episode may use, frozen."""
 
     tools: tuple[ResolvedTool, ...]
     policy: PolicyVersion
@@ -369,7 +369,7 @@ class Toolset:
         return {tool.version.spec.name: tool for tool in self.tools}
 
     def decision(self, name: str) -> ToolAccess | None:
-        """Why a tool is in or out; None when there is no such tool."""
+        """Returns the decision on a tool; None when there is no such tool."""
         return self._decisions.get(name)
 
     @cached_property

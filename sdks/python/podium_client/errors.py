@@ -1,4 +1,4 @@
-"""What can go wrong: the platform's answer, the way to it, or an episode without an answer."""
+"""Errors of the client: rejections, lost connections, and episodes without an answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from podium_client.models import Episode
 
 
 class PodiumError(Exception):
-    """Of this library."""
+    """The base of this library's errors."""
 
 
 class ConfigurationError(PodiumError):

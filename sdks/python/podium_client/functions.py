@@ -26,7 +26,7 @@ class Function:
         self._arguments = _arguments_of(function)
 
     def offered(self) -> ClientTool:
-        """As an episode is told of it."""
+        """Returns the function's declaration for an episode."""
         return ClientTool(
             name=self.name,
             description=inspect.getdoc(self._function) or "",
@@ -41,7 +41,7 @@ class Function:
             return _failure(call, error)
 
     async def acall(self, call: ToolCall) -> ClientResult:
-        """As `call`; the function may be a coroutine function."""
+        """Calls the function as `call` does; it may be a coroutine function."""
         try:
             given = self._function(**self._parsed(call))
             return _result(call, await given if inspect.isawaitable(given) else given)
@@ -54,7 +54,7 @@ class Function:
 
 
 class Functions:
-    """Those of one episode, by name."""
+    """The functions of one episode, by name."""
 
     def __init__(self, functions: tuple[Callable[..., Any], ...]) -> None:
         self._by_name = {each.__name__: Function(each) for each in functions}

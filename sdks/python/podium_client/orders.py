@@ -1,4 +1,4 @@
-"""What an episode is asked for, from Python's values."""
+"""Specs of episodes out of Python's values."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ class EpisodeOptions(TypedDict, total=False):
 def episode_spec(
     task: str, functions: Sequence[Callable[..., Any] | ClientTool], options: EpisodeOptions
 ) -> EpisodeSpec:
-    """As the API takes it."""
+    """Returns the spec of an episode for the API."""
     tools = [each for each in functions if isinstance(each, ClientTool)]
     own = tuple(each for each in functions if not isinstance(each, ClientTool))
     spec = EpisodeSpec(

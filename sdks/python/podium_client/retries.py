@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long."""
+"""The policy of retries: which requests are sent again, and after how long."""
 
 import random
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Where the platform is, and how it is spoken to."""
+"""Settings of the client: the platform's URL, the key and the timeouts."""
 
 import os
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a client."""
+    """Settings of a client."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -23,7 +23,7 @@ class Settings:
     def of(
         cls, base_url: str | None, api_key: str | None, timeout_s: float, retries: RetryPolicy
     ) -> "Settings":
-        """What is not given comes from PODIUM_URL and PODIUM_API_KEY. Raises ConfigurationError."""
+        """Fills unset values from PODIUM_URL and PODIUM_API_KEY. Raises ConfigurationError."""
         url = base_url or os.environ.get("PODIUM_URL", "")
         key = api_key or os.environ.get("PODIUM_API_KEY", "")
         if not url.startswith(("http://", "https://")):

@@ -1,4 +1,4 @@
-"""What JSON writes as text: exact decimals and durations; and the base of all models."""
+"""Decimals and durations in JSON, and the base of all models."""
 
 import re
 from datetime import timedelta
@@ -11,12 +11,12 @@ SECONDS = re.compile(r"(-?)(\d+)(?:\.(\d{1,9}))?s")
 
 
 class Model(BaseModel):
-    """Of the API. Fields that a newer platform adds are kept."""
+    """The base of the API's models. Fields that a newer platform adds are kept."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=(), populate_by_name=True)
 
     def to_json(self) -> dict[str, Any]:
-        """As the API takes it: what is at its default is left out."""
+        """Returns the JSON for the API, without fields at their defaults."""
         return self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
 
 

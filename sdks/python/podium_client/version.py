@@ -1,3 +1,3 @@
-"""Of this client."""
+"""The version of this client."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""What a receiver does with a webhook's request: verify it, and read what happened."""
+"""The receiver's side of webhooks: verification, and the event."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ class InvalidWebhook(PodiumError):
 
 
 class WebhookEvent(BaseModel):
-    """What happened; `id` is the same for every attempt, so what is known can be dropped."""
+    """An event; `id` is the same for every attempt, so a receiver can drop a repeated one."""
 
     id: str
     # Like "episode.ended".

@@ -1,4 +1,4 @@
-"""How requests are written, and how streams are cut into messages."""
+"""Requests on the wire, and streams cut into messages."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,9 @@ def path(template: str, **parameters: str) -> str:
 
 
 def query_of(values: Mapping[str, Any]) -> Query:
-    """What is unset is left out; lists are repeated, entries of maps written with a dot."""
+    """Builds a query: unset values are left out, lists repeated, entries of maps written with a
+    dot.
+    """
     pairs: Query = []
     for name, value in values.items():
         if value is None or value in ("", 0, False, [], {}, ()):

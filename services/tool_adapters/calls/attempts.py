@@ -40,7 +40,7 @@ SOURCES = (UsageSource.ESTIMATED, UsageSource.PROVIDER, UsageSource.MEASURED)
 
 @dataclass
 class CallProgress:
-    """What is known of a call while it runs, and all that remains of it when it is cut off."""
+    """The state of a running call, and all that remains of it when it is cut off."""
 
     call: ToolCall
     tool: ToolDefinition
@@ -178,7 +178,7 @@ def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | To
 
 
 def _cut(tool: ToolDefinition, message: str) -> str:
-    """What a tool says about a failure is no larger than what it may answer."""
+    """Cuts a tool's failure to the size of its answers."""
     most = max(tool.limits.max_output_bytes, FAILURE_BYTES_MIN)
     raw = message.encode()
     return message if len(raw) <= most else raw[:most].decode(errors="ignore") + "..."
@@ -210,7 +210,7 @@ def _last_outcome(state: tenacity.RetryCallState) -> Output | ToolFailure:
 
 
 def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
-    """What the adapter counted; else a model that was cut off has read its prompt at least."""
+    """Returns the adapter's count; a model that was cut off has read its prompt at least."""
     if call.cut.usage is not None:
         return call.cut.usage
     if call.cut.unsent and not tool.charges_unsent:
@@ -222,7 +222,7 @@ def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
 
 
 def _sku(call: ToolCall, tool: ToolDefinition) -> str:
-    """Also a call that was cut off has a price: that of the model it asked for."""
+    """Returns the SKU of the requested model, also for a call that was cut off."""
     if isinstance(tool.connection, LlmConnection):
         skus = {model.alias: model.sku for model in tool.connection.models}
         return skus.get(call.model_alias, "")

@@ -28,7 +28,7 @@ class Breaker:
         self._probing = False
 
     def lets_pass(self) -> bool:
-        """Whether a call may be made. Who passes must `record` or `abandon`."""
+        """Returns whether a call may be made. Who passes must `record` or `abandon`."""
         if self._opened_at is None:
             return True
         if self._probing or self.closes_in_s > 0:

@@ -17,7 +17,7 @@ STATED_S = 120.0
 
 @dataclass(frozen=True)
 class Gate:
-    """What a tenant's calls of one tool meet in this process."""
+    """The limits on a tenant's calls of one tool in this process."""
 
     places: FairSemaphore
     """All tenants share them; of the operator's resource, one tenant leaves one to the others."""

@@ -38,7 +38,7 @@ class EffectStore(Protocol):
 
 
 class EffectLog:
-    """What effectful calls answered."""
+    """The answers of effectful calls."""
 
     def __init__(self, store: EffectStore) -> None:
         self._store = store

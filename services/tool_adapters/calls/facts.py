@@ -1,4 +1,4 @@
-"""How tools behaved lately: latency and success over a rolling window, per tenant and tool."""
+"""Latency and success of tools over a rolling window, per tenant and tool."""
 
 import time
 from collections import deque

@@ -18,7 +18,7 @@ PASSED_ON = {FailureKind.UNAVAILABLE, FailureKind.RATE_LIMITED, FailureKind.TIME
 async def first_answer(
     call: ToolCall, tool: ToolDefinition, make: Callable[[ToolCall, float], Awaitable[Answer]]
 ) -> Answer:
-    """What the first model able to answers; `make` gets the call and the seconds left for it."""
+    """Returns the first answer of the models in turn; `make` gets the call and its seconds."""
     until = time.monotonic() + tool.limits.timeout_s
     candidates = _candidates(call, tool)
     answer = await make(next(candidates), tool.limits.timeout_s)

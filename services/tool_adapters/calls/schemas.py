@@ -24,7 +24,7 @@ def arguments_failure(tool: ToolDefinition, arguments: JsonObject) -> ToolFailur
 
 
 def result_failure(tool: ToolDefinition, output: Output) -> ToolFailure | None:
-    """Why an output is not what the tool promises; None when it is."""
+    """Returns why an output does not match the tool's schema; None when it does."""
     validator = _result_validator(tool)
     if validator is None:
         return None

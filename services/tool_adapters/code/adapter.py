@@ -42,7 +42,7 @@ class CodeAdapter:
         return adapter
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """What the code printed and the files it made, or why it failed.
+        """Runs the code and returns its output and files, or its failure.
 
         Raises SandboxBroken and DependencyAway: neither is an answer of the code.
         """
@@ -72,7 +72,7 @@ class CodeAdapter:
         await self._sandbox.close()
 
     async def _missing(self) -> str:
-        """Why code is not isolated here, if it is not.
+        """Returns why code is not isolated here; "" when it is.
 
         A shortage may have kept the proof from being made, and pass, so it is tried again.
         """

@@ -47,7 +47,7 @@ UNKNOWN = Usage((), UsageSource.ESTIMATED, unusable_reason=INTERRUPTED)
 
 @dataclass(frozen=True)
 class EmbeddingCost:
-    """What the vectors of one request about a corpus used; None while nobody knows.
+    """The usage of the vectors of one request about a corpus; None while it is unknown.
 
     `held` says that money is held for them under the key, unless the ledger rejected that or
     never heard of it; `unused` that nothing was bought.
@@ -136,7 +136,7 @@ class ChargedEmbeddings:
     async def _bought(
         self, texts: Sequence[str], tenant: str, corpus: str, *, keep: bool
     ) -> dict[bytes, bytes]:
-        """By the texts' digests."""
+        """Buys the vectors of texts, and returns them by the texts' digests."""
         cost = EmbeddingCost(
             key=f"embeddings/{uuid7()}",
             tenant=tenant,
@@ -243,7 +243,7 @@ def _passes(error: DomainError) -> bool:
 
 
 def _total(used: list[Usage]) -> Usage:
-    """As uncertain as the most uncertain of them."""
+    """Adds usages up; the sum is as uncertain as the most uncertain of them."""
     estimated = any(usage.source is UsageSource.ESTIMATED for usage in used)
     source = UsageSource.ESTIMATED if estimated else UsageSource.PROVIDER
     reason = next((usage.unusable_reason for usage in used if usage.unusable_reason), "")

@@ -56,7 +56,7 @@ def hit_to_proto(hit: Hit) -> pb.Hit:
 
 
 def stored_usage(usage: Usage) -> bytes:
-    """As the store keeps it."""
+    """Serializes a usage for the store."""
     return usage_to_proto(usage).SerializeToString()
 
 

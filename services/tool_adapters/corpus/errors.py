@@ -1,4 +1,4 @@
-"""What can be wrong with a request about corpora."""
+"""Errors of requests about corpora."""
 
 from podium_kit.rpc.errors import InvalidArgument, NotFound, ResourceExhausted
 

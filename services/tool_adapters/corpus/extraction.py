@@ -30,7 +30,9 @@ class _Headings:
     path: list[tuple[int, str]] = field(default_factory=list)
 
     def enter(self, level: int, title: str) -> bool:
-        """Whether the heading is there as a whole; a longer one is cut, and is text as well."""
+        """Returns whether the heading is there as a whole; a longer one is cut, and is text as
+        well.
+        """
         words = " ".join(title.split())
         self.path = [(above, text) for above, text in self.path if above < level]
         self.path.append((level, words[:HEADING_CHARACTERS_MAX]))

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class MediaType(StrEnum):
-    """What the content of a document may be."""
+    """Media types of documents."""
 
     PLAIN = "text/plain"
     MARKDOWN = "text/markdown"
@@ -38,7 +38,7 @@ class CorpusKey:
 
     @property
     def shared(self) -> bool:
-        """Whether every tenant can search it."""
+        """True if every tenant can search it."""
         return self.owner == SHARED_OWNER
 
 
@@ -119,7 +119,7 @@ class Passage:
 
     @property
     def searched(self) -> str:
-        """What is searched: passages seldom repeat their subject."""
+        """The searched text, with the subject: passages seldom repeat it."""
         return "\n".join(filter(None, (self.title, self.piece.section, self.piece.content)))
 
 

@@ -56,7 +56,7 @@ QUERY_VECTOR_TIMEOUT_S = 3.0
 
 
 class CorpusStore(Protocol):
-    """What the service needs of a database; see store."""
+    """The storage of corpora; see store."""
 
     async def changed(
         self, key: CorpusKey, documents: Sequence[Document], embedding_model: str

@@ -112,7 +112,9 @@ class PostgresCorpusStore:
     async def changed(
         self, key: CorpusKey, documents: Sequence[Document], embedding_model: str
     ) -> list[Document]:
-        """Those that are not stored as they are, with vectors of that model ("": none)."""
+        """Returns the documents that are not stored unchanged with vectors of that model ("":
+        none).
+        """
         async with transaction(self._engine) as connection:
             rows = await connection.execute(
                 text(

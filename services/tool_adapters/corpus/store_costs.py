@@ -1,4 +1,4 @@
-"""What vectors used and the ledger does not have yet, in PostgreSQL."""
+"""Usage of vectors that the ledger does not have yet, in PostgreSQL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta

@@ -46,7 +46,7 @@ class PostgresBoughtVectors:
         self._engine = engine
 
     async def kept(self, tenant: str, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Those that the tenant has bought already."""
+        """Returns the vectors that the tenant has bought already."""
         values = {"tenant": tenant, "model": model, "digests": list(digests)}
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(KEPT, values)

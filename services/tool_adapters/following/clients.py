@@ -1,4 +1,4 @@
-"""What following asks of tool-registry: to be allowed as its owner, changes in our own name."""
+"""Requests to tool-registry: permissions as the owner, changes in the adapters' own name."""
 
 import grpc
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def server_from_proto(message: pb.FollowedMcpServer, tenant: str) -> FollowedServer:
-    """What a tenant asks to follow. Raises InvalidFollowing and InvalidCall."""
+    """Reads a request to follow a server. Raises InvalidFollowing and InvalidCall."""
     definition = pb.FollowedMcpServer(
         connection=message.connection,
         name_prefix=message.name_prefix,
@@ -58,7 +58,7 @@ def server_to_proto(server: FollowedServer) -> pb.FollowedMcpServer:
 
 
 def followed_tools(server: FollowedServer) -> registry_pb.FollowedTools:
-    """What the registry is to allow: the names of the server's tools, and what they share."""
+    """Returns the names that the registry allows the server, and what its tools share."""
     definition = pb.FollowedMcpServer.FromString(server.definition)
     return registry_pb.FollowedTools(
         server_id=server.id,

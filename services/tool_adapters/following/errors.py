@@ -1,4 +1,4 @@
-"""What can be wrong with a request to follow a server."""
+"""Errors of requests to follow a server."""
 
 from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound
 
@@ -15,7 +15,7 @@ class TooManyFollowed(FailedPrecondition):
 
 
 class FollowedServerNotFound(NotFound):
-    """Nothing of the caller's is followed under this id."""
+    """The caller follows no server under this id."""
 
     def __init__(self, server_id: str) -> None:
         super().__init__(f"no MCP server is followed under the id {server_id}", id=server_id)

@@ -38,7 +38,7 @@ PROBLEM_CHARACTERS_MAX = 500
 
 
 class LeaseStore(Protocol):
-    """What the follower needs of a database; see store."""
+    """The leases of followed servers; see store."""
 
     async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]: ...
     async def release(self, follower: str) -> None: ...
@@ -136,7 +136,7 @@ class Follower:
         await asyncio.gather(*watches, return_exceptions=True)
 
     async def _watch(self, followed: _Followed) -> None:
-        """Until the server ends it, or it fails, or the registry does: the owner can read why."""
+        """Watches until the server, the registry or a failure ends it: the owner can read why."""
         server = followed.server
 
         async def each(discovery: "Discovery") -> None:

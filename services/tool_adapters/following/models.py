@@ -25,7 +25,7 @@ class FollowedServer:
 
     @property
     def runs_as(self) -> ServerOwner:
-        """With whose rights the server is reached."""
+        """The owner whose rights reach the server."""
         return ServerOwner(self.owner, shared=self.owner == PLATFORM)
 
 

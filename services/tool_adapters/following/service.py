@@ -13,7 +13,7 @@ FOLLOWED_MAX = 100
 
 
 class FollowedServerStore(Protocol):
-    """What the service needs of a database; see store."""
+    """The storage of followed servers; see store."""
 
     async def follow(self, server: FollowedServer) -> FollowedServer | None: ...
     async def others(self, server: FollowedServer) -> int: ...
@@ -66,7 +66,7 @@ class FollowedServers:
         await self._store.unfollow(server)
 
     async def list_for_caller(self, after: str, limit: int) -> list[FollowedServer]:
-        """Those after an id, in the order of their ids."""
+        """Lists the caller's servers after an id, in the order of their ids."""
         tenant = current_identity().tenant
         return await self._store.list_for(tenant, after, limit)
 

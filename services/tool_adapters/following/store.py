@@ -68,7 +68,7 @@ class PostgresFollowedServerStore:
         return rows[0] if rows else None
 
     async def others(self, server: FollowedServer) -> int:
-        """How many its owner follows besides."""
+        """Counts the other servers of its owner."""
         values = {"id": server.id, "owner": server.owner}
         async with autocommit(self._engine) as connection:
             return int((await connection.execute(OTHERS, values)).scalar_one())

@@ -70,7 +70,7 @@ async def _list(client: "Client", tenant: str) -> "Discovery":
 
 
 class _Announcements:
-    """What a server says about its list, in either of the protocol's ways."""
+    """A server's announcements about its list, in either of the protocol's ways."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()

@@ -64,7 +64,7 @@ def airport_distance(from_code: AirportName, to_code: AirportName) -> dict[str, 
 
 
 def _airport(written: str) -> dict[str, Any]:
-    """By code, by city or by name: the one that fits. Raises FunctionFailed."""
+    """Finds an airport by code, city or name. Raises FunctionFailed."""
     name, _, place = written.partition(",")
     key = re.sub(r"\s*\b(?:iata|code|airport)\b\s*", " ", name_key(name)).strip()
     code = key.removesuffix(" international").upper()

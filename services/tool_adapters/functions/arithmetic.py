@@ -148,7 +148,7 @@ def _factorial(number: int) -> int:
 
 
 def _root(number: Number, degree: Number) -> Number:
-    """Also of a negative number, when the degree is odd."""
+    """Returns a root; of a negative number when the degree is odd."""
     sign = -1 if number < 0 and degree % 2 == 1 else 1
     return sign * _power(-number if sign < 0 else number, _divide(1, degree))
 

@@ -22,7 +22,7 @@ NEXT_PHASE = {
 def next_moon_phase(
     day: Beginning, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
 ) -> dict[str, Any]:
-    """When the moon next reaches a phase on or after a date, in UTC."""
+    """Returns the next time at or after a date at which the moon reaches a phase, in UTC."""
     try:
         utc = _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))
     except ValueError as error:

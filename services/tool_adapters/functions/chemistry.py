@@ -78,7 +78,9 @@ def molar_mass(
 
 
 def _element(written: str) -> Element:
-    """By symbol, name or number, also in "element 79" or "Fe (iron)". Raises FunctionFailed."""
+    """Finds an element by symbol, name or number, also in "element 79" or "Fe (iron)". Raises
+    FunctionFailed.
+    """
     named, plain = _elements(), written.casefold().strip(" ?.")
     if plain not in named:
         plain = re.sub(r"\b(?:the|chemical|element|atomic|number|symbol|no)\b", " ", plain)
@@ -95,7 +97,7 @@ def _element(written: str) -> Element:
 
 @cache
 def _elements() -> dict[str, Element]:
-    """By name, symbol and atomic number, in small letters."""
+    """Returns elements by name, symbol and atomic number, in small letters."""
     return {
         name: each
         for each in periodictable.elements
@@ -143,7 +145,7 @@ def _parsed(formula: str) -> Formula | None:
 
 
 def _capitalised(formula: str) -> list[str]:
-    """What small letters can mean: h2o only H2O, but co2 both CO2 and Co2; at most two of them."""
+    """Returns the readings of small letters, two at most: h2o is H2O, but co2 is CO2 or Co2."""
     symbols = {
         each.symbol.casefold(): each.symbol for each in periodictable.elements if each.number
     }

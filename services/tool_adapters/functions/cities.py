@@ -99,7 +99,7 @@ def _cities_by_name() -> dict[str, list[City]]:
 
 
 def _named(city: str) -> list[City]:
-    """With the diacritics of the text, if it has any: San Jose is not San José."""
+    """Finds cities with the diacritics of the text, if it has any: San Jose is not San José."""
     alike = _cities_by_name().get(name_key(city), [])
     spelt = [each for each in alike if each["name"].casefold() == city.strip().casefold()]
     return alike if city.isascii() else spelt or alike

@@ -51,7 +51,7 @@ def countries() -> dict[str, dict[str, Any]]:
 
 
 def name_key(name: str) -> str:
-    """What spellings of a name share: no case, diacritics, punctuation or article."""
+    """Returns a key without case, diacritics, punctuation and article."""
     folded = unicodedata.normalize("NFKD", name.casefold().replace("&", " and "))
     plain = "".join(each for each in folded if not unicodedata.combining(each))
     words = re.sub(r"(?<=\b\w)\.(?=\w\b)|['\u2019]", "", plain)
@@ -72,7 +72,7 @@ def country_code(country: str) -> str:
 
 
 def known_code(country: str) -> str | None:
-    """Without a look for names like it, which takes a thousand times as long."""
+    """Returns the code of an exact name, without the slow search for similar ones."""
     # The key of ST is that of a saint.
     return _codes().get(country.strip().casefold()) or _codes().get(name_key(country))
 

@@ -43,7 +43,7 @@ def currency_facts(currency: CurrencyName) -> dict[str, Any]:
 
 
 def _currency_code(currency: str) -> str:
-    """By code, name, symbol or country. Raises FunctionFailed."""
+    """Finds a currency by code, name, symbol or country. Raises FunctionFailed."""
     name = re.sub(r"['\u2019]s currency|currency (?:of|in)|currency", " ", currency.casefold())
     key = name_key(name)
     if (

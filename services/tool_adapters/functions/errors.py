@@ -1,4 +1,4 @@
-"""How a bundled function says that it has no answer."""
+"""The error of a bundled function that has no answer."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -20,7 +20,7 @@ def public_holidays(country: CountryName, year: Year) -> dict[str, Any]:
 
 
 def is_public_holiday(country: CountryName, day: Day) -> dict[str, Any]:
-    """Whether a date is a public holiday in a country, and which."""
+    """Returns whether a date is a public holiday in a country, and which."""
     name = _holidays_of(country, day.year).get(day)
     return {"is_public_holiday": name is not None, "name": name}
 

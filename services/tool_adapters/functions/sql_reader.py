@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def answer(sql: str, database: int) -> dict[str, Any]:
-    """What the query gives, or why it gives nothing."""
+    """Returns the rows of a query, or its error."""
     try:
         with opened(database) as connection:
             return queried(connection, sql)

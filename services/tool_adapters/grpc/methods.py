@@ -147,7 +147,7 @@ class GrpcMethods:
 
 @contextmanager
 def _unsent() -> Iterator[None]:
-    """What fails in the block fails before the call leaves."""
+    """Marks failures in the block as failures before the call leaves."""
     try:
         yield
     except CallFailed as error:
@@ -208,7 +208,7 @@ def _as_json(reply: Message) -> str:
 
 
 def _pool_of(message: Message) -> Any:
-    """Where what an Any in it holds is described, too."""
+    """Returns the descriptor pool that describes the content of an Any in the message."""
     return message.DESCRIPTOR.file.pool
 
 

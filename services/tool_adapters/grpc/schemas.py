@@ -19,7 +19,7 @@ FILES_MAX, BYTES_MAX = 500, 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class MethodTypes:
-    """What a unary method takes and gives."""
+    """The request and response types of a unary method."""
 
     request: type[Message]
     response: type[Message]

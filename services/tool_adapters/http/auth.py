@@ -59,7 +59,7 @@ class HttpAuthenticator:
         assert_never(auth)
 
     def renew(self, auth: HttpAuth | None, owner: str, rejected: HttpRequest) -> bool:
-        """Whether a rejected request may be sent once more, with another credential."""
+        """Returns whether a rejected request may be sent once more, with another credential."""
         if not isinstance(auth, OAuth2Auth):
             return False
         self._tokens.forget(auth, owner, rejected.headers["Authorization"].removeprefix("Bearer "))
@@ -71,7 +71,7 @@ def _host(url: str) -> str:
 
 
 def _with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
-    """With one header of that name, however it is spelled; a cookie is one of several."""
+    """Replaces a header, however it is spelled; a cookie is added to the others."""
     if name.lower() == COOKIE.lower() and (given := request.headers.get(COOKIE)):
         own = value.partition("=")[0]
         if own in {cookie.partition("=")[0].strip() for cookie in given.split(";")}:

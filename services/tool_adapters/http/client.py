@@ -93,7 +93,7 @@ class HttpReply:
 
     @property
     def media_type(self) -> str:
-        """For example "application/json"; "" when the server did not say."""
+        """The media type, for example "application/json"; "" when the server stated none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property

@@ -54,7 +54,7 @@ def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest
 def _with_whole_body(
     connection: HttpConnection, request: HttpRequest, arguments: JsonObject
 ) -> HttpRequest:
-    """Without the argument there is no body at all."""
+    """Sets the body from one argument; without the argument there is no body."""
     if connection.body_argument not in arguments:
         return request
     body = arguments[connection.body_argument]

@@ -87,7 +87,7 @@ def _pairs(
     encode: Encode,
     delimiters: Mapping[Style, str],
 ) -> Iterator[tuple[str, str]]:
-    """By itself a list repeats its name, and an object is JSON."""
+    """Yields pairs; by default a list repeats its name, and an object is JSON."""
     for name, value in values.items():
         style = styles.get(name)
         if style is Style.DEEP_OBJECT:

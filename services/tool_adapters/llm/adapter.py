@@ -181,7 +181,7 @@ def _outcome(completion: StreamedCompletion, cut_is_answer: bool = False) -> Out
 
 
 def _with_partial(failure: ToolFailure, completion: StreamedCompletion) -> ToolFailure:
-    """What was written is shown, and not bought a second time."""
+    """Adds the partial text to a failure, so that it is not bought a second time."""
     if not completion.texts:
         return failure
     written = completion.text[-PARTIAL_SHOWN:]

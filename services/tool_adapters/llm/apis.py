@@ -1,4 +1,4 @@
-"""How the two APIs of language models want to be asked, and how their answers stream.
+"""The requests of the two APIs of language models, and the streams of their answers.
 
 Sources: OpenAI's API reference of streamed chat completions, as vLLM and KServe serve it, and
 Anthropic's of streamed messages.
@@ -19,7 +19,7 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked; None leaves a parameter to the provider's default."""
+    """A question to a model; None leaves a parameter to the provider's default."""
 
     system_prompt: str
     messages: tuple[ModelMessage, ...]
@@ -34,7 +34,7 @@ class Question:
 
     @property
     def file_tokens(self) -> int:
-        """Of its files, likewise."""
+        """The most tokens of its files."""
         return sum(
             part.attachment.estimated_tokens
             for message in self.messages

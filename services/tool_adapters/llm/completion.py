@@ -1,4 +1,4 @@
-"""What a language model has written so far, and what its provider has reported of it."""
+"""The text of a language model so far, and its provider's reports."""
 
 from dataclasses import dataclass, field, replace
 
@@ -60,7 +60,7 @@ class StreamedCompletion:
             self.reason = REFUSAL
 
     def end(self, reason: object) -> None:
-        """Why the model stopped, once it says so. Raises TypeError likewise."""
+        """Records the stop reason. Raises TypeError likewise."""
         given = _string(reason or "")
         # A model that declines stops as it always does.
         if given and (self.reason != REFUSAL or given in FINISHED):

@@ -57,12 +57,12 @@ def _places(text: str, files: Iterable[AttachedFile]) -> Iterator[tuple[int, Att
 
 
 def openai_content(message: ModelMessage) -> str | list[JsonObject]:
-    """As chat completions take it; a text alone is what servers without vision know."""
+    """Returns the content for Chat Completions; servers without vision know text alone."""
     return [_openai_part(part) for part in message.parts] or message.content
 
 
 def anthropic_content(message: ModelMessage) -> str | list[JsonObject]:
-    """As messages take it."""
+    """Returns the content for Messages."""
     return [_anthropic_part(part) for part in message.parts] or message.content
 
 

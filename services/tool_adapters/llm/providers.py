@@ -1,4 +1,4 @@
-"""How many requests are in flight at each provider of language models."""
+"""Limits on requests in flight at each provider of language models."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator

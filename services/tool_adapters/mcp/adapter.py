@@ -34,7 +34,7 @@ class McpAdapter:
         self._pool = pool
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """What the server's tool gave, or its error."""
+        """Calls the server's tool and returns its result, or its error."""
         try:
             return await self._called(call, tool)
         except _SessionLost:

@@ -31,7 +31,7 @@ class McpServerDefinition(BaseModel, frozen=True, extra="forbid"):
 
 
 class McpDefinitions:
-    """What is in the folder; without one there are no servers."""
+    """The definitions of a folder; without one there are no servers."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

@@ -189,7 +189,7 @@ def _readable(tool: mcp_types.Tool) -> ListedTool:
 
 
 def _side_effect(hints: mcp_types.ToolAnnotations | None) -> SideEffect:
-    """What the server's hints say; without any a tool counts as effectful."""
+    """Reads the side effect from the server's hints; without any a tool counts as effectful."""
     if hints is not None and hints.read_only_hint:
         return SideEffect.PURE
     if hints is not None and hints.idempotent_hint:

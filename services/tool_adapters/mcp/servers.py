@@ -22,7 +22,7 @@ CONNECTING = "tool_adapters.mcp.connecting"
 
 @dataclass(frozen=True)
 class ServerOwner:
-    """Whose server it is: a tenant's, or the platform's when the tool is shared."""
+    """The owner of a server: a tenant, or the platform when the tool is shared."""
 
     tenant: str
     shared: bool

@@ -25,7 +25,7 @@ _last: ContextVar["LastReply"] = ContextVar("last_reply")
 
 
 class LastReply:
-    """What a server over HTTP replied last to a message of this context.
+    """The last reply of a server over HTTP to a message of this context.
 
     The SDK sends a message in the context of who asks for it, so that each call has its own.
     """
@@ -47,7 +47,7 @@ class LastReply:
         return unread and bool(_NO_SESSION.search(error.message))
 
     def failure(self, error: MCPError) -> ToolFailure | None:
-        """What the status means; None where it means nothing beside the error."""
+        """Returns the failure of the status; None where the error states it all."""
         if self.reply is None or self.reply.status not in MEANT:
             return None
         return status_failure(self.reply, error.message)

@@ -83,7 +83,7 @@ class _Pump:
         self._waiting: set[mcp_types.RequestId] = set()
 
     async def read(self, received: Incoming) -> None:
-        """Until the process closes its output; then the session ends."""
+        """Reads until the process closes its output, which ends the session."""
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with received:
                 with suppress(ConnectionError):
@@ -91,7 +91,7 @@ class _Pump:
                         await self._deliver(line, received)
 
     async def write(self, sent: Outgoing, received: Incoming) -> None:
-        """Until the session ends; a process that does not listen ends it."""
+        """Writes until the session ends; a process that does not read ends it."""
         try:
             async for session_message in sent:
                 message = session_message.message

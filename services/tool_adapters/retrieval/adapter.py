@@ -43,7 +43,7 @@ class RetrievalAdapter:
 
 
 def _wanted(call: ToolCall, connection: RetrievalConnection) -> tuple[str, int]:
-    """What is searched for, and how many. Raises CallFailed: the schema is the tool owner's."""
+    """Returns the query and the number of results. Raises CallFailed: the schema is the owner's."""
     try:
         top_k = int(call.arguments.get("top_k") or connection.default_top_k)
         return str(call.arguments["query"]), top_k

@@ -1,4 +1,4 @@
-"""What came of one run in the sandbox."""
+"""The result of one run in the sandbox."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Execution:
 
     @property
     def output(self) -> str:
-        """What the model reads: standard output, then what else there is under its name."""
+        """The text for the model: standard output, then the other parts under their names."""
         parts = [self.stdout]
         if self.stderr:
             parts.append(f"[stderr]\n{self.stderr}")

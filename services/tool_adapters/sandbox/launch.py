@@ -48,7 +48,7 @@ LINE_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True)
 class World:
-    """What a sandboxed process is and sees, besides a workspace and a /tmp of its own.
+    """The world of a sandboxed process besides a workspace and a /tmp of its own.
 
     `hidden` are folders inside of mounts that appear empty. The environment is complete.
     """
@@ -61,7 +61,7 @@ class World:
 
 
 def code_world(sizes: Sizes, fonts: Path | None) -> World:
-    """For Python that models write; `fonts` is matplotlib's list, if it is known."""
+    """Returns the world of Python that models write; `fonts` is matplotlib's list, if known."""
     mounts = (*runtime.python_mounts(), *runtime.package_mounts())
     if fonts:
         mounts = (*mounts, runtime.Mount(fonts, f"{FONT_FOLDER}/{fonts.name}"))
@@ -78,7 +78,7 @@ def program_world(
     limits: Mapping[str, int],
     sizes: Sizes,
 ) -> World:
-    """For a program that sees our Python with all of its packages, and `folders`.
+    """Returns the world of a program that sees our Python with all packages, and `folders`.
 
     `limits` are by their name in the module `resource`.
     """

@@ -1,4 +1,4 @@
-"""What one run in the sandbox may take."""
+"""Limits of one run in the sandbox."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ CORE_BYTES = 1
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the memory file systems a sandbox is made with."""
+    """Sizes of the memory file systems of a sandbox."""
 
     # With files and headers it has to fit into a message.
     workspace_bytes: int = 32 * MIB
@@ -38,7 +38,7 @@ class Limits:
     sizes: Sizes = Sizes()
 
     def bounds(self) -> dict[str, float]:
-        """What the supervisor watches; see inside.watching.Bounds."""
+        """Returns the limits that the supervisor enforces; see inside.watching."""
         return {
             "wall_time_s": self.wall_time_s,
             "memory_bytes": self.memory_bytes,
@@ -50,7 +50,7 @@ class Limits:
         }
 
     def resource_limits(self) -> dict[str, int]:
-        """What the kernel keeps, by its name in the module `resource`."""
+        """Returns the limits that the kernel enforces, by their names in the module `resource`."""
         limits = kernel_limits(
             memory_bytes=self.memory_bytes,
             processes=self.processes,
@@ -64,7 +64,7 @@ class Limits:
 def kernel_limits(
     *, memory_bytes: int, processes: int, file_bytes: int, open_files: int
 ) -> dict[str, int]:
-    """What the kernel keeps of each process, by its name in the module `resource`."""
+    """Returns the kernel's limits of each process, by their names in the module `resource`."""
     return {
         "RLIMIT_AS": memory_bytes,
         "RLIMIT_NPROC": processes,

@@ -91,7 +91,7 @@ class LocalRunner:
         return await Session.start(self._bwrap_path(), sizes, self._known_fonts())
 
     def _known_fonts(self) -> Path | None:
-        """None, too, once a cleaner of temporary files took them: code runs without."""
+        """Returns the list of fonts; None once a cleaner of temporary files deleted it."""
         return self._fonts if self._fonts and self._fonts.exists() else None
 
 

@@ -17,7 +17,7 @@ YOUNG_S = 60.0
 
 
 class OwnFolder:
-    """Until `close`; it holds nothing that cannot be made again."""
+    """A folder that exists until `close`; all of its content can be made again."""
 
     def __init__(self) -> None:
         remove_abandoned()

@@ -1,4 +1,4 @@
-"""What a supervisor reports of a run, read with the care due to what comes out of a sandbox."""
+"""The supervisor's report of a run, read as untrusted output of a sandbox."""
 
 import asyncio
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class _Header(BaseModel):
 
 @dataclass(frozen=True)
 class RunReport:
-    """How a run ended; `state` is the packed workspace, never opened outside of a sandbox."""
+    """The end of a run; `state` is the packed workspace, never opened outside of a sandbox."""
 
     cause: str
     status: int

@@ -1,4 +1,4 @@
-"""Who runs a job: a sandbox on this machine, or the pods that are made for it."""
+"""Runners of jobs: a sandbox on this machine, or pods."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,7 +20,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a job; an empty state leaves the episode's as it was."""
+    """The result of a job; an empty state leaves the episode's as it was."""
 
     execution: Execution
     state: bytes

@@ -1,4 +1,4 @@
-"""What the sandbox sees of this machine: Python, its libraries and chosen packages.
+"""The part of this machine that the sandbox sees: Python, its libraries and chosen packages.
 
 Everything is listed, nothing is inherited: no shell, no home, no /etc, none of
 our sources. Paths outside of the list do not exist inside.
@@ -46,8 +46,9 @@ def python_mounts() -> Iterator[Mount]:
 
 
 def _libraries_of(folder: Path) -> Iterator[Path]:
-    """Where a distribution keeps C libraries apart by architecture, these and locales: what else is
-    there tells what is installed on the machine."""
+    """Yields a distribution's folders of C libraries by architecture and of locales. Other folders
+    would reveal the machine's programs.
+    """
     apart = folder / str(sysconfig.get_config_var("MULTIARCH"))
     parts = (apart, folder / "locale") if apart.is_dir() else (folder,)
     return filter(Path.is_dir, parts)

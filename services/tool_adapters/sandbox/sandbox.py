@@ -62,7 +62,7 @@ class Sandbox:
 
 
 def _not_kept(execution: Execution, error: WorkspaceFull) -> Execution:
-    """What it printed is still the model's to read."""
+    """Adds the error to the output, which the model still reads."""
     said = execution.failure.message if execution.failure else execution.output
     message = f"{error.message}\n{said}".strip()
     return replace(execution, failure=ToolFailure(FailureKind.LIMIT_EXCEEDED, message))

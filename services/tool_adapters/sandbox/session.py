@@ -86,11 +86,11 @@ class Session:
             await self.end()
 
     async def end(self) -> None:
-        """Also when the caller is cancelled: nothing is left running."""
+        """Ends the session, also when the caller is cancelled."""
         await asyncio.shield(asyncio.create_task(self._end()))
 
     async def _first_line(self) -> bytes:
-        """Nothing where the launcher ends before.
+        """Reads the first line; empty where the launcher ends before.
 
         Bubblewrap that is killed between two of its steps leaves a process that waits for it
         without end, and holds the output open.
@@ -104,7 +104,7 @@ class Session:
             reading.cancel()
 
     async def _status(self) -> int | None:
-        """Of the launcher that ends by itself: all there is to go by where it wrote nothing."""
+        """Returns the status of a launcher that ended by itself, which may have written nothing."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STATUS_TIMEOUT_S):
                 return await self._process.wait()

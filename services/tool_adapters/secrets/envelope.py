@@ -17,10 +17,10 @@ KEY_BYTES, NONCE_BYTES = 32, 12
 
 
 class MasterKeys(Protocol):
-    """What a key management service does; the keys need not be here."""
+    """The operations of a key management service; the keys need not be here."""
 
     async def current_id(self) -> str:
-        """Of the key that encrypts from now on. Raises NoMasterKey."""
+        """Returns the id of the key that encrypts new secrets. Raises NoMasterKey."""
 
     async def wrap(self, key: bytes, context: bytes) -> tuple[str, bytes]:
         """The id of the current key, and the key encrypted with it. Raises NoMasterKey."""

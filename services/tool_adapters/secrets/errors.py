@@ -1,4 +1,4 @@
-"""What can be wrong with secrets."""
+"""Errors of secrets."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ class TooManySecrets(FailedPrecondition):
 
 
 class NoMasterKey(FailedPrecondition):
-    """Nothing to encrypt with."""
+    """No master key can encrypt."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

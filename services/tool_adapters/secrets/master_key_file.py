@@ -36,7 +36,7 @@ class MasterKeyFile:
             raise NoMasterKey(f"the master key {key_id} is another one than it was") from None
 
     def _keys(self) -> dict[str, bytes]:
-        """In the file's order. Raises NoMasterKey."""
+        """Returns the keys in the file's order. Raises NoMasterKey."""
         if self._file is None:
             raise NoMasterKey(
                 "secrets are not stored here: the operator sets TOOL_ADAPTERS_MASTER_KEYS_FILE"

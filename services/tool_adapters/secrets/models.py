@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose secret it is: a user's, or that of the whole tenant for subject ""."""
+    """The owner of a secret: a user, or the whole tenant for subject ""."""
 
     tenant: str
     subject: str = ""
@@ -25,7 +25,7 @@ class NewSecret:
 
 @dataclass(frozen=True)
 class SecretInfo:
-    """What may be shown of one."""
+    """The fields of a secret that may be shown."""
 
     name: str
     version: int

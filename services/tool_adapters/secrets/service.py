@@ -15,7 +15,7 @@ FIRST = (Owner(""), "")
 
 
 class SecretsTable(Protocol):
-    """Where they are."""
+    """The storage of secrets."""
 
     async def put(self, secret: NewSecret, sealed: Sealed) -> SecretInfo: ...
     async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]: ...
@@ -29,7 +29,7 @@ class SecretsTable(Protocol):
 
 @dataclass(frozen=True)
 class Secrets:
-    """Of all tenants; who asks is the caller's to check."""
+    """The secrets of all tenants; callers check permissions."""
 
     table: SecretsTable
     keys: MasterKeys

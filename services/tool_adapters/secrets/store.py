@@ -83,13 +83,13 @@ class PostgresSecretStore:
             return _info((await connection.execute(PUT, values)).one())
 
     async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]:
-        """In the order of their names."""
+        """Lists secrets in the order of their names."""
         values = {**_of(owner), "after": after, "limit": limit}
         async with autocommit(self._engine) as connection:
             return [_info(row) for row in await connection.execute(LIST, values)]
 
     async def delete(self, owner: Owner, name: str) -> bool:
-        """Whether there was one."""
+        """Returns whether there was one."""
         async with transaction(self._engine) as connection:
             found = await connection.execute(DELETE, {**_of(owner), "name": name})
             return found.one_or_none() is not None
@@ -103,7 +103,7 @@ class PostgresSecretStore:
     async def under_others(
         self, key_id: str, after: tuple[Owner, str], limit: int
     ) -> list[tuple[Owner, str, Sealed]]:
-        """Those that another master key encrypts, in the order of owners and names."""
+        """Lists the secrets under other master keys, in the order of owners and names."""
         owner, name = after
         values = {**_of(owner), "name": name, "key_id": key_id, "limit": limit}
         async with autocommit(self._engine) as connection:

@@ -19,7 +19,7 @@ MESSAGE_ID = re.compile(r"[!-\-/-~]{1,200}")
 
 @dataclass(frozen=True)
 class WebhookMessage:
-    """What is sent where; `secret` is the name of one of the tenant's."""
+    """A message and its receiver; `secret` is the name of one of the tenant's."""
 
     tenant: str
     message_id: str

@@ -1,1 +1,1 @@
-"""What sandboxed code of an episode keeps between its calls: bytes, opened by no one here."""
+"""Files that an episode's sandboxed code keeps between calls: bytes, never opened here."""

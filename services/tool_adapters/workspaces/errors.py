@@ -1,4 +1,4 @@
-"""What can be wrong with a workspace."""
+"""Errors of workspaces."""
 
 from podium_kit.rpc.errors import ResourceExhausted
 
@@ -6,7 +6,7 @@ MIB = 1024 * 1024
 
 
 class WorkspaceFull(ResourceExhausted):
-    """What a call left is not kept; the model reads why, and what to do."""
+    """A call's files exceed the workspace; the model reads why, and what to do."""
 
     def __init__(self, whose: str, size_bytes: int, most_bytes: int, fix: str) -> None:
         super().__init__(

@@ -13,7 +13,7 @@ class Whose:
 
 @dataclass(frozen=True)
 class Saved:
-    """What an episode's last call left; both are empty before the first.
+    """The state after an episode's last call; both are empty before the first.
 
     `packed` is an archive that only a sandbox opens, `revision` names this state of it.
     """

@@ -11,7 +11,7 @@ from tool_adapters.workspaces.models import Saved, Whose
 
 
 class WorkspaceStore(Protocol):
-    """Where they are; see store."""
+    """The storage of workspaces; see store."""
 
     async def load(self, whose: Whose) -> Saved: ...
     async def save(self, whose: Whose, replaced: str, packed: bytes) -> bool: ...
@@ -37,7 +37,7 @@ class Workspaces:
             yield
 
     async def load(self, whose: Whose) -> Saved:
-        """What was saved last. Raises DatabaseUnavailable, WorkspaceDamaged."""
+        """Loads the last saved state. Raises DatabaseUnavailable, WorkspaceDamaged."""
         return await self._store.load(whose)
 
     async def save(self, whose: Whose, replaced: str, packed: bytes) -> bool:

@@ -105,7 +105,9 @@ class PostgresWorkspaces:
         return Saved(rows[0].revision, b"".join(content for _, content in parts))
 
     async def save(self, whose: Whose, replaced: str, packed: bytes) -> bool:
-        """Whether nobody had replaced that revision. Raises WorkspaceFull, DatabaseUnavailable."""
+        """Returns whether nobody had replaced that revision. Raises WorkspaceFull,
+        DatabaseUnavailable.
+        """
         most = self._quotas.workspace_bytes
         if len(packed) > most:
             fix = "delete files and variables that are not needed"
@@ -152,7 +154,7 @@ class PostgresWorkspaces:
             await _delete_unused(connection, whose, set(held))
 
     def _require_room(self, before: int, after: int) -> None:
-        """Who is above a quota that was lowered may still save less than before."""
+        """Checks the quota; above a lowered one, a workspace may still shrink."""
         most = self._quotas.tenant_bytes
         if most < after and before < after:
             fix = "delete files and variables here, or let other episodes with code end first"

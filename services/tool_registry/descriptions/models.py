@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ProposalState(StrEnum):
-    """What became of a proposal; see podium.registry.v1.ProposalState."""
+    """The state of a proposal; see podium.registry.v1.ProposalState."""
 
     WRITING = "writing"
     PENDING = "pending"

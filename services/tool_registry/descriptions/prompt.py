@@ -1,4 +1,4 @@
-"""What a language model is asked so that it writes a tool's description. Pure.
+"""The prompt with which a language model writes a tool's description. Pure.
 
 The paper's method (section 3.1 and appendix C): sample tasks, show what came of them, and
 have another model write a paragraph on strengths and weaknesses.
@@ -40,7 +40,7 @@ def description_prompt(
 
 
 def succeeded(episode: PastEpisode) -> bool:
-    """What verifiers said; an answer that was not verified counts as a success."""
+    """Returns the verifiers' verdict; an answer that was not verified counts as a success."""
     return episode.answered if episode.solved is None else episode.solved
 
 

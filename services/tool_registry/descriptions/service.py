@@ -56,12 +56,12 @@ class Writer(Protocol):
         """Starts writing; the same id again changes nothing."""
 
     async def written(self, episode_id: str, tool_name: str) -> str | None:
-        """What the llm tool wrote; None while it writes, empty when it wrote nothing."""
+        """Returns the llm tool's text; None while it writes, empty when it wrote nothing."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to describe, and which tool of kind llm writes."""
+    """The tool to describe, and the tool of kind llm that writes."""
 
     id: str
     tool_name: str

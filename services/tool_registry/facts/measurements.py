@@ -1,4 +1,4 @@
-"""What adapters measured, merged over their processes.
+"""Measurements of adapters, merged over their processes.
 
 What was measured in the last ten minutes that a tool was called counts: latency of an hour before
 says nothing about then. A tool that nobody calls keeps what is known of it for a week. Latencies
@@ -48,7 +48,7 @@ class MeasurementBook:
         self._known: LRUCache[str, Measurements] = LRUCache(TENANTS_KEPT)
 
     async def of(self, tenant: str, version: int) -> Measurements:
-        """What the tenant's and the shared tools did lately."""
+        """Returns recent measurements of the tenant's and the shared tools."""
         now = self._clock()
         known = self._known.get(tenant)
         if known is None or known.version < version or known.until < now:

@@ -44,7 +44,7 @@ REPORTS = text(
 
 @dataclass(frozen=True)
 class FactsFormat:
-    """How facts become bytes and are read back."""
+    """The serialization of facts."""
 
     write: Callable[[Facts], bytes]
     read: Callable[[bytes], Facts]
@@ -52,7 +52,7 @@ class FactsFormat:
 
 @dataclass(frozen=True)
 class Kept:
-    """For how long reports are."""
+    """The retention of reports."""
 
     beside_newer: timedelta
     """While other processes report of the same tool."""
@@ -83,7 +83,7 @@ class FactsStore:
                 await connection.execute(SUPERSEDE, subjects)
 
     async def reports(self, tenant: str, oldest: datetime) -> list[FactsReport]:
-        """What processes said of the tenant's and the shared tools since `oldest`."""
+        """Returns reports since `oldest` on the tenant's and the shared tools."""
         values = {"tenant": tenant, "platform": PLATFORM, "oldest": oldest}
         async with transaction(self._engine) as connection:
             rows = await connection.execute(REPORTS, values)

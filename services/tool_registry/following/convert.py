@@ -1,4 +1,4 @@
-"""What the adapters may change, on the wire."""
+"""Changes by the adapters, on the wire."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What the adapters follow: tools of a server, as the registry knows them."""
+"""Followed tools: those of a server, as the registry knows them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the adapters may change by themselves: tools of followed MCP servers, and nothing else.
+"""Changes that the adapters make by themselves: tools of followed MCP servers alone.
 
 The adapters read what untrusted servers say, so their key is no tool owner's. An owner says
 once, with an identity of its own, which names and which connection a server's tools have;
@@ -29,7 +29,7 @@ NAME_PREFIX = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class FollowingStore(Protocol):
-    """What this needs of a database; see store_following."""
+    """The storage of followed tools; see store_following."""
 
     async def allow(self, followed: FollowedTools, allowed_by: str) -> bool: ...
     async def end(self, owners: tuple[str, ...], server_id: str) -> None: ...
@@ -108,7 +108,7 @@ class Following:
         return await self.catalogues.of(current_identity().tenant, versions.catalogue)
 
     async def _is_servers(self, followed: FollowedTools, name: str) -> bool:
-        """Whether the server may change it: a tool of another kind is its owner's own."""
+        """Returns whether the server may change it: a tool of another kind is its owner's own."""
         known = (await self._catalogue()).tools.by_name.get(name, ())
         others = (tool for tool in known if tool.current and tool.spec.kind is not ToolKind.MCP)
         return name.startswith(followed.name_prefix) and not any(others)

@@ -1,4 +1,4 @@
-"""What the adapters may change, in PostgreSQL."""
+"""Followed tools in PostgreSQL."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ class PostgresFollowingStore:
         self._engine = engine
 
     async def allow(self, followed: FollowedTools, allowed_by: str) -> bool:
-        """Whether it is allowed now; not when the id or the names are another server's."""
+        """Returns whether it is allowed now; not when the id or the names are another server's."""
         values: dict[str, Any] = {
             "server_id": followed.server_id,
             "owner": followed.owner,
@@ -61,7 +61,7 @@ class PostgresFollowingStore:
             await connection.execute(END, {"server_id": server_id, "owners": list(owners)})
 
     async def find(self, owners: tuple[str, ...], server_id: str) -> FollowedTools | None:
-        """What is allowed to the server, when it is one of these owners'."""
+        """Returns the permissions of the server, when it belongs to one of these owners."""
         values = {"server_id": server_id, "owners": list(owners)}
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND, values)).one_or_none()

@@ -1,1 +1,1 @@
-"""What finished episodes say about policies: dry runs and adherence."""
+"""Policies applied to finished episodes: dry runs and adherence."""

@@ -1,4 +1,4 @@
-"""How well an episode followed its preference vector: appendix L of the paper. Pure.
+"""Adherence of an episode to its preference vector: appendix L of the paper. Pure.
 
 With M = [calls per tool, outcome, cost, latency] of the episode and M_0 of a baseline on
 the same task, each tool and the outcome count M[k] / max(1, M_0[k]), cost and latency

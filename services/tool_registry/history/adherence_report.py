@@ -39,7 +39,7 @@ class PolicyScores:
 
     @property
     def mean_cost(self) -> Money | None:
-        """Of the scored episodes; None when none is known or currencies differ."""
+        """The mean over scored episodes; None when none is known or currencies differ."""
         costs = [each.episode.cost for each in self.scored if each.episode.cost is not None]
         if len({cost.currency_code for cost in costs}) != 1:
             return None
@@ -48,7 +48,7 @@ class PolicyScores:
 
     @property
     def mean_latency_s(self) -> float:
-        """Of the scored episodes; 0 when there are none."""
+        """The mean over scored episodes; 0 without any."""
         latencies = [each.episode.latency_s for each in self.scored]
         return sum(latencies) / len(latencies) if latencies else 0.0
 

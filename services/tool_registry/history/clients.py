@@ -74,7 +74,7 @@ class EpisodeHistory:
         return {episode.id: found[episode.id] for episode in used if episode.id in found}
 
     async def _tools(self, episode_id: str) -> frozenset[str]:
-        """What gave something, where no verifier said that the answer is wrong."""
+        """Returns the tools with results, unless a verifier rejected the answer."""
         tools: set[str] = set()
         request = pb.WatchEpisodeRequest(episode_id=episode_id)
         try:
@@ -99,8 +99,7 @@ class EpisodeHistory:
         )
 
     async def written(self, episode_id: str, tool_name: str) -> str | None:
-        """What the tool wrote last; None while the episode runs, empty when it wrote nothing, or
-        it was not asked before the episode was forgotten."""
+        """Returns the tool's last text; None while the episode runs, empty when there is none."""
         request = pb.GetTrajectoryRequest(episode_id=episode_id)
         try:
             reply = await answered(self._stub.GetTrajectory(request))

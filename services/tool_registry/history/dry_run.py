@@ -1,4 +1,4 @@
-"""What a policy would have changed in past episodes. Pure.
+"""Changes that a policy would have made in past episodes. Pure.
 
 Prices and measurements are those of now. What the orchestrator would have done instead
 of a rejected call is unknown; what is known is the money that would not have been spent.
@@ -30,7 +30,7 @@ class RejectedGroup:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What would have changed; costs are sums over the calls whose cost is known."""
+    """The changes; costs are sums over the calls whose cost is known."""
 
     episode_count: int
     call_count: int
@@ -76,7 +76,7 @@ def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[Rej
 
 
 def _sum(costs: Iterable[Money | None]) -> Money | None:
-    """Of the known costs; None when there are none, or two currencies."""
+    """Adds known costs up; None when there are none, or two currencies."""
     known = [cost for cost in costs if cost is not None]
     if len({cost.currency_code for cost in known}) != 1:
         return None

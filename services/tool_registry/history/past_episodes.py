@@ -1,4 +1,4 @@
-"""What past episodes did, as far as policies and descriptions care."""
+"""Past episodes, as far as policies and descriptions need them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,13 +58,13 @@ class PastEpisode:
 
     @property
     def task_key(self) -> str:
-        """What makes two episodes attempts at the same task."""
+        """The key that attempts at the same task share."""
         return self.task_id or self.task
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which episodes to look at: the newest since a time, under any of some policies."""
+    """A selection of episodes: the newest since a time, under any of some policies."""
 
     since: datetime
     limit: int
@@ -73,7 +73,7 @@ class Selection:
 
 
 class PastEpisodes(Protocol):
-    """Where past episodes come from: the episodes service, as the caller."""
+    """The source of past episodes: the episodes service, as the caller."""
 
     async def select(self, selection: Selection) -> list[PastEpisode]:
         """Ended episodes, newest first. Raises EpisodesNotConfigured, Unavailable."""
@@ -87,7 +87,7 @@ class NoPastEpisodes:
         raise EpisodesNotConfigured
 
     async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
-        """Nothing is known, and nobody has to hear of it."""
+        """Returns nothing: there is no history."""
         return {}
 
     async def start(self, episode_id: str, task: str, tool_name: str) -> None:

@@ -31,12 +31,14 @@ class PolicyHistory:
     clock: Clock
 
     def selection(self, since: datetime | None, limit: int, policy: str) -> Selection:
-        """What to look at, defaults filled in."""
+        """Returns the selection with defaults filled in."""
         policies = frozenset({policy} if policy else ())
         return Selection(since or self.clock() - WINDOW, limit or EPISODES_DEFAULT, policies)
 
     async def dry_run(self, policy: str, spec: PolicySpec | None, past: Selection) -> DryRun:
-        """What a policy would have changed. Raises PolicyNotFound, EpisodesNotConfigured."""
+        """Returns the changes that a policy would have made. Raises PolicyNotFound,
+        EpisodesNotConfigured.
+        """
         episodes = await self.episodes.select(past)
         calls = sorted({_planned(call) for each in episodes for call in each.calls}, key=_place)
         _, decisions = await self.resolution.decide(policy, spec, calls)

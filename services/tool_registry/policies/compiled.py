@@ -17,7 +17,7 @@ from tool_registry.policies.floors import disabling
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What is known of a choice now; None is unknown."""
+    """The present facts about a choice; None is unknown."""
 
     price_known: bool
     worst_case: Money | None
@@ -39,7 +39,7 @@ def rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, now: Circ
 
 
 def selects(policy: PolicySpec, spec: ToolSpec) -> bool:
-    """Whether policy and floors leave in any choice of the tool, whatever it costs."""
+    """Returns whether policy and floors leave in any choice of the tool, whatever it costs."""
     policies = (policy, *(floor.policy.spec for floor in policy.floors))
     return any(
         not any(_selection_rejection(each, spec, choice) for each in policies)
@@ -48,13 +48,13 @@ def selects(policy: PolicySpec, spec: ToolSpec) -> bool:
 
 
 def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> bool:
-    """Whether a person decides on each call."""
+    """Returns whether a person decides on each call."""
     policies = (policy, *(floor.policy.spec for floor in policy.floors))
     return any(match(each.approval, spec, choice) for each in policies)
 
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
-    """What of the choice the selector names, in words; empty when nothing."""
+    """Returns the part of the choice that the selector names, in words; empty when none."""
     if named := selector.names & spec.ruled_names:
         return f"name {min(named)}"
     if spec.kind in selector.kinds:

@@ -104,7 +104,7 @@ def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
 
 
 def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActivation:
-    """When a policy became or becomes the default."""
+    """Converts the time from which a policy is the default."""
     return policy_service_pb2.PolicyActivation(
         name=activation.name,
         version=activation.version,

@@ -1,4 +1,4 @@
-"""What binds an episode whatever policy it names: floors, and policies bound to its caller.
+"""Policies that bind an episode under any policy: floors, and policies bound to its caller.
 
 All are asked, and the strictest decides; so a policy of the tenant, a preset or an agent can only
 tighten what they lay down. Preferences and instruction are those of the policy alone.
@@ -54,12 +54,12 @@ def disabling(policy: PolicySpec) -> str:
 
 
 def owner_of(policy: str, tenant: str) -> str:
-    """Whose policy it is that the tenant sees under a name."""
+    """Returns the owner of the policy that the tenant sees under a name."""
     return PLATFORM if policy == PLATFORM_FLOOR else tenant
 
 
 def _same(floor: PolicyVersion, policy: PolicyVersion) -> bool:
-    """Whether it is the floor's own version, or one that is tried in its place."""
+    """Returns whether it is the floor's own version, or one that is tried in its place."""
     return floor.spec.name == policy.spec.name and policy.version in (0, floor.version)
 
 
@@ -71,7 +71,7 @@ def _digest(policy: PolicyVersion, floors: Sequence[Floor]) -> str:
 
 
 def _strictest(policies: Iterable[PolicySpec], ceilings: Sequence[Money]) -> UnknownPriceRule:
-    """Nothing is held at ceilings of two currencies."""
+    """Returns the strictest rule; calls are rejected under ceilings of two currencies."""
     rule = min((each.unknown_price for each in policies), key=STRICTEST_FIRST.index)
     held = rule is UnknownPriceRule.ADMIT_AT_CEILING
     mixed = len({each.currency_code for each in ceilings}) > 1
@@ -79,7 +79,7 @@ def _strictest(policies: Iterable[PolicySpec], ceilings: Sequence[Money]) -> Unk
 
 
 def _lowest(ceilings: Sequence[Money]) -> Money | None:
-    """In the policy's own currency; each floor is asked about its own besides."""
+    """Returns the lowest ceiling in the policy's own currency; each floor checks its own."""
     currency = ceilings[0].currency_code if ceilings else ""
     alike = (each for each in ceilings if each.currency_code == currency)
     return min(alike, key=lambda each: each.amount, default=None)

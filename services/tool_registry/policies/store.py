@@ -115,7 +115,7 @@ class PolicyStore:
         return [self._version_of(row) for row in rows]
 
     async def activations(self, tenant: str) -> list[Activation]:
-        """When which version became or becomes the tenant's default, by that time."""
+        """Lists the tenant's activations by time."""
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(ACTIVATIONS, {"tenant": tenant})).all()
         return [
@@ -146,7 +146,7 @@ class PolicyStore:
             await connection.execute(ACTIVATE, values)
 
     async def note_use(self, tenant: str, name: str, version: int) -> bool:
-        """Whether the version is there: from now on it cannot be deleted."""
+        """Returns whether the version is there: from now on it cannot be deleted."""
         values = {"tenant": tenant, "name": name, "version": version}
         async with transaction(self._engine) as connection:
             if (await connection.execute(NOTE_USE, values)).rowcount:

@@ -1,4 +1,4 @@
-"""Which policies bind whom, in PostgreSQL."""
+"""Bindings of policies to principals, in PostgreSQL."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ class BindingStore:
             return _binding_of((await connection.execute(INSERT, new)).one())
 
     async def unbind(self, tenant: str, policy: str, principal: str) -> Binding:
-        """What was taken back. Raises BindingNotFound."""
+        """Deletes a binding and returns it. Raises BindingNotFound."""
         values = {"tenant": tenant, "policy": policy, "principal": principal}
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)

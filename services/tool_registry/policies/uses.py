@@ -1,4 +1,4 @@
-"""Which policies were used, and may so not be deleted."""
+"""Used policies, which may not be deleted."""
 
 from cachetools import LRUCache
 

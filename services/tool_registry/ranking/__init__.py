@@ -1,1 +1,1 @@
-"""Which tools fit words or a task best."""
+"""Ranking of tools by a query or a task."""

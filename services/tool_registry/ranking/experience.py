@@ -1,4 +1,4 @@
-"""Which tools answered the tasks that a tenant had before: tasks like those want the same tools.
+"""Tools that answered the tenant's earlier tasks: similar tasks want the same tools.
 
 Past episodes are read in the background, as the caller, who may see them. No resolution waits for
 them, and without them tools are ranked by what they say of themselves.
@@ -29,7 +29,7 @@ class Answered:
 
 
 class AnsweredEpisodes(Protocol):
-    """Where a tenant's past tasks come from."""
+    """The source of a tenant's past tasks."""
 
     async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
         """The newest, by episode. Those known are not read again, and some may come later.
@@ -46,7 +46,7 @@ class _Known:
 
 
 class Experience:
-    """What tenants' episodes have shown, as of some time ago."""
+    """The tools in tenants' episodes, read some time ago."""
 
     def __init__(self, source: AnsweredEpisodes, lifetime_s: float) -> None:
         self._source = source
@@ -54,7 +54,7 @@ class Experience:
         self._tenants: LRUCache[str, _Known] = LRUCache(TENANTS_KEPT)
 
     def of(self, tenant: str) -> Sequence[Answered]:
-        """What is known now; whatever is old is read again meanwhile."""
+        """Returns the present knowledge, and refreshes it in the background when it is old."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _Known()

@@ -53,7 +53,7 @@ class ToolIndex:
         return [(int(at), float(scores[at])) for at in order if fits[at]]
 
     def _similarities(self, vector: Vector | None) -> Scores:
-        """Of each tool's closest text; zeros where there is nothing to compare."""
+        """Returns the similarity of each tool's closest text; zeros without any."""
         if vector is None or not self._count:
             return np.zeros(self._count)
         similarities = (self._vectors @ vector).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Which tools fit words or a task best: by meaning, and by the words themselves.
+"""Search of tools: by meaning, and by the words themselves.
 
 Vectors find what is meant by other words, BM25 finds names and rare words. A tool is as close to a
 query as the closest of its texts: what it does, or a task it is stated to be right for. It is as
@@ -78,7 +78,7 @@ class ToolSearch:
         return [tools.current[at] for at in index.ranked(query, vector, learnt)]
 
     async def _closest(self, past: Sequence[Answered], vector: "Vector | None") -> dict[str, float]:
-        """By tool, how like the query the closest task is that it answered before."""
+        """Returns for each tool the similarity of the closest task that it answered."""
         used = [each for each in past if each.tools]
         if vector is None or not used:
             return {}
@@ -128,7 +128,7 @@ class ToolSearch:
         return built or await self._of_words(tools)
 
     async def _with_vectors(self, tools: Tools) -> "ToolIndex | None":
-        """None when the embeddings are not available."""
+        """Returns an index with vectors; None when the embeddings are not available."""
         texts = [texts_of(tool.spec) for tool in tools.current]
         try:
             vectors = iter(await self._vectors_of([text for own in texts for text in own]))
@@ -169,7 +169,7 @@ def _query(task: str) -> str:
 
 
 def _is_lost(building: "asyncio.Task[ToolIndex | None]") -> bool:
-    """Whether it ended without an index, and is to be tried again."""
+    """Returns whether it ended without an index, and is to be tried again."""
     if not building.done():
         return False
     return building.cancelled() or building.exception() is not None or building.result() is None

@@ -1,4 +1,4 @@
-"""What is known of a tool in words."""
+"""The searchable texts of a tool."""
 
 import json
 
@@ -8,7 +8,7 @@ CHARACTERS_MAX = 4000
 
 
 def texts_of(spec: ToolSpec) -> tuple[str, ...]:
-    """What it does and takes; behind it the tasks that it is right for."""
+    """Returns the description and parameters, then the tasks that the tool is right for."""
     about = [
         separated(spec.name),
         spec.description,

@@ -64,7 +64,7 @@ class Tools:
         return versions
 
     def owner(self, name: str) -> str:
-        """Whose tool it is, also when it is deleted. Raises ToolNotFound."""
+        """Returns the owner of a tool, also of a deleted one. Raises ToolNotFound."""
         if not (versions := self.by_name.get(name)):
             raise ToolNotFound(name)
         return versions[0].owner
@@ -74,7 +74,7 @@ class Tools:
         return next((each for each in self.by_name.get(name, ()) if each.version == version), None)
 
     def sku(self, name: str, model_alias: str) -> str:
-        """What a tool or one of its models is priced by; empty when not known."""
+        """Returns the SKU of a tool or one of its models; empty when not known."""
         newest = _newest(self.by_name.get(name, ()))
         choices = newest.spec.choices if newest else ()
         single = len(choices) == 1
@@ -112,7 +112,7 @@ class Catalogue:
         raise PolicyNotFound(name, version)
 
     def floors(self, principals: Set[str]) -> tuple[Floor, ...]:
-        """What binds a caller of the principals, outermost first."""
+        """Returns the floors of a caller with the principals, outermost first."""
         names = {name for each in principals for name in self._bound.get(each, ())}
         origins = {PLATFORM_FLOOR: "the platform's floor", FLOOR: "the tenant's floor"}
         for name in sorted(names - origins.keys()):

@@ -1,4 +1,4 @@
-"""Whether a spec can become a tool."""
+"""Checks of specs before they become tools."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -27,7 +27,7 @@ async def check_fairly(spec: ToolSpec, shared: bool) -> None:
 
 
 def check_tool(spec: ToolSpec, shared: bool, *, is_schema: bool = False) -> None:
-    """What the bounds of the contract do not say.
+    """Checks the rules beyond the contract's bounds.
 
     Raises InvalidTool or InvalidSchema, naming what to change.
 

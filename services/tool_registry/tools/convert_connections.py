@@ -1,4 +1,4 @@
-"""Whether a connection can be opened one day, before it is stored for ever.
+"""Checks that a connection can be opened later, before it is stored.
 
 Secrets are references; the places where one could be written out reject it.
 """
@@ -27,7 +27,7 @@ DEPTH_MIN = 2
 
 
 def check_connection(spec: tool_pb2.ToolSpec) -> None:
-    """What the bounds of the contract do not say. Raises InvalidTool, naming the field."""
+    """Checks the rules beyond the contract's bounds. Raises InvalidTool, naming the field."""
     connection = spec.connection
     match connection.WhichOneof("target"):
         case "http":

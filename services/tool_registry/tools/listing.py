@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ToolFilter:
-    """Which tools to list; empty fields do not restrict."""
+    """A filter of tools; empty fields do not restrict."""
 
     kinds: frozenset[ToolKind]
     tags: frozenset[str]
     words: tuple[str, ...]
 
     def keeps(self, tool: ToolVersion) -> bool:
-        """Whether the tool matches all of the filter."""
+        """Returns whether the tool matches all of the filter."""
         spec = tool.spec
         return (
             (not self.kinds or spec.kind in self.kinds)

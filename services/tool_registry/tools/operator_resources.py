@@ -28,7 +28,7 @@ class OperatorResources:
 
     @classmethod
     def of(cls, shared: Versions, with_terms: WithTerms) -> "OperatorResources":
-        """Also a tool that was withdrawn says what its resource costs and does."""
+        """Returns the resources of shared tools; a withdrawn tool still states cost and effect."""
         found: dict[tuple[str, ...], list[ToolSpec]] = {}
         for versions in shared.values():
             current = [version for version in versions if version.current]

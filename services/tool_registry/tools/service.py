@@ -30,7 +30,7 @@ PUNCTUALITY = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Registry:
-    """What is kept: tools and policies."""
+    """The storage of tools and policies."""
 
     tools: ToolStore
     policies: PolicyStore

@@ -86,7 +86,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class ChangedVersion:
-    """What became of a version: its content, or nothing when it was purged."""
+    """A version after a change: its content, or nothing when it was purged."""
 
     name: str
     version: int
@@ -188,7 +188,7 @@ class ToolStore:
 
 
 def taken(name: str, owner: str, others: Mapping[str, str]) -> AlreadyExists | None:
-    """Why the owner cannot have a name; `others` are names like it, by their owners.
+    """Returns why the owner cannot have a name; `others` are similar names, by their owners.
 
     A name means one tool to every tenant, however it is capitalised.
     """

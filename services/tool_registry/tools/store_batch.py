@@ -66,7 +66,7 @@ class ToolBatchStore:
     async def register(
         self, owner: str, tools: Sequence[NewTool], created_by: str, validate_only: bool
     ) -> list[BatchOutcome]:
-        """What became of each, as if each had been registered alone."""
+        """Registers tools with the outcome that each would have alone."""
         names = [tool.spec.name for tool in tools]
         values: dict[str, Any] = {"owner": owner, "names": names}
         async with transaction(self._engine) as connection:
@@ -90,7 +90,7 @@ class ToolBatchStore:
 
 
 async def _taken(connection: AsyncConnection, values: Mapping[str, Any]) -> dict[str, str]:
-    """By name why the owner cannot have it."""
+    """Returns by name why the owner cannot have it."""
     owners: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for row in await connection.execute(OTHER_OWNERS, values):
         owners[row.given][row.owner] = row.name

@@ -14,7 +14,7 @@ PLACES_PER_GENERAL_TOOL = 4
 def best_of(
     toolset: Toolset, ranked: Iterable[ToolVersion], places: int, known: Set[str]
 ) -> Toolset:
-    """As many of the toolset's tools as there are places, those of the first ranks.
+    """Returns as many of the toolset's tools as there are places, by rank.
 
     They stay in name order, so that prompts for tasks alike begin alike and engines cache them.
     """
@@ -49,7 +49,7 @@ def readers_first(
 
 
 def denies_finding(policy: PolicySpec) -> bool:
-    """Whether the policy, or a floor, denies find_tools by its name."""
+    """Returns whether the policy, or a floor, denies find_tools by its name."""
     policies = (policy, *(floor.policy.spec for floor in policy.floors))
     return any(FIND_TOOLS in each.deny.names for each in policies)
 

@@ -1,4 +1,4 @@
-"""Whether a call that is about to be made may be made. Pure, and decided in microseconds.
+"""Decisions on calls that are about to be made. Pure, and made in microseconds.
 
 An episode is pinned to versions of tools, not to its policy: what a tenant forbids now is
 rejected now, also in an episode that began before.
@@ -22,7 +22,7 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class CallDecision:
-    """What the policy says, and why."""
+    """The policy's decision on a call, and its reason."""
 
     allowed: bool
     reason: str

@@ -111,7 +111,7 @@ def client_tools_from_proto(offered: Iterable[tool_pb2.ClientTool]) -> list[Clie
 
 
 def decisions_to_proto(decisions: Iterable[ToolAccess]) -> list[toolset_pb2.ToolDecision]:
-    """Why each tool is in or out."""
+    """Converts the decisions on tools."""
     return [
         toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)
         for one in decisions

@@ -1,4 +1,4 @@
-"""What a call is expected to cost and take, as coarse numbers: `terms` says the same in words."""
+"""The expected cost and latency of a call, as coarse numbers: `terms` has the same in words."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -18,14 +18,14 @@ UNKNOWN_LIFETIME_S = 1.0
 
 
 class PriceSource(Protocol):
-    """Where prices come from; a SKU without a known price is missing."""
+    """A source of prices; a SKU without a known price is missing."""
 
     async def prices(self, skus: frozenset[str]) -> dict[str, Price]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """By SKU. Compared by identity: the same object means nothing changed."""
+    """Prices by SKU. Compared by identity: the same object means nothing changed."""
 
     by_sku: Mapping[str, Price]
 
@@ -49,7 +49,7 @@ class PriceCache:
         self._tenants: LRUCache[str, _TenantPrices] = LRUCache(TENANTS_KEPT)
 
     async def effective(self, tenant: str, skus: frozenset[str]) -> Prices:
-        """What the SKUs cost the tenant now. Raises PricesUnavailable."""
+        """Returns the tenant's present prices. Raises PricesUnavailable."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _TenantPrices()

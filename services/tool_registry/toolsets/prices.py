@@ -44,7 +44,7 @@ def worst_case_of(price: Price, spec: ToolSpec, llm_input_tokens_max: int) -> Mo
 
 
 def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBounds:
-    """What limits a call: one call, its timeout and, for llm tools, its tokens."""
+    """Returns the bounds of a call: one call, its timeout and, for llm tools, its tokens."""
     timeout = Decimal(str(timeout_s))
     groups = [(frozenset({Dimension.CALL}), Decimal(1))]
     groups += [(frozenset({dimension}), timeout) for dimension in SECONDS]
@@ -72,8 +72,9 @@ def worst_case(price: Price, bounds: CallBounds) -> Money | None:
 
 
 def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
-    """What quantities cost at a price; as in the ledger, tokens without a price of their own
-    cost what input or output costs, and any other dimension without one is free."""
+    """Returns the cost of quantities; as in the ledger, tokens without a price of their own cost
+    what input or output costs, and any other dimension without one is free.
+    """
     units = price.unit_prices
     cost = sum((_rate(each.dimension, units) * each.amount for each in used), Decimal(0))
     return Money(cost, price.currency_code).quantized()

@@ -54,7 +54,7 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Resolution:
-    """What an episode may use, and why."""
+    """Resolves the tools that an episode may use."""
 
     tools: ToolStore
     catalogues: Catalogues
@@ -111,14 +111,14 @@ class Resolution:
         return [each for each in found if selects(policy, each.tool.spec)], embeddings_used
 
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[ToolAccess, ...]:
-        """Why each tool is in or out, under a stored policy or one that is only tried."""
+        """Explains the decision on each tool, under a stored policy or one that is only tried."""
         catalogue, sources = await self._sources()
         return (await self._toolset(catalogue, sources, policy, spec)).decisions
 
     async def check(
         self, policy: str, calls: Sequence[PlannedCall]
     ) -> tuple[PolicyVersion, list[CallDecision]]:
-        """Whether calls may be made under the policy as it is now, whatever it was before.
+        """Returns whether calls may be made under the policy as it is now, whatever it was before.
 
         Raises PolicyNotFound, PricesUnavailable.
         """
@@ -165,7 +165,7 @@ class Resolution:
         ]
 
     async def _note_use(self, policy: PolicyVersion) -> None:
-        """Of the policy and of the floors below it. Raises PolicyNotFound."""
+        """Records the use of the policy and of the floors below it. Raises PolicyNotFound."""
         tenant = current_identity().tenant
         for each in (policy, *(floor.policy for floor in policy.spec.floors)):
             await self.uses.note(tenant, each)

@@ -1,4 +1,4 @@
-"""From one tool, a policy, prices and measurements to what an episode may use. Pure.
+"""Resolution of one tool for an episode from a policy, prices and measurements. Pure.
 
 Tools are resolved one by one, so that a change touches only the tools it concerns.
 """
@@ -33,7 +33,7 @@ from tool_registry.toolsets.views import (
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the tools now, besides what their owners wrote."""
+    """The present facts about the tools besides their owners' specs."""
 
     prices: PricesBySku
     facts: FactsByModel
@@ -60,7 +60,7 @@ def sources_of(tool: ToolVersion, known: Known) -> tuple[ToolVersion | Price | F
 
 
 def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> ResolvedEntry:
-    """Whether an episode may use the tool, why, and how the orchestrator sees it."""
+    """Returns whether an episode may use the tool, why, and how the orchestrator sees it."""
     rejections = [
         (choice, rejects(policy, tool.spec, choice, known)) for choice in tool.spec.choices
     ]

@@ -27,7 +27,7 @@ TOOLS_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class Sources:
-    """What a tenant's toolsets are made of; equal when all three are the same objects."""
+    """The sources of a tenant's toolsets; equal when all three are the same objects."""
 
     tools: Tools
     prices: Prices
@@ -50,7 +50,7 @@ class Toolsets:
         self._resolving: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, tenant: str, policy: PolicyVersion, sources: Sources) -> Toolset:
-        """What an episode of the tenant may use under the policy."""
+        """Returns the toolset of the tenant's episodes under the policy."""
         # A version of a policy is immutable; one that is only tried has no digest.
         key = (tenant, policy.spec.name, policy.version, policy.digest)
         async with self._resolving.setdefault(key, asyncio.Lock()):
@@ -79,7 +79,7 @@ class Toolsets:
 
 
 def without_embedders(toolset: Toolset) -> Toolset:
-    """Only what an episode can use."""
+    """Removes the embedders, which episodes cannot call."""
     embedders = {tool.version.spec.name for tool in toolset.tools if tool.version.spec.embeds}
     if not embedders:
         return toolset
@@ -91,7 +91,7 @@ def without_embedders(toolset: Toolset) -> Toolset:
 
 
 def narrowed(toolset: Toolset, wanted: Sequence[str]) -> Toolset:
-    """Only the wanted tools, find_tools too if it is. Raises ToolNotFound, ToolRejected."""
+    """Keeps the wanted tools, find_tools among them if named. Raises ToolNotFound, ToolRejected."""
     if not wanted:
         return toolset
     names = sorted(set(wanted) - {FIND_TOOLS})

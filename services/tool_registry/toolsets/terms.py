@@ -1,4 +1,4 @@
-"""What a call costs and takes, how often it succeeds and what the tenant weighs it by.
+"""The terms of a call in words: its cost, its latency, its success rate and its weight.
 
 One short line that a prompt never cuts, always in the same order, so that a model can learn it:
 
@@ -55,7 +55,7 @@ def terms_of(
 
 
 def price_text(price: Price | None) -> str:
-    """For example `$0.01` a call, or `$0.20/M in + $0.80/M out`."""
+    """Returns for example `$0.01` a call, or `$0.20/M in + $0.80/M out`."""
     if price is None:
         return "price unknown"
     charged = [part for part in price.components if part.unit_price and not _is_usual(part, price)]
@@ -63,7 +63,7 @@ def price_text(price: Price | None) -> str:
 
 
 def latency_text(facts: Facts | None) -> str:
-    """For example `1-5 s`. No count of calls: it never stands still."""
+    """Returns for example `1-5 s`. A count of calls would change with every call."""
     if facts is None:
         return "latency unknown"
     median, slow = _seconds(facts.latency_p50_s), _seconds(facts.latency_p90_s)
@@ -71,7 +71,7 @@ def latency_text(facts: Facts | None) -> str:
 
 
 def success_text(facts: Facts | None) -> str:
-    """For example `95%`; empty when too few calls were measured."""
+    """Returns for example `95%`; empty when too few calls were measured."""
     if facts is None or facts.sample_count < SUCCESS_SAMPLES_MIN:
         return ""
     percent = facts.success_rate * 100
@@ -80,8 +80,9 @@ def success_text(facts: Facts | None) -> str:
 
 
 def cost_text(price: Price | None, facts: Facts | None) -> str:
-    """What a call costs on average, for example `$0.002 a call`; empty when the price says it, or
-    no call has cost anything: it is free, or none of them came far enough."""
+    """Returns the mean cost of a call, for example `$0.002 a call`; empty when the price states it,
+    or when no call has cost anything.
+    """
     mean = mean_cost(price, facts)
     if price is None or mean is None or not mean.amount or _per_call_only(price):
         return ""
@@ -116,7 +117,7 @@ def _per_call_only(price: Price) -> bool:
 
 
 def _is_usual(part: PriceComponent, price: Price) -> bool:
-    """Whether such tokens cost what input or output costs anyway."""
+    """Returns whether such tokens cost what input or output costs anyway."""
     usual = price.unit_prices.get(USUAL.get(part.dimension, part.dimension))
     return part.dimension in USUAL and usual == part.of_one_unit
 
@@ -131,7 +132,7 @@ def _charge(part: PriceComponent, currency_code: str) -> str:
 
 
 def _amount(amount: Decimal, currency_code: str) -> str:
-    """At least two decimals, as prices are written; more only when they say something."""
+    """Writes an amount with at least two decimals, and more only when they matter."""
     text = f"{amount.normalize():f}"
     whole, _, decimals = text.partition(".")
     text = f"{whole}.{decimals.ljust(2, '0')}"

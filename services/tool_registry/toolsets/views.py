@@ -25,7 +25,7 @@ def describe_tool(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:
 
 
 def _reads(choice: ModelChoice) -> str:
-    """In words; "" for text alone."""
+    """Returns the media that a choice reads, in words; "" for text alone."""
     kinds = " and ".join(WORDS_OF_KIND[kind] for kind in sorted(choice.takes))
     return f"Reads {kinds}." if kinds else ""
 
@@ -42,13 +42,13 @@ def parameters_with_models(spec: ToolSpec, choices: Sequence[ModelChoice]) -> st
 
 
 def offers_models(spec: ToolSpec) -> bool:
-    """Whether a call must say which model. One that a policy narrowed to one still must:
+    """Returns whether a call must say which model. One that a policy narrowed to one still must:
     the adapters know the version, not the policy."""
     return len(spec.models) > 1
 
 
 def facts_of(spec: ToolSpec, choice: ModelChoice, facts: FactsByModel) -> Facts | None:
-    """What was measured of a choice; of the whole tool when it has only one."""
+    """Returns the measurements of a choice; of the whole tool when it has only one."""
     own = facts.get((spec.name, choice.alias))
     return own or (None if offers_models(spec) else facts.get((spec.name, "")))
 

@@ -63,7 +63,7 @@ class AsyncBudgets:
         return required((await self._transport.call("GET", address, GetBudgetResponse)).status)
 
     def list(self, *, page_size: int = 0) -> AsyncPages[BudgetStatus]:
-        """In the order of their ids."""
+        """Lists budgets in the order of their ids."""
         return self._transport.pages(
             "/v1/budgets",
             ListBudgetsResponse,

@@ -48,7 +48,7 @@ class AsyncCorpora:
         return reply.hits
 
     def list(self, *, page_size: int = 0) -> AsyncPages[Corpus]:
-        """In name order."""
+        """Lists corpora in name order."""
         return self._transport.pages(
             "/v1/corpora",
             ListCorporaResponse,
@@ -57,7 +57,7 @@ class AsyncCorpora:
         )
 
     def documents(self, corpus: str, *, page_size: int = 0) -> AsyncPages[DocumentSummary]:
-        """In the order of their ids."""
+        """Lists documents in the order of their ids."""
         return self._transport.pages(
             path(DOCUMENTS, corpus=corpus),
             ListDocumentsResponse,
@@ -66,7 +66,7 @@ class AsyncCorpora:
         )
 
     async def delete_documents(self, corpus: str, ids: Sequence[str]) -> int:
-        """How many were there."""
+        """Deletes documents and returns the number of those that existed."""
         reply = await self._transport.call(
             "DELETE", path(DOCUMENTS, corpus=corpus), DeleteDocumentsResponse, query={"ids": [*ids]}
         )

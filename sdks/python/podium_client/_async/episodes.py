@@ -121,7 +121,7 @@ class AsyncEpisodes:
         raise PodiumError(f"the stream of episode {episode_id} ended before the episode did")
 
     async def watch(self, episode_id: str, after: int = 0) -> AsyncIterator[EpisodeEvent]:
-        """What happened and what happens, until the episode ends.
+        """Yields past and new events until the episode ends.
 
         A broken connection is taken up where it broke: no event is lost or comes twice. `after`
         is the sequence of the last event that is known already.

@@ -116,7 +116,7 @@ class AsyncLedger:
         )
 
     async def prove(self, entry: int | str) -> InclusionProof:
-        """That an entry is under a signed root."""
+        """Proves that an entry is under a signed root."""
         reply = await self._transport.call(
             "GET", "/v1/audit/proof", ProveEntryResponse, query={"entry": str(entry)}
         )
@@ -155,13 +155,13 @@ class AsyncLedger:
         return required(reply.entry)
 
     async def simulate(self, request: SimulatePricesRequest) -> SimulatePricesResponse:
-        """What a page of past calls would have cost with other prices."""
+        """Returns the costs of a page of past calls under other prices."""
         return await self._transport.call(
             "POST", "/v1/audit/simulate", SimulatePricesResponse, body=request
         )
 
     async def add_invoice_lines(self, request: AddInvoiceLinesRequest) -> int:
-        """How many lines were new."""
+        """Adds lines of an invoice and returns the number of new ones."""
         reply = await self._transport.call(
             "POST", "/v1/invoices", AddInvoiceLinesResponse, body=request
         )
@@ -175,7 +175,7 @@ class AsyncLedger:
     def invoice_matches(
         self, invoice_id: str, *, states: Sequence[str] = (), page_size: int = 0
     ) -> AsyncPages[InvoiceMatch]:
-        """What the last comparison found."""
+        """Lists the results of the last comparison."""
         return self._transport.pages(
             path("/v1/invoices/{id}/matches", id=invoice_id),
             ListInvoiceMatchesResponse,

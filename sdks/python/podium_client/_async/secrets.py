@@ -34,7 +34,7 @@ class AsyncSecrets:
         return required(reply.secret)
 
     def list(self, *, page_size: int = 0) -> AsyncPages[Secret]:
-        """In the order of their names."""
+        """Lists secrets in the order of their names."""
         return self._transport.pages(
             "/v1/secrets",
             ListSecretsResponse,
@@ -54,7 +54,7 @@ class AsyncSecrets:
         return required(reply.secret)
 
     def list_mine(self, *, page_size: int = 0) -> AsyncPages[Secret]:
-        """In the order of their names."""
+        """Lists the caller's secrets in the order of their names."""
         return self._transport.pages(
             "/v1/user-secrets",
             ListUserSecretsResponse,

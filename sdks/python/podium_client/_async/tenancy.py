@@ -51,7 +51,7 @@ class AsyncKeys:
         )
 
     def list(self, *, page_size: int = 0) -> AsyncPages[ApiKey]:
-        """Without their secrets."""
+        """Lists keys without their secrets."""
         return self._transport.pages(
             "/v1/api-keys",
             ListApiKeysResponse,
@@ -80,11 +80,11 @@ class AsyncTenancy:
         self._transport = transport
 
     async def limits(self) -> Limits:
-        """Of the caller's tenant."""
+        """Returns the limits of the caller's tenant."""
         return await self._transport.call("GET", "/v1/limits", Limits)
 
     async def limits_of(self, tenant: str) -> Limits:
-        """Of any tenant; platform admins only."""
+        """Returns the limits of any tenant; platform admins only."""
         return await self._transport.call("GET", path(LIMITS, tenant=tenant), Limits)
 
     async def change_limits(self, tenant: str, changes: ChangeLimitsRequest) -> Limits:

@@ -44,7 +44,7 @@ PROPOSAL = "/v1/tool-proposals/{id}"
 
 
 class AsyncTools:
-    """What episodes may call."""
+    """The tools that episodes may call."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport

@@ -27,7 +27,7 @@ class AsyncModelVersions:
         self._transport = transport
 
     def list(self, *, page_size: int = 0) -> AsyncPages[ModelVersion]:
-        """By run and number."""
+        """Lists versions by run and number."""
         return self._transport.pages(
             "/v1/model-versions",
             ListModelVersionsResponse,

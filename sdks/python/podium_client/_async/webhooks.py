@@ -52,7 +52,7 @@ class AsyncWebhooks:
         return required(reply.webhook)
 
     def list(self, *, page_size: int = 0) -> AsyncPages[Webhook]:
-        """In the order of their ids."""
+        """Lists webhooks in the order of their ids."""
         return self._transport.pages(
             "/v1/webhooks",
             ListWebhooksResponse,
@@ -67,7 +67,7 @@ class AsyncWebhooks:
     def deliveries(
         self, webhook_id: str = "", *, states: Sequence[DeliveryState] = (), page_size: int = 0
     ) -> AsyncPages[WebhookDelivery]:
-        """Of the last 30 days, newest first."""
+        """Lists the deliveries of the last 30 days, newest first."""
         return self._transport.pages(
             "/v1/webhook-deliveries",
             ListWebhookDeliveriesResponse,

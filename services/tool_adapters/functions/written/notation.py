@@ -139,7 +139,7 @@ def _without_currency(text: str) -> str:
 
 
 def _bracket(tokens: deque[str], function: str) -> str:
-    """What stands up to the closing bracket, or to the end."""
+    """Returns the text up to the closing bracket, or to the end."""
     items: list[str] = []
     while tokens and tokens[0] != ")":
         item = tokens.popleft()
@@ -156,7 +156,7 @@ def _bracket(tokens: deque[str], function: str) -> str:
 
 
 def _ungrouped(items: list[str], function: str) -> list[str]:
-    """Without separators of thousands; between arguments a comma stays a comma."""
+    """Removes separators of thousands; a comma between arguments stays."""
     if function not in OF_SEVERAL:
         return [without_separators(item) if item[0].isdigit() else item for item in items]
     several = "," in items or function in ONE_OR_TWO

@@ -63,7 +63,7 @@ def spelled_ordinals(text: str) -> str:
 
 
 def rounded(value: float, significant_digits: int) -> int | float:
-    """As a result shows it: 12 and not 12.0, so that it can be copied."""
+    """Rounds a number for a result: 12 and not 12.0, so that it can be copied."""
     shown = float(f"{value:.{significant_digits}g}")
     return int(shown) if shown.is_integer() and abs(shown) < 10**significant_digits else shown
 

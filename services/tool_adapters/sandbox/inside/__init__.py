@@ -1,1 +1,1 @@
-"""What runs inside the sandbox, from the standard library alone; nothing here protects us."""
+"""Programs that run inside the sandbox, from the standard library alone; none protects us."""

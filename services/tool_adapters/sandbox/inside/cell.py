@@ -64,7 +64,7 @@ def _execute(code: str, scope: dict[str, Any]) -> None:
 
 
 def _print_traceback() -> None:
-    """Without the frames of this file."""
+    """Prints a traceback without the frames of this file."""
     kind, error, frames = sys.exc_info()
     while frames and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
@@ -79,7 +79,7 @@ def _save_figures(workspace: Path) -> None:
 
 
 def _load(variables: Path, scope: dict[str, Any]) -> None:
-    """What cannot be read, because an earlier call wrote something else there, is left out."""
+    """Loads variables, without those that an earlier call made unreadable."""
     import cloudpickle  # type: ignore[import-untyped]  # noqa: PLC0415 (after sys.path is set)
 
     try:

@@ -32,12 +32,12 @@ class RunLimits:
 
 
 class NobodyWaits(Exception):
-    """Whoever ordered the run is gone, or does not want it any more."""
+    """The caller that ordered the run is gone, or has cancelled it."""
 
 
 @dataclass
 class Ended:
-    """How code ended: `status` is its exit status, or minus the signal that killed it."""
+    """The end of code: `status` is its exit status, or minus the signal that killed it."""
 
     cause: str = ""
     status: int = 0
@@ -47,7 +47,7 @@ class Ended:
 
 @dataclass
 class _Streams:
-    """What the code prints, read as it comes and never more than fits."""
+    """The output of the code, read as it comes and never more than fits."""
 
     bytes_max: int
     read: dict[int, bytearray] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def _passed(streams: _Streams, deadline: float, bounds: RunLimits) -> str:
 
 
 def _resident_bytes() -> int:
-    """Of every process but this one. Shared pages count once for each that has them."""
+    """Returns the resident memory of all other processes; shared pages count for each of them."""
     pages = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 (fifty times a second)
         if name.isdigit() and name != "1":
@@ -141,7 +141,7 @@ def _status(child: int) -> int:
 
 
 def _drain(streams: _Streams) -> None:
-    """What was printed before the end; a child that holds on to the pipe is not waited for."""
+    """Reads the rest of the output; a child that holds the pipe open is not waited for."""
     for descriptor in list(streams.open):
         os.set_blocking(descriptor, False)
         try:

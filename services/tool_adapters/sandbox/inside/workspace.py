@@ -71,7 +71,7 @@ def changed(folder: Path, before: Snapshot) -> list[Path]:
 
 
 def media_type(path: Path) -> str:
-    """By the name's ending."""
+    """Returns the media type of the name's ending."""
     return mimetypes.guess_type(path.name)[0] or DEFAULT_MEDIA_TYPE
 
 

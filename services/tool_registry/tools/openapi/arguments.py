@@ -1,4 +1,4 @@
-"""What an operation is called with: arguments that any model can name, and where each goes."""
+"""Arguments of an operation, with names that any model can write, and their places."""
 
 import re
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class Arguments:
         return name
 
     def wired(self, place: str) -> set[str]:
-        """What is sent in a place."""
+        """Returns the names that are sent in a place."""
         return {self.wire_names.get(name, name) for name, at in self.places.items() if at == place}
 
     def spot(self, name: str) -> Spot:

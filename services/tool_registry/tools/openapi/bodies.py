@@ -1,4 +1,4 @@
-"""What an operation's body is made of: arguments of their own, or one for the whole of it."""
+"""Arguments of an operation's body: one for each field, or one for the whole."""
 
 import re
 from typing import Any
@@ -85,12 +85,12 @@ class Bodies:
         arguments.whole_body = arguments.add(BODY, schema, BODY, required=needed)
 
     def _is_empty(self, schema: Node) -> bool:
-        """Whether an object has no properties at all, rather than any."""
+        """Returns whether an object has no properties at all, rather than any."""
         return self._document.resolve(schema).get("additionalProperties") is False
 
 
 def _form_style(schema: Node, encoding: Any) -> str:
-    """How a field of a form is written where that is not by itself."""
+    """Returns the style of a form's field, unless it is the default."""
     described = encoding if isinstance(encoding, dict) else {}
     named = described.get("style", "form")
     if "style" in described or "explode" in described:

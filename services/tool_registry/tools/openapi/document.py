@@ -94,7 +94,7 @@ class OpenApiDocument:
                     yield OperationPlace(method.upper(), path, resolved, resolved[method])
 
     def resolve(self, node: Node) -> Node:
-        """What a reference names, or the node itself. Raises Unsupported."""
+        """Returns the node that a reference names, or the node itself. Raises Unsupported."""
         for _ in range(REFERENCE_HOPS_MAX):
             if not isinstance(node, dict):
                 raise Unsupported("a part of it is no object")
@@ -104,7 +104,7 @@ class OpenApiDocument:
         raise Unsupported(f"a reference is {REFERENCE_HOPS_MAX} references long")
 
     def target(self, reference: str) -> Any:
-        """What a reference names. Raises Unsupported for one to another document or to nothing."""
+        """Returns the target of a reference. Raises Unsupported for other documents, and none."""
         if not reference.startswith("#/"):
             raise Unsupported(f"$ref {reference!r} is not local; bundle the document first")
         target: Any = self.root
@@ -157,7 +157,9 @@ def _of_version(root: Node) -> str:
 
 
 def _url_of(server: Node) -> str:
-    """With its variables at their defaults. Raises Unsupported; of what is no server, anything."""
+    """Returns the URL with its variables at their defaults. Raises Unsupported, or anything for a
+    value that is not a server.
+    """
     url, variables = str(server.get("url", "/")), server.get("variables") or {}
     if missing := next((name for name in VARIABLE.findall(url) if name not in variables), None):
         raise Unsupported(f"the server {url} has {{{missing}}}, and no such variable is set")

@@ -1,4 +1,4 @@
-"""What can be wrong with an OpenAPI document."""
+"""Errors of OpenAPI documents."""
 
 from podium_kit.rpc.errors import InvalidArgument
 

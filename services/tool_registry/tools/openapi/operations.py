@@ -84,7 +84,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which operations to read, and how; empty sets keep all."""
+    """The operations to read, and their options; empty sets keep all."""
 
     base_url: str = ""
     name_prefix: str = ""
@@ -168,7 +168,7 @@ class _Reader:
         return self._document.server_url(operation, place.item, self._document.root)
 
     def _parameters(self, item: Node, operation: Node) -> Sequence[Node]:
-        """Those of the path, with the operation's own in place of the same ones."""
+        """Returns the path's parameters, replaced by the operation's own of the same name."""
         both = [*(item.get("parameters") or []), *(operation.get("parameters") or [])]
         resolved = [self._document.resolve(parameter) for parameter in both]
         return list({(each["in"], each["name"]): each for each in resolved}.values())
@@ -267,7 +267,7 @@ def _described(parameter: Node) -> Any:
 
 
 def _style(parameter: Node, place: str, kinds: set[str]) -> str | None:
-    """How a value is written; "" by itself, None in no way that we know."""
+    """Returns the style of a value; "" is the default, None is an unknown style."""
     if "content" in parameter and "schema" not in parameter:
         return "json"
     style = parameter.get("style", "form" if place in ("query", "cookie") else "simple")

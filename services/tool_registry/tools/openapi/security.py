@@ -1,4 +1,4 @@
-"""How an operation wants to be authenticated, for a secret that is only named."""
+"""Authentication of an operation, by a secret that is only named."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -134,7 +134,9 @@ def _basic(name: str, caller: Caller) -> Basic:
 def _oauth2(
     name: str, flows: Node, scopes: Sequence[str], caller: Caller, base_url: str
 ) -> Authorization:
-    """Without the grant for programs, the secret is a token that was obtained elsewhere."""
+    """Returns the grant for programs; without one the secret is a token that was obtained
+    elsewhere.
+    """
     if "clientCredentials" not in flows:
         return Bearer(name)
     if not caller.client_id:

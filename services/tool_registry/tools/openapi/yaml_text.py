@@ -19,11 +19,11 @@ MERGE = "tag:yaml.org,2002:merge"
 
 
 class _JsonLoader(JsonValues, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """In C where that is installed: documents are large."""
+    """The loader in C where it is installed: documents are large."""
 
 
 def loaded_yaml(text: str) -> Any:
-    """What a text says. Raises InvalidOpenApi, YAMLError."""
+    """Parses a text. Raises InvalidOpenApi, YAMLError."""
     _require_bounded(text)
     return yaml.load(text, _JsonLoader)  # noqa: S506  it is a SafeLoader
 

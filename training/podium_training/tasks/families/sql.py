@@ -46,7 +46,7 @@ def draw(random: Random, split: Split) -> Draft:
 
 
 def _tied(call: Call) -> bool:
-    """Returns whether the second row has the count of the first, so that either may be the answer."""
+    """Returns whether the first two rows have one count, so that either may be the answer."""
     statement: str = call.arguments["sql"]
     if not statement.endswith(" n DESC LIMIT 1"):
         return False
