@@ -128,7 +128,7 @@ class Error(Model):
 
 class Limits(Model):
     """
-    What a tenant may use, over all replicas of the gateway together.
+    The limits of a tenant over all replicas of the gateway together.
     """
 
     tenant: Annotated[str, Field(title="Tenant")]
@@ -182,7 +182,7 @@ class Role(
         Field(title="Role"),
     ]
     """
-    What people are called; keys and identity providers name these or single scopes.
+    A set of scopes with a name, which keys and identity providers use.
     """
 
 
@@ -221,7 +221,7 @@ class Corpus(Model):
     """
     shared: bool = False
     """
-    Whether every tenant can search it.
+    True if every tenant can search it.
     """
 
 
@@ -232,7 +232,7 @@ class DeleteCorpusResponse(Model):
 
     deleted_count: int = 0
     """
-    How many documents it held.
+    The number of documents that it held.
     """
 
 
@@ -243,7 +243,7 @@ class DeleteDocumentsResponse(Model):
 
     deleted_count: int = 0
     """
-    How many were there.
+    The number of those that existed.
     """
 
 
@@ -441,7 +441,7 @@ class PutDocumentsResponse(Model):
 
     changed_count: int = 0
     """
-    How many were new or changed.
+    The number of new or changed ones.
     """
     passage_count: int = 0
     """
@@ -456,7 +456,7 @@ class PutSecretRequest(Model):
 
     name: str = ""
     """
-    As in Secret.
+    See Secret.
     """
     value: str = ""
     """
@@ -471,11 +471,11 @@ class PutUserSecretRequest(Model):
 
     name: str = ""
     """
-    As in Secret.
+    See Secret.
     """
     value: str = ""
     """
-    As in PutSecretRequest.
+    See PutSecretRequest.
     """
     hosts: list[str] = []
     """
@@ -485,7 +485,7 @@ class PutUserSecretRequest(Model):
 
 class SearchResponse(Model):
     """
-    What was found, best first.
+    The results, best first.
     """
 
     hits: Annotated[list[Hit], Field(validate_default=True)] = []
@@ -509,7 +509,7 @@ class Secret(Model):
     """
     update_time: AwareDatetime | None = None
     """
-    When its value was stored.
+    Time at which its value was stored.
     """
     updated_by: str = ""
     """
@@ -532,7 +532,7 @@ class SkippedMcpTool(Model):
     """
     reason: str = ""
     """
-    Why, in words.
+    The reason, in words.
     """
 
 
@@ -581,7 +581,7 @@ class Failure(Model):
         None
     )
     """
-    Why it failed.
+    The reason of the failure.
     """
     message: str = ""
     """
@@ -589,7 +589,7 @@ class Failure(Model):
     """
     retryable: bool = False
     """
-    Whether the same call may succeed later.
+    True if the same call may succeed later.
     """
     retry_after: Duration | None = None
     """
@@ -599,7 +599,7 @@ class Failure(Model):
 
 class FileQuota(Model):
     """
-    How many files of requests a tenant may keep, in place of the service's own quota.
+    The number of files of requests a tenant may keep, in place of the service's own quota.
     """
 
     files: int | None = None
@@ -642,7 +642,7 @@ class Quantity(Model):
         None
     )
     """
-    What is counted.
+    The counted dimension.
     """
     amount: Amount
     """
@@ -652,7 +652,7 @@ class Quantity(Model):
 
 class Usage(Model):
     """
-    What one call used, in disjoint quantities.
+    The usage of one call, in disjoint quantities.
     """
 
     quantities: Annotated[list[Quantity], Field(validate_default=True)] = []
@@ -663,7 +663,7 @@ class Usage(Model):
         None
     )
     """
-    Where the figures come from.
+    The origin of the figures.
     """
     provider_request_id: str = ""
     """
@@ -671,7 +671,7 @@ class Usage(Model):
     """
     unusable_reason: str = ""
     """
-    Why the figures cannot be used, for example a count of 10^17 tokens, or why there are none: it is not known whether the call was made. The call is then recorded without a price. Unset: they can be.
+    The reason why the figures cannot be used, for example a count of 10^17 tokens, or why there are none: it is not known whether the call was made. The call is then recorded without a price. Unset: they can be.
     """
     service_class: str = ""
     """
@@ -681,12 +681,12 @@ class Usage(Model):
 
 class ApprovalDecision(Model):
     """
-    What became of a call that waited for approval.
+    The decision on a call that waited for approval.
     """
 
     approved: bool = False
     """
-    Whether the call was made.
+    True if the call was made.
     """
     actor: str = ""
     """
@@ -717,11 +717,11 @@ class ApproveToolCallRequest(Model):
     """
     approved: bool = False
     """
-    Whether the call is made; otherwise the model sees that it was denied.
+    True if the call is made; otherwise the model sees that it was denied.
     """
     reason: str = ""
     """
-    Why, for the record.
+    The reason, for the record.
     """
 
 
@@ -736,13 +736,13 @@ class CancelEpisodeRequest(Model):
     """
     reason: str = ""
     """
-    Why, for the record.
+    The reason, for the record.
     """
 
 
 class Check(Model):
     """
-    How an episode's answer is scored. No model of the episode ever sees it.
+    The check that scores an episode's answer. No model of the episode ever sees it.
     """
 
     verifier: str = ""
@@ -772,7 +772,7 @@ class ChildEpisode(Model):
         None
     )
     """
-    Why it ended.
+    The reason of its end.
     """
     cost: Money | None = None
     """
@@ -794,7 +794,7 @@ class ChildEpisode(Model):
 
 class ClientResult(Model):
     """
-    What a call of the caller's function gave.
+    The result of a call of the caller's function.
     """
 
     call_index: int = 0
@@ -807,7 +807,7 @@ class ClientResult(Model):
     """
     error: str = ""
     """
-    Why it failed, in words; unset when it gave a result.
+    The reason why it failed, in words; unset when it gave a result.
     """
 
 
@@ -822,7 +822,7 @@ class DeadLetter(Model):
     """
     tenant: str = ""
     """
-    Whose it is.
+    The tenant.
     """
     kind: str = ""
     """
@@ -838,7 +838,7 @@ class DeadLetter(Model):
     """
     reason: str = ""
     """
-    Why it is on no topic.
+    The reason why it is on no topic.
     """
     size_bytes: int = 0
     """
@@ -846,7 +846,7 @@ class DeadLetter(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When the episode ended.
+    Time at which the episode ended.
     """
 
 
@@ -886,7 +886,7 @@ class Feedback(Model):
     """
     score: float | None = None
     """
-    How good the episode was, from 0 to 1; 1 is solved, as in Outcome.
+    The score, from 0 to 1; 1 is solved, as in Outcome.
     """
     label: str = ""
     """
@@ -902,7 +902,7 @@ class Feedback(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was said.
+    Time at which it was said.
     """
 
 
@@ -917,19 +917,19 @@ class GiveFeedbackRequest(Model):
     """
     id: str = ""
     """
-    As in Feedback.
+    See Feedback.
     """
     score: float | None = None
     """
-    As in Feedback.
+    See Feedback.
     """
     label: str = ""
     """
-    As in Feedback.
+    See Feedback.
     """
     comment: str = ""
     """
-    As in Feedback.
+    See Feedback.
     """
 
 
@@ -946,7 +946,7 @@ class GiveFeedbackResponse(Model):
 
 class Group(Model):
     """
-    Which comparison group an episode belongs to.
+    The comparison group of an episode.
     """
 
     id: str = ""
@@ -982,7 +982,7 @@ class Judgement(Model):
     """
     score: float | None = None
     """
-    From 0 to 1; 1 is solved. Unset means not scored, which is not 0.
+    A number from 0 to 1; 1 is solved. Unset means not scored, which is not 0.
     """
     explanation: str = ""
     """
@@ -990,7 +990,7 @@ class Judgement(Model):
     """
     answer_time: AwareDatetime | None = None
     """
-    When the answer was given; what happened later is not the episode's latency.
+    Time at which the answer was given; what happened later is not the episode's latency.
     """
 
 
@@ -1028,7 +1028,7 @@ class Outcome(Model):
     """
     explanation: str = ""
     """
-    Why, in words.
+    The reason, in words.
     """
 
 
@@ -1070,18 +1070,18 @@ class RedriveDeadLettersRequest(Model):
     """
     all_tenants: bool = False
     """
-    Of every tenant; platform admins only.
+    Includes every tenant; platform admins only.
     """
 
 
 class RedriveDeadLettersResponse(Model):
     """
-    What is published again.
+    The number of records that are published again.
     """
 
     count: int = 0
     """
-    How many records.
+    The number of records.
     """
 
 
@@ -1107,7 +1107,7 @@ class ReplayWebhookDeliveriesResponse(Model):
 
     count: int = 0
     """
-    How many.
+    The number.
     """
 
 
@@ -1158,7 +1158,7 @@ class WebhookDelivery(Model):
         None
     )
     """
-    What happened.
+    The kind of event.
     """
     body_json: str = ""
     """
@@ -1168,7 +1168,7 @@ class WebhookDelivery(Model):
         None
     )
     """
-    What became of it.
+    The outcome.
     """
     attempt_count: int = 0
     """
@@ -1176,7 +1176,7 @@ class WebhookDelivery(Model):
     """
     next_attempt_time: AwareDatetime | None = None
     """
-    When the next one is made; unset unless it is pending.
+    Time at which the next one is made; unset unless it is pending.
     """
     last_status_code: int = 0
     """
@@ -1184,17 +1184,17 @@ class WebhookDelivery(Model):
     """
     last_error: str = ""
     """
-    Why the last attempt failed; unset when it did not.
+    The reason why the last attempt failed; unset when it did not.
     """
     create_time: AwareDatetime | None = None
     """
-    When the event happened.
+    Time at which the event happened.
     """
 
 
 class AddInvoiceLinesResponse(Model):
     """
-    What was stored.
+    The number of stored lines.
     """
 
     created_count: int = 0
@@ -1237,7 +1237,7 @@ class Anchor(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was signed.
+    Time at which it was signed.
     """
 
 
@@ -1267,7 +1267,7 @@ class Budget(Model):
         None
     )
     """
-    When it starts anew.
+    Time at which it starts anew.
     """
     rolling_length: Duration | None = None
     """
@@ -1287,11 +1287,11 @@ class Budget(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was created.
+    Time at which it was created.
     """
     close_time: AwareDatetime | None = None
     """
-    When it was closed; unset means it is open.
+    Time at which it was closed; unset means it is open.
     """
     start_time: AwareDatetime | None = None
     """
@@ -1342,11 +1342,11 @@ class BudgetAlert(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was passed.
+    Time at which it was passed.
     """
     publish_time: AwareDatetime | None = None
     """
-    When it was published; unset while it is owed to the topic, and always unset on the topic itself.
+    Time at which it was published; unset while it is owed to the topic, and always unset on the topic itself.
     """
 
 
@@ -1361,7 +1361,7 @@ class BudgetDecision(Model):
     """
     window_start: AwareDatetime | None = None
     """
-    When its window starts.
+    Time at which its window starts.
     """
     hard_limit: Money | None = None
     """
@@ -1703,7 +1703,7 @@ class InvoiceLine(Model):
     """
     occur_time: AwareDatetime | None = None
     """
-    When the call happened.
+    Time at which the call happened.
     """
     amount: Money | None = None
     """
@@ -1758,7 +1758,7 @@ class ListBudgetsResponse(Model):
 
 class MatchSummary(Model):
     """
-    How many pairings are in one state.
+    The number of pairings in one state.
     """
 
     state: Literal["MATCH_STATE_MATCHED", "MATCH_STATE_ROUNDED", "MATCH_STATE_DIFFERENT", "MATCH_STATE_MISSING_IN_LEDGER", "MATCH_STATE_MISSING_IN_INVOICE", "MATCH_STATE_DOUBLED_IN_INVOICE", "MATCH_STATE_DOUBLED_IN_LEDGER", "MATCH_STATE_LATE", "MATCH_STATE_LATE_ROUNDED", "MATCH_STATE_LATE_DIFFERENT"] | str | None = (
@@ -1769,7 +1769,7 @@ class MatchSummary(Model):
     """
     count: int = 0
     """
-    How many.
+    The number.
     """
     billed: Annotated[list[Money], Field(validate_default=True)] = []
     """
@@ -1844,7 +1844,7 @@ class SimulatedCost(Model):
 
     sku: str = ""
     """
-    What is priced.
+    The priced unit.
     """
     model: str = ""
     """
@@ -2085,7 +2085,7 @@ class ModelVersion(Model):
     """
     served: bool = False
     """
-    Whether calls may be given to it.
+    True if calls may be given to it.
     """
     replica_ready_count: int = 0
     """
@@ -2097,7 +2097,7 @@ class ModelVersion(Model):
     """
     faults: list[str] = []
     """
-    Why it is not served, or not on every replica; empty means nothing is wrong.
+    The reason why it is not served, or not on every replica; empty means nothing is wrong.
     """
     gate_verdict: Literal["GATE_VERDICT_PROMOTE", "GATE_VERDICT_KEEP", "GATE_VERDICT_CONTINUE"] | str | None = (
         None
@@ -2111,7 +2111,7 @@ class ModelVersion(Model):
     """
     gate_reasons: list[str] = []
     """
-    Why the gate did not let it through.
+    The reason why the gate did not let it through.
     """
 
 
@@ -2128,7 +2128,7 @@ class PromoteModelVersionRequest(Model):
 
 class PromoteModelVersionResponse(Model):
     """
-    What users get now.
+    The version that users get now.
     """
 
     version: ModelVersion | None = None
@@ -2154,7 +2154,7 @@ class RollBackModelVersionRequest(Model):
 
 class RollBackModelVersionResponse(Model):
     """
-    What users get now.
+    The version that users get now.
     """
 
     version: ModelVersion | None = None
@@ -2165,7 +2165,7 @@ class RollBackModelVersionResponse(Model):
 
 class Sampling(Model):
     """
-    How to sample.
+    The sampling parameters.
     """
 
     temperature: float | None = None
@@ -2271,7 +2271,7 @@ class BindPolicyRequest(Model):
 
 class CallEstimate(Model):
     """
-    What a call is expected to cost and take, and what the tenant weighs it by.
+    The expected cost and latency of a call, and the tenant's weight of it.
     """
 
     model_config = ConfigDict(
@@ -2321,7 +2321,7 @@ class CodeConnection(Model):
 
     stateful: bool = False
     """
-    Whether files and variables live as long as the episode.
+    True if files and variables live as long as the episode.
     """
     memory_bytes: int = 0
     """
@@ -2363,7 +2363,7 @@ class EpisodeAdherence(Model):
     """
     solved: bool = False
     """
-    Whether it counts as solved; an unsolved one scores 0.
+    True if it counts as solved; an unsolved one scores 0.
     """
     score: float = 0.0
     """
@@ -2459,7 +2459,7 @@ class PodiumConnection(Model):
 
 class PolicyActivation(Model):
     """
-    When a policy became or becomes the default.
+    The time from which a policy is the default.
     """
 
     name: str = ""
@@ -2476,7 +2476,7 @@ class PolicyActivation(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was asked for.
+    Time at which it was asked for.
     """
     created_by: str = ""
     """
@@ -2553,7 +2553,7 @@ class PolicyBinding(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was bound.
+    Time at which it was bound.
     """
     created_by: str = ""
     """
@@ -2629,11 +2629,11 @@ class Proposal(Model):
         None
     )
     """
-    What became of it.
+    The outcome.
     """
     create_time: AwareDatetime | None = None
     """
-    When it was made.
+    Time at which it was made.
     """
     created_by: str = ""
     """
@@ -2685,7 +2685,7 @@ class ProposeDescriptionResponse(Model):
 
 class RegisteredTool(Model):
     """
-    What became of one spec.
+    The outcome of one spec.
     """
 
     name: str = ""
@@ -2698,11 +2698,11 @@ class RegisteredTool(Model):
     """
     created: bool = False
     """
-    Whether this call made that version.
+    True if this call made that version.
     """
     problem: str = ""
     """
-    Why it is left out; unset when it is registered.
+    The reason why it is left out; unset when it is registered.
     """
 
 
@@ -2747,7 +2747,7 @@ class RejectedCalls(Model):
     """
     call_count: int = 0
     """
-    How many calls.
+    The number of calls.
     """
     episode_count: int = 0
     """
@@ -2786,7 +2786,7 @@ class ReportAdherenceRequest(Model):
 
 class ReportAdherenceResponse(Model):
     """
-    How well preferences were followed.
+    The adherence to preferences.
     """
 
     policies: Annotated[list[PolicyAdherence], Field(validate_default=True)] = []
@@ -2819,7 +2819,7 @@ class ResolvedTool(Model):
         None
     )
     """
-    Which adapter speaks to it.
+    The kind, which chooses the adapter.
     """
     description: str = ""
     """
@@ -2833,7 +2833,7 @@ class ResolvedTool(Model):
         None
     )
     """
-    What calling it twice does.
+    The effect of calling it twice.
     """
     weight: float = 0.0
     """
@@ -2857,7 +2857,7 @@ class ResolvedTool(Model):
     """
     needs_approval: bool = False
     """
-    Whether a call waits for a person's approval.
+    True if a call waits for a person's approval.
     """
     price_per_call: Money | None = None
     """
@@ -2865,7 +2865,7 @@ class ResolvedTool(Model):
     """
     capabilities: list[str] = []
     """
-    What it can do, for fallbacks.
+    The capability, for fallbacks.
     """
     podium: PodiumConnection | None = None
     """
@@ -2889,7 +2889,7 @@ class ResolvedTool(Model):
     """
     embeds: bool = False
     """
-    Whether it turns texts into vectors (LLM_ROLE_EMBEDDER).
+    True if it turns texts into vectors (LLM_ROLE_EMBEDDER).
     """
     model_takes: Annotated[dict[str, MediaKinds], Field(validate_default=True)] = {}
     """
@@ -2901,7 +2901,7 @@ class ResolvedTool(Model):
     """
     gives_answer: bool = False
     """
-    Whether what a call gives is the episode's answer, and ends it.
+    True if what a call gives is the episode's answer, and ends it.
     """
     prompt_bytes: int = 0
     """
@@ -2946,13 +2946,13 @@ class SkippedOperation(Model):
     """
     reason: str = ""
     """
-    Why, in words.
+    The reason, in words.
     """
 
 
 class ToolDecision(Model):
     """
-    Why a tool is in or out.
+    The decision on a tool, and its reason.
     """
 
     name: str = ""
@@ -2961,7 +2961,7 @@ class ToolDecision(Model):
     """
     allowed: bool = False
     """
-    Whether the episode may use it.
+    True if the episode may use it.
     """
     reason: str = ""
     """
@@ -3017,7 +3017,7 @@ class ToolFacts(Model):
 
 class ToolLimits(Model):
     """
-    What a call may take.
+    The limits of a call.
     """
 
     model_config = ConfigDict(
@@ -3092,7 +3092,7 @@ class UnbindPolicyResponse(Model):
 
     binding: PolicyBinding | None = None
     """
-    What was taken back.
+    The deleted binding.
     """
 
 
@@ -3235,7 +3235,7 @@ class PutSecretResponse(Model):
 
     secret: Secret | None = None
     """
-    Without its value.
+    The secret without its value.
     """
 
 
@@ -3246,7 +3246,7 @@ class PutUserSecretResponse(Model):
 
     secret: Secret | None = None
     """
-    Without its value.
+    The secret without its value.
     """
 
 
@@ -3297,7 +3297,7 @@ class ClientCallsRequested(Model):
 
 class DirectCallSpec(Model):
     """
-    What the caller asks for.
+    The caller's order.
     """
 
     tool_name: str = ""
@@ -3340,7 +3340,7 @@ class DirectCallSpec(Model):
 
 class EpisodeSpec(Model):
     """
-    What the caller asks for.
+    The caller's order.
     """
 
     model_config = ConfigDict(
@@ -3378,11 +3378,11 @@ class EpisodeSpec(Model):
         None
     )
     """
-    How earlier turns are shown to the model.
+    The form of earlier turns in the prompt.
     """
     sampling: Sampling | None = None
     """
-    How to sample.
+    The sampling parameters.
     """
     group: Group | None = None
     """
@@ -3452,21 +3452,21 @@ class PutWebhookRequest(Model):
 
     id: str = ""
     """
-    As in Webhook.
+    See Webhook.
     """
     url: str = ""
     """
-    As in Webhook.
+    See Webhook.
     """
     event_types: list[Literal["WEBHOOK_EVENT_TYPE_EPISODE_ENDED", "WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED", "WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED", "WEBHOOK_EVENT_TYPE_BUDGET_ALERT", "WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN", "WEBHOOK_EVENT_TYPE_VERSION_PROMOTED"] | str] = (
         []
     )
     """
-    As in Webhook.
+    See Webhook.
     """
     secret: SecretRef | None = None
     """
-    As in Webhook.
+    See Webhook.
     """
 
 
@@ -3488,11 +3488,11 @@ class StartDirectCallRequest(Model):
     """
     attachment_data: list[Base64Bytes] = []
     """
-    As in StartEpisodeRequest.
+    See StartEpisodeRequest.
     """
     file_quota: FileQuota | None = None
     """
-    As in StartEpisodeRequest.
+    See StartEpisodeRequest.
     """
     running_limit: int = 0
     """
@@ -3514,7 +3514,7 @@ class StartEpisodeRequest(Model):
     """
     spec: EpisodeSpec | None = None
     """
-    What to do.
+    The spec of the episode.
     """
     running_limit: int = 0
     """
@@ -3561,13 +3561,13 @@ class WaitingApproval(Model):
     """
     approvable: bool = False
     """
-    Whether the caller of this list may approve it; everybody who reads it may deny it.
+    True if the caller of this list may approve it; everybody who reads it may deny it.
     """
 
 
 class Webhook(Model):
     """
-    Where events are sent.
+    A receiver of events.
     """
 
     id: str = ""
@@ -3590,7 +3590,7 @@ class Webhook(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was registered or replaced.
+    Time at which it was registered or replaced.
     """
     created_by: str = ""
     """
@@ -3645,7 +3645,7 @@ class Entry(Model):
     """
     sku: str = ""
     """
-    What is priced.
+    The priced unit.
     """
     usage: Usage | None = None
     """
@@ -3665,11 +3665,11 @@ class Entry(Model):
     """
     occur_time: AwareDatetime | None = None
     """
-    When the call happened, as the caller says.
+    Time at which the call happened, as the caller says.
     """
     create_time: AwareDatetime | None = None
     """
-    When it was posted.
+    Time at which it was posted.
     """
     hash: Base64Bytes | None = None
     """
@@ -3743,7 +3743,7 @@ class Hold(Model):
     """
     sku: str = ""
     """
-    What is priced.
+    The priced unit.
     """
     amount: Money | None = None
     """
@@ -3761,7 +3761,7 @@ class Hold(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was made.
+    Time at which it was made.
     """
     expire_time: AwareDatetime | None = None
     """
@@ -3781,7 +3781,7 @@ class Hold(Model):
     """
     dispatched: bool = False
     """
-    Whether the call was about to be made. When its time is over, such a hold becomes a provisional cost; any other is released.
+    True if the call was about to be made. When its time is over, such a hold becomes a provisional cost; any other is released.
     """
     fallbacks: Annotated[list[Fallback], Field(validate_default=True)] = []
     """
@@ -3798,7 +3798,7 @@ class InvoiceMatch(Model):
         None
     )
     """
-    What it is.
+    The kind.
     """
     position: int = 0
     """
@@ -3860,7 +3860,7 @@ class PriceComponent(Model):
         None
     )
     """
-    What is counted.
+    The counted dimension.
     """
     unit_price: Amount
     """
@@ -3882,7 +3882,7 @@ class PriceComponent(Model):
 
 class PriceSpec(Model):
     """
-    What the author of a price writes.
+    The author's description of a price.
     """
 
     sku: str = ""
@@ -3965,7 +3965,7 @@ class SimulatePricesRequest(Model):
     """
     page_token: str = ""
     """
-    From the previous page; unset means the first.
+    Token of the previous page; unset means the first.
     """
     tenant: str = ""
     """
@@ -3990,7 +3990,7 @@ class SimulatePricesResponse(Model):
 
 class Action(Model):
     """
-    What the model decided.
+    The model's decision.
     """
 
     thought: str = ""
@@ -4029,7 +4029,7 @@ class ListModelVersionsResponse(Model):
 
     versions: Annotated[list[ModelVersion], Field(validate_default=True)] = []
     """
-    By run and number.
+    The versions, by run and number.
     """
     next_page_token: str = ""
     """
@@ -4047,11 +4047,11 @@ class NextActionResponse(Model):
     )
     action: Action | None = None
     """
-    What the model decided.
+    The model's decision.
     """
     completion_text: str = ""
     """
-    What it wrote, verbatim.
+    The reply, verbatim.
     """
     prompt_token_ids: list[int] = []
     """
@@ -4091,7 +4091,7 @@ class NextActionResponse(Model):
     """
     sampling: Sampling | None = None
     """
-    How it was sampled, with defaults filled in.
+    The sampling, with defaults filled in.
     """
     engine: str = ""
     """
@@ -4107,13 +4107,13 @@ class NextActionResponse(Model):
     """
     left_out: list[str] = []
     """
-    What of the request was left out of the prompt, because the model's context is full: tools that were not listed, results that were cut. In words, without any of their content.
+    The parts of the request that the model's context had no room for: tools that were not listed, results that were cut. In words, without any of their content.
     """
 
 
 class Observation(Model):
     """
-    What a call of an earlier turn gave.
+    The result of an earlier turn's call.
     """
 
     call: ToolCall | None = None
@@ -4126,7 +4126,7 @@ class Observation(Model):
     """
     failure: Failure | None = None
     """
-    Why it failed; unset when it gave a result.
+    The reason why it failed; unset when it gave a result.
     """
 
 
@@ -4163,7 +4163,7 @@ class ToolDefinition(Model):
     """
     gives_answer: bool = False
     """
-    Whether what a call gives is the answer. Such tools can be called in the last turn.
+    True if what a call gives is the answer. Such tools can be called in the last turn.
     """
 
 
@@ -4238,7 +4238,7 @@ class DryRunPolicyResponse(Model):
 
 class ExplainToolsetResponse(Model):
     """
-    Why tools are in or out.
+    The decisions on tools, and their reasons.
     """
 
     decisions: Annotated[list[ToolDecision], Field(validate_default=True)] = []
@@ -4277,7 +4277,7 @@ class GrpcConnection(Model):
     """
     plaintext: bool = False
     """
-    Whether the channel is plaintext.
+    True if the channel is plaintext.
     """
 
 
@@ -4303,7 +4303,7 @@ class ListPolicyBindingsResponse(Model):
 
     bindings: Annotated[list[PolicyBinding], Field(validate_default=True)] = []
     """
-    By principal, then by policy.
+    The bindings, by principal, then by policy.
     """
     next_page_token: str = ""
     """
@@ -4422,7 +4422,7 @@ class OAuth2ClientCredentials(Model):
 
 class PolicySpec(Model):
     """
-    What the author of a policy writes.
+    The author's description of a policy.
     """
 
     model_config = ConfigDict(
@@ -4466,7 +4466,7 @@ class PolicySpec(Model):
         None
     )
     """
-    What happens to a call whose price is unknown.
+    The treatment of a call whose price is unknown.
     """
     approval: ToolSelector | None = None
     """
@@ -4482,7 +4482,7 @@ class PolicySpec(Model):
     """
     training_consent: bool = False
     """
-    Whether trajectories under this policy may train a model.
+    True if trajectories under this policy may train a model.
     """
     approval_timeout: Duration | None = None
     """
@@ -4490,11 +4490,11 @@ class PolicySpec(Model):
     """
     self_approval: bool = False
     """
-    Whether whoever starts an episode may approve its calls.
+    True if whoever starts an episode may approve its calls.
     """
     no_presets: bool = False
     """
-    Whether episodes must run under a policy that the tenant wrote; only in the policies named "floor" and "platform-floor".
+    True if episodes must run under a policy that the tenant wrote; only in the policies named "floor" and "platform-floor".
     """
 
 
@@ -4562,7 +4562,7 @@ class ReadOpenApiRequest(Model):
 
 class RegisterToolsResponse(Model):
     """
-    What became of all of them.
+    The outcomes of all specs.
     """
 
     tools: Annotated[list[RegisteredTool], Field(validate_default=True)] = []
@@ -4620,7 +4620,7 @@ class ActionDecided(Model):
     """
     left_out: list[str] = []
     """
-    What it was not shown, because its context is full.
+    The parts that its context had no room for.
     """
 
 
@@ -4635,11 +4635,11 @@ class DirectCall(Model):
     """
     spec: DirectCallSpec | None = None
     """
-    What the caller asked for.
+    The caller's order.
     """
     ended: bool = False
     """
-    Whether it has ended; what follows is unset before.
+    True if it has ended; what follows is unset before.
     """
     content: str = ""
     """
@@ -4651,15 +4651,15 @@ class DirectCall(Model):
     """
     failure: Failure | None = None
     """
-    Why there is no content; unset when there is.
+    The reason why there is no content; unset when there is.
     """
     usage: Usage | None = None
     """
-    What the call used.
+    The usage of the call.
     """
     cost: Money | None = None
     """
-    What it cost; unset means unknown.
+    The cost; unset means unknown.
     """
     ledger_key: str = ""
     """
@@ -4683,7 +4683,7 @@ class DirectCall(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was accepted.
+    Time at which it was accepted.
     """
     content_json: str = ""
     """
@@ -4706,7 +4706,7 @@ class Episode(Model):
     """
     spec: EpisodeSpec | None = None
     """
-    What the caller asked for.
+    The caller's order.
     """
     state: Literal["EPISODE_STATE_PENDING", "EPISODE_STATE_RUNNING", "EPISODE_STATE_WAITING", "EPISODE_STATE_FINISHED"] | str | None = (
         None
@@ -4718,7 +4718,7 @@ class Episode(Model):
         None
     )
     """
-    Why it ended.
+    The reason of its end.
     """
     answer: str = ""
     """
@@ -4726,7 +4726,7 @@ class Episode(Model):
     """
     failure: Failure | None = None
     """
-    Why it failed, for STOP_REASON_FAILED and BUDGET_EXHAUSTED.
+    The reason why it failed, for STOP_REASON_FAILED and BUDGET_EXHAUSTED.
     """
     turn_count: int = 0
     """
@@ -4762,11 +4762,11 @@ class Episode(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was accepted.
+    Time at which it was accepted.
     """
     end_time: AwareDatetime | None = None
     """
-    When it ended; unset while it runs.
+    Time at which it ended; unset while it runs.
     """
     children_cost: Money | None = None
     """
@@ -4786,11 +4786,11 @@ class Episode(Model):
     """
     all_tool_calls_failed: bool = False
     """
-    Whether it called tools and every call failed, so that its answer rests on no result; unset while it runs.
+    True if it called tools and every call failed, so that its answer rests on no result; unset while it runs.
     """
     content_withheld: bool = False
     """
-    Whether the content is left out, because the caller may not read it: of the spec the task, its history and files, schemas, functions and check, and the answer, messages of failures, warnings and feedback. Readers are callers with the scope trajectories:read, the subject that started the episode and, while a call waits for approval, those with the scope calls:approve.
+    True if the content is left out, because the caller may not read it: of the spec the task, its history and files, schemas, functions and check, and the answer, messages of failures, warnings and feedback. Readers are callers with the scope trajectories:read, the subject that started the episode and, while a call waits for approval, those with the scope calls:approve.
     """
 
 
@@ -4887,11 +4887,11 @@ class ModelCall(Model):
     """
     cost: Money | None = None
     """
-    What it cost; unset means unknown.
+    The cost; unset means unknown.
     """
     failure: Failure | None = None
     """
-    Why there is no response; unset when there is one.
+    The reason why there is no response; unset when there is one.
     """
     granted_output_tokens: int = 0
     """
@@ -4958,11 +4958,11 @@ class ToolInvocation(Model):
     """
     cost: Money | None = None
     """
-    What it cost; unset means unknown.
+    The cost; unset means unknown.
     """
     usage: Usage | None = None
     """
-    What it used.
+    The usage.
     """
     latency: Duration | None = None
     """
@@ -4990,7 +4990,7 @@ class ToolInvocation(Model):
     """
     latency_modelled: bool = False
     """
-    Whether the model is a simulated one with a modelled latency, which nobody waited for.
+    True if the model is a simulated one with a modelled latency, which nobody waited for.
     """
     found_tools: Annotated[list[ResolvedTool], Field(validate_default=True)] = []
     """
@@ -4998,7 +4998,7 @@ class ToolInvocation(Model):
     """
     unsent: bool = False
     """
-    Whether nothing of the call left the platform, so that it was free: its hold was given back, and usage is unset.
+    True if nothing of the call left the platform, so that it was free: its hold was given back, and usage is unset.
     """
     cut_reason: str = ""
     """
@@ -5020,7 +5020,7 @@ class ToolReturned(Model):
     """
     cost: Money | None = None
     """
-    What it cost; unset means unknown.
+    The cost; unset means unknown.
     """
     latency: Duration | None = None
     """
@@ -5028,7 +5028,7 @@ class ToolReturned(Model):
     """
     usage: Usage | None = None
     """
-    What it used.
+    The usage.
     """
     child: ChildEpisode | None = None
     """
@@ -5043,7 +5043,7 @@ class Turn(Model):
 
     number: int = 0
     """
-    From 1.
+    The number, from 1.
     """
     model_call: ModelCall | None = None
     """
@@ -5070,7 +5070,7 @@ class Charge(Model):
     """
     corrected_create_time: AwareDatetime | None = None
     """
-    When the corrected cost happened was posted; unset unless the entry corrects one.
+    Time at which the corrected cost happened was posted; unset unless the entry corrects one.
     """
 
 
@@ -5170,7 +5170,7 @@ class CreatePolicyRequest(Model):
 
     spec: PolicySpec | None = None
     """
-    What its author wrote.
+    The author's spec.
     """
     validate_only: bool = False
     """
@@ -5214,7 +5214,7 @@ class ExplainToolsetRequest(Model):
 
 class HttpAuth(Model):
     """
-    How an HTTP API knows its callers.
+    The authentication of an HTTP API's callers.
     """
 
     bearer: SecretRef | None = None
@@ -5363,7 +5363,7 @@ class Policy(Model):
 
     spec: PolicySpec | None = None
     """
-    What its author wrote.
+    The author's spec.
     """
     version: int = 0
     """
@@ -5371,7 +5371,7 @@ class Policy(Model):
     """
     create_time: AwareDatetime | None = None
     """
-    When it was created.
+    Time at which it was created.
     """
     created_by: str = ""
     """
@@ -5379,7 +5379,7 @@ class Policy(Model):
     """
     active: bool = False
     """
-    Whether it is what episodes without a policy name run under.
+    True if it is what episodes without a policy name run under.
     """
     content_digest: str = ""
     """
@@ -5435,7 +5435,7 @@ class EpisodeEvent(Model):
     """
     time: AwareDatetime | None = None
     """
-    When it happened.
+    Time at which it happened.
     """
     started: EpisodeStarted | None = None
     """
@@ -5531,7 +5531,7 @@ class Trajectory(Model):
         None
     )
     """
-    How earlier turns were shown.
+    The form of earlier turns.
     """
     turns: Annotated[list[Turn], Field(validate_default=True)] = []
     """
@@ -5541,7 +5541,7 @@ class Trajectory(Model):
         None
     )
     """
-    Why it ended.
+    The reason of its end.
     """
     answer: str = ""
     """
@@ -5565,19 +5565,19 @@ class Trajectory(Model):
     """
     latency: Duration | None = None
     """
-    From start to end.
+    The latency from start to end.
     """
     start_time: AwareDatetime | None = None
     """
-    When it started.
+    Time at which it started.
     """
     end_time: AwareDatetime | None = None
     """
-    When it ended.
+    Time at which it ended.
     """
     training_consent: bool = False
     """
-    Whether it may train a model.
+    True if it may train a model.
     """
     labels: dict[str, str] = {}
     """
@@ -5597,7 +5597,7 @@ class Trajectory(Model):
     """
     failure: Failure | None = None
     """
-    Why it ended without an answer, for example which budget was used up; unset when there is nothing to explain.
+    The reason why it ended without an answer, for example which budget was used up; unset when there is nothing to explain.
     """
     parent: ParentCall | None = None
     """
@@ -5609,7 +5609,7 @@ class Trajectory(Model):
     """
     unjudged_reason: str = ""
     """
-    Why its check gave no outcome; unset when it gave one and when there was no check. An answer without an outcome is not a wrong one.
+    The reason why its check gave no outcome; unset when it gave one and when there was no check. An answer without an outcome is not a wrong one.
     """
     verifier_calls: Annotated[list[ToolInvocation], Field(validate_default=True)] = []
     """
@@ -5692,12 +5692,12 @@ class Explanation(Model):
 
 class GetEffectivePricesResponse(Model):
     """
-    What they cost.
+    The prices.
     """
 
     prices: Annotated[dict[str, Price], Field(validate_default=True)] = {}
     """
-    By SKU. A SKU that is missing has no known price.
+    Prices by SKU. A SKU that is missing has no known price.
     """
 
 
@@ -5738,7 +5738,7 @@ class CreatePolicyResponse(Model):
     """
     created: bool = False
     """
-    Whether this call made that version.
+    True if this call made that version.
     """
     notices: list[str] = []
     """
@@ -5844,7 +5844,7 @@ class FollowedMcpServer(Model):
     """
     shared: bool = False
     """
-    Whether the tools are for every tenant; needs the admin scope.
+    True if the tools are for every tenant; needs the admin scope.
     """
     tool_names: list[str] = []
     """
@@ -5888,7 +5888,7 @@ class GetTrajectoryResponse(Model):
 
 class ExplainEntryResponse(Model):
     """
-    What is known.
+    The explanation.
     """
 
     explanation: Explanation | None = None
@@ -5899,7 +5899,7 @@ class ExplainEntryResponse(Model):
 
 class Connection(Model):
     """
-    How to reach a tool. Secrets only by reference.
+    The connection of a tool. Secrets only by reference.
     """
 
     function: FunctionConnection | None = None
@@ -5938,7 +5938,7 @@ class Connection(Model):
 
 class ToolSpec(Model):
     """
-    What the owner of a tool writes.
+    The owner's description of a tool.
     """
 
     name: str = ""
@@ -5949,11 +5949,11 @@ class ToolSpec(Model):
         None
     )
     """
-    Which adapter speaks to it.
+    The kind, which chooses the adapter.
     """
     description: str = ""
     """
-    What it does and when to use it, for the orchestrator.
+    The description for the orchestrator: effect, and use.
     """
     parameters_json_schema: str = ""
     """
@@ -5965,7 +5965,7 @@ class ToolSpec(Model):
     """
     connection: Connection | None = None
     """
-    How to reach it.
+    The connection.
     """
     sku: str = ""
     """
@@ -5973,17 +5973,17 @@ class ToolSpec(Model):
     """
     limits: ToolLimits | None = None
     """
-    What a call may take.
+    The limits of a call.
     """
     side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
         None
     )
     """
-    What calling it twice does.
+    The effect of calling it twice.
     """
     capabilities: list[str] = []
     """
-    What it can do, for fallbacks, for example "arithmetic".
+    The capability, for fallbacks, for example "arithmetic".
     """
     tags: list[str] = []
     """
@@ -5999,11 +5999,11 @@ class ToolSpec(Model):
     """
     charges_unsent_calls: bool = False
     """
-    Whether a call that never left the platform costs what any call costs: the name was not resolved, the connection was refused, or the request was rejected before it was sent. Unset means that it is free.
+    True if a call that never left the platform costs what any call costs: the name was not resolved, the connection was refused, or the request was rejected before it was sent. Unset means that it is free.
     """
     gives_answer: bool = False
     """
-    Whether what a call gives is the answer of the episode, and ends it, as with the tool "answer" of ToolOrchestra. In the last turn such tools can still be called.
+    True if what a call gives is the answer of the episode, and ends it, as with the tool "answer" of ToolOrchestra. In the last turn such tools can still be called.
     """
     notices: list[str] = []
     """
@@ -6082,7 +6082,7 @@ class RegisterToolRequest(Model):
 
     spec: ToolSpec | None = None
     """
-    What its owner wrote.
+    The owner's spec.
     """
     validate_only: bool = False
     """
@@ -6120,7 +6120,7 @@ class Tool(Model):
 
     spec: ToolSpec | None = None
     """
-    What its owner wrote.
+    The owner's spec.
     """
     version: int = 0
     """
@@ -6140,21 +6140,21 @@ class Tool(Model):
     """
     deprecate_time: AwareDatetime | None = None
     """
-    When it was deprecated; unset means it is current.
+    Time at which it was deprecated; unset means it is current.
     """
     shared: bool = False
     """
-    Whether the platform owns it and every tenant sees it.
+    True if the platform owns it and every tenant sees it.
     """
     delete_time: AwareDatetime | None = None
     """
-    When it was deleted; unset means it is not. A deleted version is read by its number until its retention ends, because recent episodes refer to it.
+    Time at which it was deleted; unset means it is not. A deleted version is read by its number until its retention ends, because recent episodes refer to it.
     """
 
 
 class DeleteToolResponse(Model):
     """
-    What was deleted.
+    The deleted tool.
     """
 
     tools: Annotated[list[Tool], Field(validate_default=True)] = []
@@ -6165,7 +6165,7 @@ class DeleteToolResponse(Model):
 
 class DeprecateToolResponse(Model):
     """
-    What was deprecated.
+    The deprecated tool.
     """
 
     tools: Annotated[list[Tool], Field(validate_default=True)] = []
@@ -6241,7 +6241,7 @@ class RegisterToolResponse(Model):
     """
     created: bool = False
     """
-    Whether this call made that version.
+    True if this call made that version.
     """
 
 
@@ -6256,7 +6256,7 @@ class SearchToolsResponse(Model):
     """
     embeddings_used: bool = False
     """
-    Whether the meaning of the words counted besides the words: an embeddings endpoint is configured and answered.
+    True if the meaning of the words counted besides the words: an embeddings endpoint is configured and answered.
     """
 
 

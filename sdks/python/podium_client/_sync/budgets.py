@@ -64,7 +64,7 @@ class Budgets:
         return required((self._transport.call("GET", address, GetBudgetResponse)).status)
 
     def list(self, *, page_size: int = 0) -> Pages[BudgetStatus]:
-        """In the order of their ids."""
+        """Lists budgets in the order of their ids."""
         return self._transport.pages(
             "/v1/budgets",
             ListBudgetsResponse,

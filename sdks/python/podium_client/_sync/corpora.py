@@ -49,7 +49,7 @@ class Corpora:
         return reply.hits
 
     def list(self, *, page_size: int = 0) -> Pages[Corpus]:
-        """In name order."""
+        """Lists corpora in name order."""
         return self._transport.pages(
             "/v1/corpora",
             ListCorporaResponse,
@@ -58,7 +58,7 @@ class Corpora:
         )
 
     def documents(self, corpus: str, *, page_size: int = 0) -> Pages[DocumentSummary]:
-        """In the order of their ids."""
+        """Lists documents in the order of their ids."""
         return self._transport.pages(
             path(DOCUMENTS, corpus=corpus),
             ListDocumentsResponse,
@@ -67,7 +67,7 @@ class Corpora:
         )
 
     def delete_documents(self, corpus: str, ids: Sequence[str]) -> int:
-        """How many were there."""
+        """Deletes documents and returns the number of those that existed."""
         reply = self._transport.call(
             "DELETE", path(DOCUMENTS, corpus=corpus), DeleteDocumentsResponse, query={"ids": [*ids]}
         )

@@ -122,7 +122,7 @@ class Episodes:
         raise PodiumError(f"the stream of episode {episode_id} ended before the episode did")
 
     def watch(self, episode_id: str, after: int = 0) -> Iterator[EpisodeEvent]:
-        """What happened and what happens, until the episode ends.
+        """Yields past and new events until the episode ends.
 
         A broken connection is taken up where it broke: no event is lost or comes twice. `after`
         is the sequence of the last event that is known already.
@@ -231,5 +231,7 @@ class Episodes:
 
 
 def _may_wait(before: Episode, event: EpisodeEvent) -> bool:
-    """Whether the calls of an event were not yet answered when the episode was as `before`."""
+    """Returns whether the calls of an event were not yet answered when the episode was as
+    `before`.
+    """
     return before.state != "EPISODE_STATE_FINISHED" and event.turn >= before.turn_count

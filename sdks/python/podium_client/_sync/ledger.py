@@ -117,7 +117,7 @@ class Ledger:
         )
 
     def prove(self, entry: int | str) -> InclusionProof:
-        """That an entry is under a signed root."""
+        """Proves that an entry is under a signed root."""
         reply = self._transport.call(
             "GET", "/v1/audit/proof", ProveEntryResponse, query={"entry": str(entry)}
         )
@@ -156,13 +156,13 @@ class Ledger:
         return required(reply.entry)
 
     def simulate(self, request: SimulatePricesRequest) -> SimulatePricesResponse:
-        """What a page of past calls would have cost with other prices."""
+        """Returns the costs of a page of past calls under other prices."""
         return self._transport.call(
             "POST", "/v1/audit/simulate", SimulatePricesResponse, body=request
         )
 
     def add_invoice_lines(self, request: AddInvoiceLinesRequest) -> int:
-        """How many lines were new."""
+        """Adds lines of an invoice and returns the number of new ones."""
         reply = self._transport.call(
             "POST", "/v1/invoices", AddInvoiceLinesResponse, body=request
         )
@@ -176,7 +176,7 @@ class Ledger:
     def invoice_matches(
         self, invoice_id: str, *, states: Sequence[str] = (), page_size: int = 0
     ) -> Pages[InvoiceMatch]:
-        """What the last comparison found."""
+        """Lists the results of the last comparison."""
         return self._transport.pages(
             path("/v1/invoices/{id}/matches", id=invoice_id),
             ListInvoiceMatchesResponse,

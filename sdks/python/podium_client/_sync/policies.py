@@ -88,7 +88,7 @@ class Policies:
         return reply.policies
 
     def activations(self, *, page_size: int = 0) -> Pages[PolicyActivation]:
-        """When which policy became or becomes the default, newest first."""
+        """Lists past and future activations, newest first."""
         return self._transport.pages(
             "/v1/policy-activations",
             ListActivationsResponse,
@@ -128,7 +128,7 @@ class Policies:
     def explain(
         self, policy: str = "", *, spec: PolicySpec | None = None
     ) -> Sequence[ToolDecision]:
-        """Why each tool is in or out, under a policy or under a spec that is not stored."""
+        """Explains the decision on each tool, under a policy or under a spec that is not stored."""
         body = ExplainToolsetRequest(policy=policy, spec=spec)
         reply = self._transport.call(
             "POST", "/v1/policies/explain", ExplainToolsetResponse, body=body
@@ -138,14 +138,14 @@ class Policies:
     def dry_run(
         self, policy: str = "", *, spec: PolicySpec | None = None, past: PastEpisodes | None = None
     ) -> DryRunPolicyResponse:
-        """What a policy would have changed in past episodes."""
+        """Returns the changes that a policy would have made in past episodes."""
         body = DryRunPolicyRequest(policy=policy, spec=spec, past=past)
         return self._transport.call(
             "POST", "/v1/policies/dry-run", DryRunPolicyResponse, body=body
         )
 
     def report(self, request: ReportAdherenceRequest) -> ReportAdherenceResponse:
-        """How well past episodes followed their preferences."""
+        """Reports how well past episodes followed their preferences."""
         return self._transport.call(
             "POST", "/v1/policies/report", ReportAdherenceResponse, body=request
         )

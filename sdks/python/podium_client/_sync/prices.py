@@ -57,7 +57,9 @@ class Prices:
         service_class: str = "",
         region: str = "",
     ) -> dict[str, Price]:
-        """What each SKU costs the tenant, now or at a time; without those that have no price."""
+        """Returns the tenant's price of each SKU, now or at a time; a SKU without a price is
+        missing.
+        """
         reply = self._transport.call(
             "GET",
             "/v1/prices/effective",

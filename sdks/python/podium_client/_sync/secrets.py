@@ -35,7 +35,7 @@ class Secrets:
         return required(reply.secret)
 
     def list(self, *, page_size: int = 0) -> Pages[Secret]:
-        """In the order of their names."""
+        """Lists secrets in the order of their names."""
         return self._transport.pages(
             "/v1/secrets",
             ListSecretsResponse,
@@ -55,7 +55,7 @@ class Secrets:
         return required(reply.secret)
 
     def list_mine(self, *, page_size: int = 0) -> Pages[Secret]:
-        """In the order of their names."""
+        """Lists the caller's secrets in the order of their names."""
         return self._transport.pages(
             "/v1/user-secrets",
             ListUserSecretsResponse,

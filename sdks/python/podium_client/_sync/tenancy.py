@@ -52,7 +52,7 @@ class Keys:
         )
 
     def list(self, *, page_size: int = 0) -> Pages[ApiKey]:
-        """Without their secrets."""
+        """Lists keys without their secrets."""
         return self._transport.pages(
             "/v1/api-keys",
             ListApiKeysResponse,
@@ -81,11 +81,11 @@ class Tenancy:
         self._transport = transport
 
     def limits(self) -> Limits:
-        """Of the caller's tenant."""
+        """Returns the limits of the caller's tenant."""
         return self._transport.call("GET", "/v1/limits", Limits)
 
     def limits_of(self, tenant: str) -> Limits:
-        """Of any tenant; platform admins only."""
+        """Returns the limits of any tenant; platform admins only."""
         return self._transport.call("GET", path(LIMITS, tenant=tenant), Limits)
 
     def change_limits(self, tenant: str, changes: ChangeLimitsRequest) -> Limits:

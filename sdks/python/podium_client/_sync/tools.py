@@ -45,7 +45,7 @@ PROPOSAL = "/v1/tool-proposals/{id}"
 
 
 class Tools:
-    """What episodes may call."""
+    """The tools that episodes may call."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

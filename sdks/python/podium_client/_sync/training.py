@@ -28,7 +28,7 @@ class ModelVersions:
         self._transport = transport
 
     def list(self, *, page_size: int = 0) -> Pages[ModelVersion]:
-        """By run and number."""
+        """Lists versions by run and number."""
         return self._transport.pages(
             "/v1/model-versions",
             ListModelVersionsResponse,

@@ -170,7 +170,7 @@ class Transport:
 
 
 def required(given: T | None) -> T:
-    """What the API promises to send. Raises PodiumError."""
+    """Returns a part that the API always sends. Raises PodiumError."""
     if given is None:
         raise PodiumError("the platform's answer lacks a part that it always has")
     return given

@@ -53,7 +53,7 @@ class Webhooks:
         return required(reply.webhook)
 
     def list(self, *, page_size: int = 0) -> Pages[Webhook]:
-        """In the order of their ids."""
+        """Lists webhooks in the order of their ids."""
         return self._transport.pages(
             "/v1/webhooks",
             ListWebhooksResponse,
@@ -68,7 +68,7 @@ class Webhooks:
     def deliveries(
         self, webhook_id: str = "", *, states: Sequence[DeliveryState] = (), page_size: int = 0
     ) -> Pages[WebhookDelivery]:
-        """Of the last 30 days, newest first."""
+        """Lists the deliveries of the last 30 days, newest first."""
         return self._transport.pages(
             "/v1/webhook-deliveries",
             ListWebhookDeliveriesResponse,

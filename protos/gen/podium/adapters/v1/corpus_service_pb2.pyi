@@ -103,7 +103,7 @@ class PutDocumentsResponse(_message.Message):
     CHANGED_COUNT_FIELD_NUMBER: _builtins.int
     PASSAGE_COUNT_FIELD_NUMBER: _builtins.int
     changed_count: _builtins.int
-    """How many were new or changed."""
+    """The number of new or changed ones."""
     passage_count: _builtins.int
     """Passages in the corpus now."""
     def __init__(
@@ -156,7 +156,7 @@ class DeleteDocumentsResponse(_message.Message):
 
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     deleted_count: _builtins.int
-    """How many were there."""
+    """The number of those that existed."""
     def __init__(
         self,
         *,
@@ -184,7 +184,7 @@ class ListDocumentsRequest(_message.Message):
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -296,7 +296,7 @@ class DeleteCorpusResponse(_message.Message):
 
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     deleted_count: _builtins.int
-    """How many documents it held."""
+    """The number of documents that it held."""
     def __init__(
         self,
         *,
@@ -321,7 +321,7 @@ class ListCorporaRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -353,7 +353,7 @@ class Corpus(_message.Message):
     passage_count: _builtins.int
     """Passages in it."""
     shared: _builtins.bool
-    """Whether every tenant can search it."""
+    """True if every tenant can search it."""
     def __init__(
         self,
         *,
@@ -488,7 +488,7 @@ Global___Hit: _TypeAlias = Hit  # noqa: Y015
 
 @_typing.final
 class SearchResponse(_message.Message):
-    """What was found, best first."""
+    """The results, best first."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -37,7 +37,7 @@ class RunCodeRequest(_message.Message):
     code: _builtins.str
     """Python."""
     stateful: _builtins.bool
-    """Whether the workspace and the variables come back as a state."""
+    """True if the workspace and the variables come back as a state."""
     state: _builtins.bytes
     """The state of the episode's last run; unset means a new one. Made by this
     service, and opaque to every other.
@@ -73,7 +73,7 @@ Global___RunCodeRequest: _TypeAlias = RunCodeRequest  # noqa: Y015
 
 @_typing.final
 class RunCodeResponse(_message.Message):
-    """How it ended."""
+    """The end."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -38,7 +38,7 @@ class Secret(_message.Message):
     """Subject that stored it."""
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """When its value was stored."""
+        """Time at which its value was stored."""
 
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -70,7 +70,7 @@ class PutSecretRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """As in Secret."""
+    """See Secret."""
     value: _builtins.str
     """1 to 16,384 bytes of text. Never returned, logged or audited."""
     def __init__(
@@ -96,7 +96,7 @@ class PutSecretResponse(_message.Message):
     SECRET_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def secret(self) -> Global___Secret:
-        """Without its value."""
+        """The secret without its value."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ListSecretsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -214,9 +214,9 @@ class PutUserSecretRequest(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     HOSTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """As in Secret."""
+    """See Secret."""
     value: _builtins.str
-    """As in PutSecretRequest."""
+    """See PutSecretRequest."""
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Hosts that the value may be sent to, 1 to 20, as "api.example.com": whoever registers tools
@@ -247,7 +247,7 @@ class PutUserSecretResponse(_message.Message):
     SECRET_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def secret(self) -> Global___Secret:
-        """Without its value."""
+        """The secret without its value."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class ListUserSecretsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,

@@ -135,7 +135,7 @@ Global___MeasurePdfRequest: _TypeAlias = MeasurePdfRequest  # noqa: Y015
 
 @_typing.final
 class MeasurePdfResponse(_message.Message):
-    """How large the file is for a model."""
+    """The size of the file for a model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -226,7 +226,7 @@ Global___OutputFile: _TypeAlias = OutputFile  # noqa: Y015
 
 @_typing.final
 class ToolOutput(_message.Message):
-    """What a tool gave."""
+    """The output of a tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -294,9 +294,9 @@ class InvokeResponse(_message.Message):
         """
 
     latency_modelled: _builtins.bool
-    """Whether latency is LlmModel.modelled_latency of the model that answered."""
+    """True if latency is LlmModel.modelled_latency of the model that answered."""
     unsent: _builtins.bool
-    """Whether nothing of the call left the platform, and the tool's owner does not
+    """True if nothing of the call left the platform, and the tool's owner does not
     charge for that; always with a failure and without usage.
     """
     finish_reason: _builtins.str
@@ -309,7 +309,7 @@ class InvokeResponse(_message.Message):
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why there is none."""
+        """The reason why there is none."""
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
@@ -464,7 +464,7 @@ class SkippedMcpTool(_message.Message):
     name: _builtins.str
     """The server's name for it, or its place in the list."""
     reason: _builtins.str
-    """Why, in words."""
+    """The reason, in words."""
     def __init__(
         self,
         *,
@@ -502,7 +502,7 @@ class FollowedMcpServer(_message.Message):
     sku: _builtins.str
     """SKU of every tool; unset means their price is unknown."""
     shared: _builtins.bool
-    """Whether the tools are for every tenant; needs the admin scope."""
+    """True if the tools are for every tenant; needs the admin scope."""
     problem: _builtins.str
     """Why it cannot be followed at the moment, or which of its tools are left out and why; unset
     means that all of them are registered. Output only.
@@ -728,7 +728,7 @@ class DeliverWebhookResponse(_message.Message):
     """Status of its answer; 0 when there is none."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why there is no answer; unset when there is one."""
+        """The reason why there is no answer; unset when there is one."""
 
     def __init__(
         self,

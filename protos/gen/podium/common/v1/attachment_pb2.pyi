@@ -96,7 +96,7 @@ class AttachedFile(_message.Message):
     """The most tokens that a model reads of it, as a service measured; 0 where none has."""
     @_builtins.property
     def attachment(self) -> Global___Attachment:
-        """What it is."""
+        """The kind."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ Global___AttachedFile: _TypeAlias = AttachedFile  # noqa: Y015
 
 @_typing.final
 class FileQuota(_message.Message):
-    """How many files of requests a tenant may keep, in place of the service's own quota."""
+    """The number of files of requests a tenant may keep, in place of the service's own quota."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

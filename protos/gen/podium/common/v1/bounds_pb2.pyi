@@ -38,7 +38,7 @@ class Bounds(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     APART_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
-    """Whether it must be set: a text or a list that is not empty, a kind, a message."""
+    """True if it must be set: a text or a list that is not empty, a kind, a message."""
     minimum: _builtins.float
     """Smallest number; of a duration, in seconds."""
     maximum: _builtins.float
@@ -54,7 +54,7 @@ class Bounds(_message.Message):
     max_items: _builtins.int
     """Most items of a list, most entries of a map."""
     apart: _builtins.bool
-    """Whether the fields of what it holds are left to the service, which answers for each item apart,
+    """True if the fields of what it holds are left to the service, which answers for each item apart,
     or takes a part of it alone.
     """
     @_builtins.property

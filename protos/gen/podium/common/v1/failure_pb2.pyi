@@ -62,7 +62,7 @@ class _FailureKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureKi
     """The prompt, or the longest answer asked for, does not fit the model's context."""
 
 class FailureKind(_FailureKind, metaclass=_FailureKindEnumTypeWrapper):
-    """Why a call did not give a result. The orchestrator, the reward and the
+    """The reason why a call did not give a result. The orchestrator, the reward and the
     ledger all see the kind, so a failure never looks like an answer.
     """
 
@@ -115,13 +115,13 @@ class Failure(_message.Message):
     RETRYABLE_FIELD_NUMBER: _builtins.int
     RETRY_AFTER_FIELD_NUMBER: _builtins.int
     kind: Global___FailureKind.ValueType
-    """Why it failed."""
+    """The reason of the failure."""
     message: _builtins.str
     """One or two sentences for the orchestrator and the user: the cause and what
     would fix it. Never contains a secret.
     """
     retryable: _builtins.bool
-    """Whether the same call may succeed later."""
+    """True if the same call may succeed later."""
     @_builtins.property
     def retry_after(self) -> _duration_pb2.Duration:
         """How long to wait before a retry; unset when the provider did not say."""

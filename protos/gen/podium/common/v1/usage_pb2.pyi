@@ -109,7 +109,7 @@ class _UsageSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageSour
     """Estimated, because the truth never arrived; trued up later."""
 
 class UsageSource(_UsageSource, metaclass=_UsageSourceEnumTypeWrapper):
-    """Who says how much was used."""
+    """The origin of a usage."""
 
 USAGE_SOURCE_UNSPECIFIED: UsageSource.ValueType  # 0
 """Rejected: every usage names its source."""
@@ -130,7 +130,7 @@ class Quantity(_message.Message):
     DIMENSION_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
     dimension: Global___UsageDimension.ValueType
-    """What is counted."""
+    """The counted dimension."""
     amount: _builtins.str
     """Non-negative decimal string, for example "1532" tokens or "0.25" seconds."""
     def __init__(
@@ -149,7 +149,7 @@ Global___Quantity: _TypeAlias = Quantity  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
-    """What one call used, in disjoint quantities."""
+    """The usage of one call, in disjoint quantities."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -159,13 +159,13 @@ class Usage(_message.Message):
     UNUSABLE_REASON_FIELD_NUMBER: _builtins.int
     SERVICE_CLASS_FIELD_NUMBER: _builtins.int
     source: Global___UsageSource.ValueType
-    """Where the figures come from."""
+    """The origin of the figures."""
     provider_request_id: _builtins.str
     """The provider's own id of the request, for reconciliation. Not unique, not
     an identity; unset when there is none.
     """
     unusable_reason: _builtins.str
-    """Why the figures cannot be used, for example a count of 10^17 tokens, or why there
+    """The reason why the figures cannot be used, for example a count of 10^17 tokens, or why there
     are none: it is not known whether the call was made. The call is then recorded
     without a price. Unset: they can be.
     """

@@ -19,7 +19,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Check(_message.Message):
-    """How an episode's answer is scored. No model of the episode ever sees it."""
+    """The check that scores an episode's answer. No model of the episode ever sees it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -63,12 +63,12 @@ class Judgement(_message.Message):
     verifier_version: _builtins.str
     """Its version."""
     score: _builtins.float
-    """From 0 to 1; 1 is solved. Unset means not scored, which is not 0."""
+    """A number from 0 to 1; 1 is solved. Unset means not scored, which is not 0."""
     explanation: _builtins.str
     """Why, in words; for an answer without a score, why there is none."""
     @_builtins.property
     def answer_time(self) -> _timestamp_pb2.Timestamp:
-        """When the answer was given; what happened later is not the episode's latency."""
+        """Time at which the answer was given; what happened later is not the episode's latency."""
 
     def __init__(
         self,

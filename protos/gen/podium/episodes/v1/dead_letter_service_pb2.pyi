@@ -36,7 +36,7 @@ class DeadLetter(_message.Message):
     record_id: _builtins.str
     """Id of the record."""
     tenant: _builtins.str
-    """Whose it is."""
+    """The tenant."""
     kind: _builtins.str
     """What it is, "trajectory" for one."""
     group_id: _builtins.str
@@ -44,12 +44,12 @@ class DeadLetter(_message.Message):
     episode_id: _builtins.str
     """The episode; unset when no single episode made it."""
     reason: _builtins.str
-    """Why it is on no topic."""
+    """The reason why it is on no topic."""
     size_bytes: _builtins.int
     """Length of its body in bytes."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When the episode ended."""
+        """Time at which the episode ended."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class ListDeadLettersRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     all_tenants: _builtins.bool
-    """Of every tenant; platform admins only."""
+    """Includes every tenant; platform admins only."""
     def __init__(
         self,
         *,
@@ -138,7 +138,7 @@ class RedriveDeadLettersRequest(_message.Message):
     RECORD_IDS_FIELD_NUMBER: _builtins.int
     ALL_TENANTS_FIELD_NUMBER: _builtins.int
     all_tenants: _builtins.bool
-    """Of every tenant; platform admins only."""
+    """Includes every tenant; platform admins only."""
     @_builtins.property
     def record_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The records, at most 500; none means all."""
@@ -159,13 +159,13 @@ Global___RedriveDeadLettersRequest: _TypeAlias = RedriveDeadLettersRequest  # no
 
 @_typing.final
 class RedriveDeadLettersResponse(_message.Message):
-    """What is published again."""
+    """The number of records that are published again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """How many records."""
+    """The number of records."""
     def __init__(
         self,
         *,

@@ -27,7 +27,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class DirectCallSpec(_message.Message):
-    """What the caller asks for."""
+    """The caller's order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -143,7 +143,7 @@ class DirectCall(_message.Message):
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     ended: _builtins.bool
-    """Whether it has ended; what follows is unset before."""
+    """True if it has ended; what follows is unset before."""
     content: _builtins.str
     """What the model wrote, or the tool gave."""
     finish_reason: _builtins.str
@@ -164,23 +164,23 @@ class DirectCall(_message.Message):
     """
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
-        """What the caller asked for."""
+        """The caller's order."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why there is no content; unset when there is."""
+        """The reason why there is no content; unset when there is."""
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What the call used."""
+        """The usage of the call."""
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """What it cost; unset means unknown."""
+        """The cost; unset means unknown."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was accepted."""
+        """Time at which it was accepted."""
 
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[_tool_adapter_service_pb2.OutputFile]:
@@ -239,11 +239,11 @@ class StartDirectCallRequest(_message.Message):
 
     @_builtins.property
     def attachment_data(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """As in StartEpisodeRequest."""
+        """See StartEpisodeRequest."""
 
     @_builtins.property
     def file_quota(self) -> _attachment_pb2.FileQuota:
-        """As in StartEpisodeRequest."""
+        """See StartEpisodeRequest."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class GetDirectCallRequest(_message.Message):
     call_id: _builtins.str
     """Its id."""
     wait: _builtins.bool
-    """Whether to wait for its end."""
+    """True if to wait for its end."""
     def __init__(
         self,
         *,

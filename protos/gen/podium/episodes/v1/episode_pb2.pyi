@@ -85,7 +85,7 @@ class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason
     """The output tokens of the request are used up."""
 
 class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
-    """Why an episode ended."""
+    """The reasons why an episode ended."""
 
 STOP_REASON_UNSPECIFIED: StopReason.ValueType  # 0
 """It has not ended."""
@@ -107,7 +107,7 @@ Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 @_typing.final
 class Group(_message.Message):
-    """Which comparison group an episode belongs to."""
+    """The comparison group of an episode."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -143,7 +143,7 @@ Global___Group: _TypeAlias = Group  # noqa: Y015
 
 @_typing.final
 class EpisodeSpec(_message.Message):
-    """What the caller asks for."""
+    """The caller's order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -216,7 +216,7 @@ class EpisodeSpec(_message.Message):
     turn_limit: _builtins.int
     """Most turns; 0 means 50. The last turn must answer."""
     prompt_mode: _orchestrator_service_pb2.PromptMode.ValueType
-    """How earlier turns are shown to the model."""
+    """The form of earlier turns in the prompt."""
     answer_json_schema: _builtins.str
     """JSON Schema with an object as its root, which the final answer fits: it is the
     JSON. Unset means any text.
@@ -242,7 +242,7 @@ class EpisodeSpec(_message.Message):
 
     @_builtins.property
     def sampling(self) -> _orchestrator_service_pb2.Sampling:
-        """How to sample."""
+        """The sampling parameters."""
 
     @_builtins.property
     def group(self) -> Global___Group:
@@ -378,7 +378,7 @@ class ChildEpisode(_message.Message):
     episode_id: _builtins.str
     """Its id."""
     stop_reason: Global___StopReason.ValueType
-    """Why it ended."""
+    """The reason of its end."""
     unpriced_call_count: _builtins.int
     """Its calls, and its children's, whose cost is unknown and not in the cost."""
     turn_count: _builtins.int
@@ -444,7 +444,7 @@ class Episode(_message.Message):
     state: Global___EpisodeState.ValueType
     """Its state."""
     stop_reason: Global___StopReason.ValueType
-    """Why it ended."""
+    """The reason of its end."""
     answer: _builtins.str
     """The final answer; unset when there is none."""
     turn_count: _builtins.int
@@ -462,22 +462,22 @@ class Episode(_message.Message):
     children_unpriced_call_count: _builtins.int
     """Calls of those episodes whose cost is unknown and not in their cost."""
     all_tool_calls_failed: _builtins.bool
-    """Whether it called tools and every call failed, so that its answer rests on no result; unset
+    """True if it called tools and every call failed, so that its answer rests on no result; unset
     while it runs.
     """
     content_withheld: _builtins.bool
-    """Whether the content is left out, because the caller may not read it: of the spec the task, its
+    """True if the content is left out, because the caller may not read it: of the spec the task, its
     history and files, schemas, functions and check, and the answer, messages of failures, warnings
     and feedback. Readers are callers with the scope trajectories:read, the subject that started the
     episode and, while a call waits for approval, those with the scope calls:approve.
     """
     @_builtins.property
     def spec(self) -> Global___EpisodeSpec:
-        """What the caller asked for."""
+        """The caller's order."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed, for STOP_REASON_FAILED and BUDGET_EXHAUSTED."""
+        """The reason why it failed, for STOP_REASON_FAILED and BUDGET_EXHAUSTED."""
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
@@ -489,11 +489,11 @@ class Episode(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was accepted."""
+        """Time at which it was accepted."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended; unset while it runs."""
+        """Time at which it ended; unset while it runs."""
 
     @_builtins.property
     def children_cost(self) -> _money_pb2.Money:
@@ -569,7 +569,7 @@ class EpisodeEvent(_message.Message):
     """Turn it belongs to; 0 before the first."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it happened."""
+        """Time at which it happened."""
 
     @_builtins.property
     def started(self) -> Global___EpisodeStarted:
@@ -694,7 +694,7 @@ class ActionDecided(_message.Message):
 
     @_builtins.property
     def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it was not shown, because its context is full."""
+        """The parts that its context had no room for."""
 
     def __init__(
         self,
@@ -731,7 +731,7 @@ class ToolReturned(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """What it cost; unset means unknown."""
+        """The cost; unset means unknown."""
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
@@ -739,7 +739,7 @@ class ToolReturned(_message.Message):
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What it used."""
+        """The usage."""
 
     @_builtins.property
     def child(self) -> Global___ChildEpisode:

@@ -45,7 +45,7 @@ class StartEpisodeRequest(_message.Message):
     """
     @_builtins.property
     def spec(self) -> _episode_pb2.EpisodeSpec:
-        """What to do."""
+        """The spec of the episode."""
 
     @_builtins.property
     def attachment_data(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -226,7 +226,7 @@ class ListEpisodesRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     own: _builtins.bool
     """Keeps only episodes that the caller's subject started."""
     @_builtins.property
@@ -343,7 +343,7 @@ class CancelEpisodeRequest(_message.Message):
     episode_id: _builtins.str
     """Its id."""
     reason: _builtins.str
-    """Why, for the record."""
+    """The reason, for the record."""
     def __init__(
         self,
         *,
@@ -400,9 +400,9 @@ class ApproveToolCallRequest(_message.Message):
     call_index: _builtins.int
     """Position of the call in its turn."""
     approved: _builtins.bool
-    """Whether the call is made; otherwise the model sees that it was denied."""
+    """True if the call is made; otherwise the model sees that it was denied."""
     reason: _builtins.str
-    """Why, for the record."""
+    """The reason, for the record."""
     def __init__(
         self,
         *,
@@ -446,7 +446,7 @@ Global___ApproveToolCallResponse: _TypeAlias = ApproveToolCallResponse  # noqa: 
 
 @_typing.final
 class ClientResult(_message.Message):
-    """What a call of the caller's function gave."""
+    """The result of a call of the caller's function."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -458,7 +458,7 @@ class ClientResult(_message.Message):
     content: _builtins.str
     """Its result, as the model will read it."""
     error: _builtins.str
-    """Why it failed, in words; unset when it gave a result."""
+    """The reason why it failed, in words; unset when it gave a result."""
     def __init__(
         self,
         *,
@@ -544,13 +544,13 @@ class GiveFeedbackRequest(_message.Message):
     episode_id: _builtins.str
     """The episode."""
     id: _builtins.str
-    """As in Feedback."""
+    """See Feedback."""
     score: _builtins.float
-    """As in Feedback."""
+    """See Feedback."""
     label: _builtins.str
-    """As in Feedback."""
+    """See Feedback."""
     comment: _builtins.str
-    """As in Feedback."""
+    """See Feedback."""
     def __init__(
         self,
         *,
@@ -657,7 +657,7 @@ class ListApprovalsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -692,7 +692,7 @@ class WaitingApproval(_message.Message):
     turn: _builtins.int
     """Turn of the call."""
     approvable: _builtins.bool
-    """Whether the caller of this list may approve it; everybody who reads it may deny it."""
+    """True if the caller of this list may approve it; everybody who reads it may deny it."""
     @_builtins.property
     def call(self) -> _orchestrator_service_pb2.ToolCall:
         """The call; its index is what ApproveToolCall takes."""

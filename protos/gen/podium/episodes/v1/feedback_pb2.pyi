@@ -34,7 +34,7 @@ class Feedback(_message.Message):
     means one made of the caller and of what is said, so that the same again is the same.
     """
     score: _builtins.float
-    """How good the episode was, from 0 to 1; 1 is solved, as in Outcome."""
+    """The score, from 0 to 1; 1 is solved, as in Outcome."""
     label: _builtins.str
     """A word to count by, for example "wrong-order": at most 64 characters."""
     comment: _builtins.str
@@ -43,7 +43,7 @@ class Feedback(_message.Message):
     """Subject that said it."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was said."""
+        """Time at which it was said."""
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ class FeedbackGiven(_message.Message):
     """Tenant it belongs to."""
     @_builtins.property
     def feedback(self) -> _feedback_pb2.Feedback:
-        """What was said."""
+        """The message."""
 
     def __init__(
         self,
@@ -251,19 +251,19 @@ class Trajectory(_message.Message):
     task: _builtins.str
     """The task in words."""
     prompt_mode: _orchestrator_service_pb2.PromptMode.ValueType
-    """How earlier turns were shown."""
+    """The form of earlier turns."""
     stop_reason: _episode_pb2.StopReason.ValueType
-    """Why it ended."""
+    """The reason of its end."""
     answer: _builtins.str
     """The final answer; unset when there is none."""
     unpriced_call_count: _builtins.int
     """Calls whose cost is unknown and not in the cost."""
     training_consent: _builtins.bool
-    """Whether it may train a model."""
+    """True if it may train a model."""
     instruction: _builtins.str
     """The tenant's preference in words; unset means none."""
     unjudged_reason: _builtins.str
-    """Why its check gave no outcome; unset when it gave one and when there was no
+    """The reason why its check gave no outcome; unset when it gave one and when there was no
     check. An answer without an outcome is not a wrong one.
     """
     @_builtins.property
@@ -294,15 +294,15 @@ class Trajectory(_message.Message):
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
-        """From start to end."""
+        """The latency from start to end."""
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When it started."""
+        """Time at which it started."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended."""
+        """Time at which it ended."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -318,7 +318,7 @@ class Trajectory(_message.Message):
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it ended without an answer, for example which budget was used up; unset
+        """The reason why it ended without an answer, for example which budget was used up; unset
         when there is nothing to explain.
         """
 
@@ -405,7 +405,7 @@ class Turn(_message.Message):
     MODEL_CALL_FIELD_NUMBER: _builtins.int
     TOOL_INVOCATIONS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    """From 1."""
+    """The number, from 1."""
     @_builtins.property
     def model_call(self) -> Global___ModelCall:
         """The model call."""
@@ -452,11 +452,11 @@ class ModelCall(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """What it cost; unset means unknown."""
+        """The cost; unset means unknown."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why there is no response; unset when there is one."""
+        """The reason why there is no response; unset when there is one."""
 
     def __init__(
         self,
@@ -512,9 +512,9 @@ class ToolInvocation(_message.Message):
     and cost these are; unset when no other did.
     """
     latency_modelled: _builtins.bool
-    """Whether the model is a simulated one with a modelled latency, which nobody waited for."""
+    """True if the model is a simulated one with a modelled latency, which nobody waited for."""
     unsent: _builtins.bool
-    """Whether nothing of the call left the platform, so that it was free: its hold was
+    """True if nothing of the call left the platform, so that it was free: its hold was
     given back, and usage is unset.
     """
     cut_reason: _builtins.str
@@ -527,11 +527,11 @@ class ToolInvocation(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """What it cost; unset means unknown."""
+        """The cost; unset means unknown."""
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What it used."""
+        """The usage."""
 
     @_builtins.property
     def latency(self) -> _duration_pb2.Duration:
@@ -581,7 +581,7 @@ Global___ToolInvocation: _TypeAlias = ToolInvocation  # noqa: Y015
 
 @_typing.final
 class ApprovalDecision(_message.Message):
-    """What became of a call that waited for approval."""
+    """The decision on a call that waited for approval."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -589,7 +589,7 @@ class ApprovalDecision(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     approved: _builtins.bool
-    """Whether the call was made."""
+    """True if the call was made."""
     actor: _builtins.str
     """Subject that decided; unset when the approval timed out."""
     reason: _builtins.str
@@ -626,7 +626,7 @@ class Outcome(_message.Message):
     score: _builtins.float
     """From 0 to 1; 1 is solved (paper, section 3.2, knows 0 and 1 only)."""
     explanation: _builtins.str
-    """Why, in words."""
+    """The reason, in words."""
     def __init__(
         self,
         *,

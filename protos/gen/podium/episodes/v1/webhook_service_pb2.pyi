@@ -43,7 +43,7 @@ class _WebhookEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Webh
     """Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 
 class WebhookEventType(_WebhookEventType, metaclass=_WebhookEventTypeEnumTypeWrapper):
-    """What happened."""
+    """The kind of event."""
 
 WEBHOOK_EVENT_TYPE_UNSPECIFIED: WebhookEventType.ValueType  # 0
 """Rejected."""
@@ -91,7 +91,7 @@ Global___WebhookDeliveryState: _TypeAlias = WebhookDeliveryState  # noqa: Y015
 
 @_typing.final
 class Webhook(_message.Message):
-    """Where events are sent."""
+    """A receiver of events."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -119,7 +119,7 @@ class Webhook(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was registered or replaced."""
+        """Time at which it was registered or replaced."""
 
     def __init__(
         self,
@@ -150,16 +150,16 @@ class PutWebhookRequest(_message.Message):
     EVENT_TYPES_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """As in Webhook."""
+    """See Webhook."""
     url: _builtins.str
-    """As in Webhook."""
+    """See Webhook."""
     @_builtins.property
     def event_types(self) -> _containers.RepeatedScalarFieldContainer[Global___WebhookEventType.ValueType]:
-        """As in Webhook."""
+        """See Webhook."""
 
     @_builtins.property
     def secret(self) -> _tool_pb2.SecretRef:
-        """As in Webhook."""
+        """See Webhook."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class ListWebhooksRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -318,24 +318,24 @@ class WebhookDelivery(_message.Message):
     message_id: _builtins.str
     """The header webhook-id, the same at every attempt."""
     event_type: Global___WebhookEventType.ValueType
-    """What happened."""
+    """The kind of event."""
     body_json: _builtins.str
     """What is sent, as JSON."""
     state: Global___WebhookDeliveryState.ValueType
-    """What became of it."""
+    """The outcome."""
     attempt_count: _builtins.int
     """Attempts since it was made or replayed."""
     last_status_code: _builtins.int
     """Status of the last answer; 0 when there was none."""
     last_error: _builtins.str
-    """Why the last attempt failed; unset when it did not."""
+    """The reason why the last attempt failed; unset when it did not."""
     @_builtins.property
     def next_attempt_time(self) -> _timestamp_pb2.Timestamp:
-        """When the next one is made; unset unless it is pending."""
+        """Time at which the next one is made; unset unless it is pending."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When the event happened."""
+        """Time at which the event happened."""
 
     def __init__(
         self,
@@ -373,7 +373,7 @@ class ListWebhookDeliveriesRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     webhook_id: _builtins.str
     """Keeps only this webhook's; unset means all."""
     @_builtins.property
@@ -460,7 +460,7 @@ class ReplayWebhookDeliveriesResponse(_message.Message):
 
     COUNT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """How many."""
+    """The number."""
     def __init__(
         self,
         *,

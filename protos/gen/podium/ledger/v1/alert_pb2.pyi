@@ -63,11 +63,11 @@ class BudgetAlert(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was passed."""
+        """Time at which it was passed."""
 
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was published; unset while it is owed to the topic, and always unset
+        """Time at which it was published; unset while it is owed to the topic, and always unset
         on the topic itself.
         """
 

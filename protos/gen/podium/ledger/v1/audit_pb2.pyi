@@ -219,7 +219,7 @@ class Charge(_message.Message):
 
     @_builtins.property
     def corrected_create_time(self) -> _timestamp_pb2.Timestamp:
-        """When the corrected cost happened was posted; unset unless the entry corrects one."""
+        """Time at which the corrected cost happened was posted; unset unless the entry corrects one."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class BudgetDecision(_message.Message):
     """The budget."""
     @_builtins.property
     def window_start(self) -> _timestamp_pb2.Timestamp:
-        """When its window starts."""
+        """Time at which its window starts."""
 
     @_builtins.property
     def hard_limit(self) -> _money_pb2.Money:
@@ -443,7 +443,7 @@ class Anchor(_message.Message):
     """PEM of the public key that verifies it. Compare it with one you got another way."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was signed."""
+        """Time at which it was signed."""
 
     def __init__(
         self,
@@ -552,7 +552,7 @@ class InvoiceLine(_message.Message):
     """What was bought, as the ledger calls it; unset when only the request id is known."""
     @_builtins.property
     def occur_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call happened."""
+        """Time at which the call happened."""
 
     @_builtins.property
     def amount(self) -> _money_pb2.Money:
@@ -618,7 +618,7 @@ class InvoiceMatch(_message.Message):
     ENTRY_FIELD_NUMBER: _builtins.int
     DIFFERENCE_FIELD_NUMBER: _builtins.int
     state: Global___MatchState.ValueType
-    """What it is."""
+    """The kind."""
     position: _builtins.int
     """Position of the line on the invoice, from 1; 0 when only the ledger has the call."""
     @_builtins.property
@@ -652,7 +652,7 @@ Global___InvoiceMatch: _TypeAlias = InvoiceMatch  # noqa: Y015
 
 @_typing.final
 class MatchSummary(_message.Message):
-    """How many pairings are in one state."""
+    """The number of pairings in one state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -663,7 +663,7 @@ class MatchSummary(_message.Message):
     state: Global___MatchState.ValueType
     """The state."""
     count: _builtins.int
-    """How many."""
+    """The number."""
     @_builtins.property
     def billed(self) -> _containers.RepeatedCompositeFieldContainer[_money_pb2.Money]:
         """Sum of what is billed, per currency."""
@@ -703,7 +703,7 @@ class SimulatedCost(_message.Message):
     UNPRICED_POSTED_COUNT_FIELD_NUMBER: _builtins.int
     UNPRICED_SIMULATED_COUNT_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
-    """What is priced."""
+    """The priced unit."""
     model: _builtins.str
     """Model alias."""
     tool: _builtins.str

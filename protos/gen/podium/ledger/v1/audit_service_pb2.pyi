@@ -49,7 +49,7 @@ Global___ExplainEntryRequest: _TypeAlias = ExplainEntryRequest  # noqa: Y015
 
 @_typing.final
 class ExplainEntryResponse(_message.Message):
-    """What is known."""
+    """The explanation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -168,7 +168,7 @@ class ListAnchorsRequest(_message.Message):
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -220,7 +220,7 @@ class ProveEntryRequest(_message.Message):
     ENTRY_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     entry: _builtins.str
-    """As in ExplainEntryRequest."""
+    """See ExplainEntryRequest."""
     tenant: _builtins.str
     """Unset means the caller's."""
     def __init__(
@@ -276,7 +276,7 @@ class ListChargesRequest(_message.Message):
     page_size: _builtins.int
     """At most 5000; 0 means 1000."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     tenant: _builtins.str
     """Unset means the caller's."""
     def __init__(
@@ -451,7 +451,7 @@ Global___AddInvoiceLinesRequest: _TypeAlias = AddInvoiceLinesRequest  # noqa: Y0
 
 @_typing.final
 class AddInvoiceLinesResponse(_message.Message):
-    """What was stored."""
+    """The number of stored lines."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -538,7 +538,7 @@ class ListInvoiceMatchesRequest(_message.Message):
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_audit_pb2.MatchState.ValueType]:
         """Keeps only these states; empty means all."""
@@ -602,7 +602,7 @@ class SimulatePricesRequest(_message.Message):
     page_size: _builtins.int
     """Calls of one page, at most 50000; 0 means 20000."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     tenant: _builtins.str
     """Unset means the caller's."""
     @_builtins.property

@@ -128,7 +128,7 @@ class Budget(_message.Message):
     scope_id: _builtins.str
     """The team, user, agent or episode; unset for the whole tenant."""
     window: Global___BudgetWindow.ValueType
-    """When it starts anew."""
+    """Time at which it starts anew."""
     time_zone: _builtins.str
     """IANA time zone of calendar windows; unset means "UTC"."""
     version: _builtins.int
@@ -149,11 +149,11 @@ class Budget(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was created."""
+        """Time at which it was created."""
 
     @_builtins.property
     def close_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was closed; unset means it is open."""
+        """Time at which it was closed; unset means it is open."""
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -353,11 +353,11 @@ class ListBudgetsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     tenant: _builtins.str
     """Another tenant; platform admins only. Unset means the caller's."""
     include_runs: _builtins.bool
-    """Whether to list the budgets of single episodes and direct calls as well, which the platform
+    """True if to list the budgets of single episodes and direct calls as well, which the platform
     made; unset lists those that a person or a controller made.
     """
     def __init__(
@@ -553,7 +553,7 @@ class ListAlertsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     budget_id: _builtins.str
     """Keeps only this budget; unset means all."""
     tenant: _builtins.str

@@ -282,11 +282,11 @@ class CaptureRequest(_message.Message):
     """The key the hold was reserved under."""
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What the call used."""
+        """The usage of the call."""
 
     @_builtins.property
     def occur_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call happened, in no closed period; unset means now."""
+        """Time at which the call happened, in no closed period; unset means now."""
 
     @_builtins.property
     def answered_by(self) -> _hold_pb2.Fallback:
@@ -346,7 +346,7 @@ class ReleaseRequest(_message.Message):
     key: _builtins.str
     """The key the hold was reserved under."""
     reason: _builtins.str
-    """Why the call was not made, for the entry: at most 500 characters; unset means
+    """The reason why the call was not made, for the entry: at most 500 characters; unset means
     unsaid.
     """
     def __init__(
@@ -402,7 +402,7 @@ class RecordRequest(_message.Message):
     REGION_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """As in ReserveRequest."""
+    """See ReserveRequest."""
     sku: _builtins.str
     """What is priced; unset means the price is unknown."""
     service_class: _builtins.str
@@ -417,11 +417,11 @@ class RecordRequest(_message.Message):
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What the call used."""
+        """The usage of the call."""
 
     @_builtins.property
     def occur_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call happened, in no closed period; unset means now."""
+        """Time at which the call happened, in no closed period; unset means now."""
 
     def __init__(
         self,
@@ -1044,7 +1044,7 @@ class ListEntriesRequest(_message.Message):
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     episode_id: _builtins.str
     """Keeps only this episode; unset means all."""
     @_builtins.property
@@ -1113,7 +1113,7 @@ class ReportSpendRequest(_message.Message):
     page_size: _builtins.int
     """At most 1000 rows; 0 means 100."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     all_tenants: _builtins.bool
     """Sums over every tenant in whole UTC days, without quantities, by tenant, day, model,
     tool or price version. Needs the platform's admin scope.

@@ -74,7 +74,7 @@ class _RejectionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Rejec
     """The worst case fits once calls in progress have given back what they hold."""
 
 class RejectionReason(_RejectionReason, metaclass=_RejectionReasonEnumTypeWrapper):
-    """Why money was not held."""
+    """The reason why money was not held."""
 
 REJECTION_REASON_UNSPECIFIED: RejectionReason.ValueType  # 0
 """Never returned."""
@@ -102,7 +102,7 @@ class _UnknownPricePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Un
     """Held without an amount; the cost stays unknown, in suspense."""
 
 class UnknownPricePolicy(_UnknownPricePolicy, metaclass=_UnknownPricePolicyEnumTypeWrapper):
-    """What happens to a call whose price is unknown."""
+    """The treatment of a call whose price is unknown."""
 
 UNKNOWN_PRICE_POLICY_UNSPECIFIED: UnknownPricePolicy.ValueType  # 0
 """Same as REJECT."""
@@ -238,7 +238,7 @@ class Hold(_message.Message):
     key: _builtins.str
     """The key it was reserved under."""
     sku: _builtins.str
-    """What is priced."""
+    """The priced unit."""
     state: Global___HoldState.ValueType
     """Its state."""
     price_version_id: _builtins.str
@@ -248,7 +248,7 @@ class Hold(_message.Message):
     region: _builtins.str
     """Region that was priced; unset means none."""
     dispatched: _builtins.bool
-    """Whether the call was about to be made. When its time is over, such a hold
+    """True if the call was about to be made. When its time is over, such a hold
     becomes a provisional cost; any other is released.
     """
     @_builtins.property
@@ -261,7 +261,7 @@ class Hold(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made."""
+        """Time at which it was made."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
@@ -332,7 +332,7 @@ Global___Fallback: _TypeAlias = Fallback  # noqa: Y015
 
 @_typing.final
 class Rejection(_message.Message):
-    """Why money was not held, and what would fit."""
+    """The reason why money was not held, and what would fit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -343,7 +343,7 @@ class Rejection(_message.Message):
     FITTING_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     ALTERNATIVE_FIELD_NUMBER: _builtins.int
     reason: Global___RejectionReason.ValueType
-    """Why."""
+    """The reason."""
     message: _builtins.str
     """One sentence naming the cause and the fix."""
     budget_id: _builtins.str
@@ -443,7 +443,7 @@ class Entry(_message.Message):
     key: _builtins.str
     """The caller's key."""
     sku: _builtins.str
-    """What is priced."""
+    """The priced unit."""
     price_version_id: _builtins.str
     """The price version behind the amount."""
     corrects_sequence: _builtins.int
@@ -472,11 +472,11 @@ class Entry(_message.Message):
 
     @_builtins.property
     def occur_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call happened, as the caller says."""
+        """Time at which the call happened, as the caller says."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was posted."""
+        """Time at which it was posted."""
 
     @_builtins.property
     def postings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Posting]:

@@ -169,7 +169,7 @@ class PriceComponent(_message.Message):
     BAND_FIELD_NUMBER: _builtins.int
     HOURS_FIELD_NUMBER: _builtins.int
     dimension: _usage_pb2.UsageDimension.ValueType
-    """What is counted."""
+    """The counted dimension."""
     unit_price: _builtins.str
     """Decimal string with at most 18 fractional digits: the price of per units."""
     per: _builtins.str
@@ -208,7 +208,7 @@ Global___PriceComponent: _TypeAlias = PriceComponent  # noqa: Y015
 
 @_typing.final
 class PriceSpec(_message.Message):
-    """What the author of a price writes."""
+    """The author's description of a price."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -479,7 +479,7 @@ class ListPricesRequest(_message.Message):
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     sku_prefix: _builtins.str
     """Keeps only SKUs that start so; unset means all."""
     @_builtins.property
@@ -578,7 +578,7 @@ Global___GetEffectivePricesRequest: _TypeAlias = GetEffectivePricesRequest  # no
 
 @_typing.final
 class GetEffectivePricesResponse(_message.Message):
-    """What they cost."""
+    """The prices."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -606,7 +606,7 @@ class GetEffectivePricesResponse(_message.Message):
     PRICES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def prices(self) -> _containers.MessageMap[_builtins.str, Global___Price]:
-        """By SKU. A SKU that is missing has no known price."""
+        """Prices by SKU. A SKU that is missing has no known price."""
 
     def __init__(
         self,

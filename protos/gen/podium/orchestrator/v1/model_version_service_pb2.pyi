@@ -68,7 +68,7 @@ class ModelVersion(_message.Message):
     step: _builtins.int
     """Optimizer steps of its run; unset when its manifest cannot be read."""
     served: _builtins.bool
-    """Whether calls may be given to it."""
+    """True if calls may be given to it."""
     replica_ready_count: _builtins.int
     """Replicas of the engine that serve it as its trainer wrote it."""
     replica_count: _builtins.int
@@ -85,11 +85,11 @@ class ModelVersion(_message.Message):
 
     @_builtins.property
     def faults(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why it is not served, or not on every replica; empty means nothing is wrong."""
+        """The reason why it is not served, or not on every replica; empty means nothing is wrong."""
 
     @_builtins.property
     def gate_reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why the gate did not let it through."""
+        """The reason why the gate did not let it through."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class ListModelVersionsResponse(_message.Message):
     """Token of the next page; empty on the last."""
     @_builtins.property
     def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelVersion]:
-        """By run and number."""
+        """The versions, by run and number."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ Global___PromoteModelVersionRequest: _TypeAlias = PromoteModelVersionRequest  # 
 
 @_typing.final
 class PromoteModelVersionResponse(_message.Message):
-    """What users get now."""
+    """The version that users get now."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -289,7 +289,7 @@ Global___RollBackModelVersionRequest: _TypeAlias = RollBackModelVersionRequest  
 
 @_typing.final
 class RollBackModelVersionResponse(_message.Message):
-    """What users get now."""
+    """The version that users get now."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

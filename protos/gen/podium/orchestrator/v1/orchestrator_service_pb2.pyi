@@ -45,7 +45,7 @@ class _PromptModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PromptMode
     """
 
 class PromptMode(_PromptMode, metaclass=_PromptModeEnumTypeWrapper):
-    """How earlier turns are shown to the model."""
+    """The form of earlier turns in the prompt."""
 
 PROMPT_MODE_UNSPECIFIED: PromptMode.ValueType  # 0
 """Same as STATELESS."""
@@ -115,7 +115,7 @@ class ToolDefinition(_message.Message):
     for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
     """
     gives_answer: _builtins.bool
-    """Whether what a call gives is the answer. Such tools can be called in the last turn."""
+    """True if what a call gives is the answer. Such tools can be called in the last turn."""
     @_builtins.property
     def estimates(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.CallEstimate]:
         """What a call is expected to cost and take. From these and the preference vector the
@@ -203,7 +203,7 @@ Global___ToolCalls: _TypeAlias = ToolCalls  # noqa: Y015
 
 @_typing.final
 class Action(_message.Message):
-    """What the model decided."""
+    """The model's decision."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -243,7 +243,7 @@ Global___Action: _TypeAlias = Action  # noqa: Y015
 
 @_typing.final
 class Observation(_message.Message):
-    """What a call of an earlier turn gave."""
+    """The result of an earlier turn's call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -258,7 +258,7 @@ class Observation(_message.Message):
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed; unset when it gave a result."""
+        """The reason why it failed; unset when it gave a result."""
 
     def __init__(
         self,
@@ -285,14 +285,14 @@ class PastTurn(_message.Message):
     ACTION_FIELD_NUMBER: _builtins.int
     OBSERVATIONS_FIELD_NUMBER: _builtins.int
     completion_text: _builtins.str
-    """What the model wrote, verbatim."""
+    """The model's reply, verbatim."""
     @_builtins.property
     def action(self) -> Global___Action:
-        """What was made of it."""
+        """The parsed action."""
 
     @_builtins.property
     def observations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Observation]:
-        """What its calls gave, in call order."""
+        """The results of its calls, in call order."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ Global___PastTurn: _TypeAlias = PastTurn  # noqa: Y015
 
 @_typing.final
 class Sampling(_message.Message):
-    """How to sample."""
+    """The sampling parameters."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -380,13 +380,13 @@ class NextActionRequest(_message.Message):
     model: _builtins.str
     """Model name or alias; unset means the default."""
     prompt_mode: Global___PromptMode.ValueType
-    """How earlier turns are shown."""
+    """The form of earlier turns."""
     task: _builtins.str
     """The task in words."""
     instruction: _builtins.str
     """The tenant's preference in words; unset means none."""
     must_answer: _builtins.bool
-    """Whether this is the last turn: only a final answer is allowed."""
+    """True if this is the last turn: only a final answer is allowed."""
     answer_json_schema: _builtins.str
     """JSON Schema with an object as its root, which the final answer fits: it is the
     JSON. Unset means any text.
@@ -401,7 +401,7 @@ class NextActionRequest(_message.Message):
 
     @_builtins.property
     def sampling(self) -> Global___Sampling:
-        """How to sample."""
+        """The sampling parameters."""
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConversationMessage]:
@@ -499,7 +499,7 @@ class NextActionResponse(_message.Message):
     CONSTRAINT_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     completion_text: _builtins.str
-    """What it wrote, verbatim."""
+    """The reply, verbatim."""
     finish_reason: _builtins.str
     """"stop" or "length", as the engine says."""
     model_version: _builtins.str
@@ -518,7 +518,7 @@ class NextActionResponse(_message.Message):
     """JSON Schema the completion was constrained by; unset when it was not."""
     @_builtins.property
     def action(self) -> Global___Action:
-        """What the model decided."""
+        """The model's decision."""
 
     @_builtins.property
     def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -544,11 +544,11 @@ class NextActionResponse(_message.Message):
 
     @_builtins.property
     def sampling(self) -> Global___Sampling:
-        """How it was sampled, with defaults filled in."""
+        """The sampling, with defaults filled in."""
 
     @_builtins.property
     def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What of the request was left out of the prompt, because the model's context is full: tools
+        """The parts of the request that the model's context had no room for: tools
         that were not listed, results that were cut. In words, without any of their content.
         """
 
@@ -637,7 +637,7 @@ class ListModelsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -670,7 +670,7 @@ class Model(_message.Message):
     sku: _builtins.str
     """SKU in the price book; unset means the price is unknown."""
     is_default: _builtins.bool
-    """Whether it answers when none is named."""
+    """True if it answers when none is named."""
     context_tokens: _builtins.int
     """Largest prompt and completion together, in tokens; 0 means unknown."""
     def __init__(

@@ -93,7 +93,7 @@ class Proposal(_message.Message):
     succeeded_count: _builtins.int
     """How many of them were solved or answered."""
     state: Global___ProposalState.ValueType
-    """What became of it."""
+    """The outcome."""
     created_by: _builtins.str
     """Subject that asked for it."""
     reviewed_by: _builtins.str
@@ -104,7 +104,7 @@ class Proposal(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made."""
+        """Time at which it was made."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class ListProposalsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[Global___ProposalState.ValueType]:
         """Keeps only these states; empty means all."""

@@ -71,7 +71,7 @@ class _UnknownPriceRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Unkn
     """The call is made and its cost stays unknown, in suspense."""
 
 class UnknownPriceRule(_UnknownPriceRule, metaclass=_UnknownPriceRuleEnumTypeWrapper):
-    """What happens to a call whose price is unknown."""
+    """The treatment of a call whose price is unknown."""
 
 UNKNOWN_PRICE_RULE_UNSPECIFIED: UnknownPriceRule.ValueType  # 0
 """The ledger's default: reject."""
@@ -202,7 +202,7 @@ Global___ToolSelector: _TypeAlias = ToolSelector  # noqa: Y015
 
 @_typing.final
 class PolicySpec(_message.Message):
-    """What the author of a policy writes."""
+    """The author's description of a policy."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -227,15 +227,15 @@ class PolicySpec(_message.Message):
     preset: Global___PolicyPreset.ValueType
     """Starting weights; weights given in preferences override them."""
     unknown_price: Global___UnknownPriceRule.ValueType
-    """What happens to a call whose price is unknown."""
+    """The treatment of a call whose price is unknown."""
     instruction: _builtins.str
     """Preference in words, shown to the orchestrator; unset means none."""
     training_consent: _builtins.bool
-    """Whether trajectories under this policy may train a model."""
+    """True if trajectories under this policy may train a model."""
     self_approval: _builtins.bool
-    """Whether whoever starts an episode may approve its calls."""
+    """True if whoever starts an episode may approve its calls."""
     no_presets: _builtins.bool
-    """Whether episodes must run under a policy that the tenant wrote; only in the
+    """True if episodes must run under a policy that the tenant wrote; only in the
     policies named "floor" and "platform-floor".
     """
     @_builtins.property
@@ -325,16 +325,16 @@ class Policy(_message.Message):
     audit log tells.
     """
     active: _builtins.bool
-    """Whether it is what episodes without a policy name run under."""
+    """True if it is what episodes without a policy name run under."""
     content_digest: _builtins.str
     """Hexadecimal SHA-256 of the canonical spec."""
     @_builtins.property
     def spec(self) -> Global___PolicySpec:
-        """What its author wrote."""
+        """The author's spec."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was created."""
+        """Time at which it was created."""
 
     def __init__(
         self,
@@ -376,7 +376,7 @@ class PolicyBinding(_message.Message):
     """Subject that bound it."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was bound."""
+        """Time at which it was bound."""
 
     def __init__(
         self,

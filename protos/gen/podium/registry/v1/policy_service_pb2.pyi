@@ -60,7 +60,7 @@ class CreatePolicyRequest(_message.Message):
     """Checks everything and answers as if created, but stores nothing."""
     @_builtins.property
     def spec(self) -> _policy_pb2.PolicySpec:
-        """What its author wrote."""
+        """The author's spec."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class CreatePolicyResponse(_message.Message):
     CREATED_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
-    """Whether this call made that version."""
+    """True if this call made that version."""
     @_builtins.property
     def policy(self) -> _policy_pb2.Policy:
         """The version the spec has now."""
@@ -173,7 +173,7 @@ class ListPoliciesRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -283,7 +283,7 @@ class ListActivationsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -300,7 +300,7 @@ Global___ListActivationsRequest: _TypeAlias = ListActivationsRequest  # noqa: Y0
 
 @_typing.final
 class PolicyActivation(_message.Message):
-    """When a policy became or becomes the default."""
+    """The time from which a policy is the default."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -321,7 +321,7 @@ class PolicyActivation(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was asked for."""
+        """Time at which it was asked for."""
 
     def __init__(
         self,
@@ -453,7 +453,7 @@ class UnbindPolicyResponse(_message.Message):
     BINDING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def binding(self) -> _policy_pb2.PolicyBinding:
-        """What was taken back."""
+        """The deleted binding."""
 
     def __init__(
         self,
@@ -479,7 +479,7 @@ class ListPolicyBindingsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -506,7 +506,7 @@ class ListPolicyBindingsResponse(_message.Message):
     """Unset on the last page."""
     @_builtins.property
     def bindings(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyBinding]:
-        """By principal, then by policy."""
+        """The bindings, by principal, then by policy."""
 
     def __init__(
         self,
@@ -642,11 +642,11 @@ class CallDecision(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
-    """Whether the call may be made."""
+    """True if the call may be made."""
     reason: _builtins.str
     """The rule that decided, in words."""
     needs_approval: _builtins.bool
-    """Whether a person must approve it first."""
+    """True if a person must approve it first."""
     def __init__(
         self,
         *,
@@ -780,7 +780,7 @@ class RejectedCalls(_message.Message):
     reason: _builtins.str
     """The rule that rejects them, in words."""
     call_count: _builtins.int
-    """How many calls."""
+    """The number of calls."""
     episode_count: _builtins.int
     """Episodes they were made in."""
     unpriced_call_count: _builtins.int
@@ -924,7 +924,7 @@ class EpisodeAdherence(_message.Message):
     policy_version: _builtins.int
     """Its version."""
     solved: _builtins.bool
-    """Whether it counts as solved; an unsolved one scores 0."""
+    """True if it counts as solved; an unsolved one scores 0."""
     score: _builtins.float
     """The score; not bounded above."""
     def __init__(
@@ -1012,7 +1012,7 @@ Global___PolicyAdherence: _TypeAlias = PolicyAdherence  # noqa: Y015
 
 @_typing.final
 class ReportAdherenceResponse(_message.Message):
-    """How well preferences were followed."""
+    """The adherence to preferences."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1070,7 +1070,7 @@ Global___ExplainToolsetRequest: _TypeAlias = ExplainToolsetRequest  # noqa: Y015
 
 @_typing.final
 class ExplainToolsetResponse(_message.Message):
-    """Why tools are in or out."""
+    """The decisions on tools, and their reasons."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

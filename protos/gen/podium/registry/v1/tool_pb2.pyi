@@ -60,7 +60,7 @@ class _ToolKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolKind.Val
     """
 
 class ToolKind(_ToolKind, metaclass=_ToolKindEnumTypeWrapper):
-    """Which adapter speaks to the tool."""
+    """The kind of a tool, which chooses its adapter."""
 
 TOOL_KIND_UNSPECIFIED: ToolKind.ValueType  # 0
 """Rejected: the kind selects the adapter."""
@@ -108,7 +108,7 @@ class _SideEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SideEffect
     """Every call has an effect; never retried blindly, may need approval."""
 
 class SideEffect(_SideEffect, metaclass=_SideEffectEnumTypeWrapper):
-    """What calling the tool twice does."""
+    """The effect of calling the tool twice."""
 
 SIDE_EFFECT_UNSPECIFIED: SideEffect.ValueType  # 0
 """Rejected: retries depend on it."""
@@ -612,7 +612,7 @@ Global___HttpConnection: _TypeAlias = HttpConnection  # noqa: Y015
 
 @_typing.final
 class HttpAuth(_message.Message):
-    """How an HTTP API knows its callers."""
+    """The authentication of an HTTP API's callers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -879,7 +879,7 @@ class CodeConnection(_message.Message):
     STATEFUL_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     stateful: _builtins.bool
-    """Whether files and variables live as long as the episode."""
+    """True if files and variables live as long as the episode."""
     memory_bytes: _builtins.int
     """Memory limit in bytes, at most 4 GiB; 0 means the adapters' default."""
     def __init__(
@@ -1056,7 +1056,7 @@ class GrpcConnection(_message.Message):
     descriptor_set: _builtins.bytes
     """Serialized FileDescriptorSet; unset means server reflection is asked."""
     plaintext: _builtins.bool
-    """Whether the channel is plaintext."""
+    """True if the channel is plaintext."""
     @_builtins.property
     def secret(self) -> Global___SecretRef:
         """Bearer token; unset means none."""
@@ -1120,7 +1120,7 @@ Global___PodiumConnection: _TypeAlias = PodiumConnection  # noqa: Y015
 
 @_typing.final
 class Connection(_message.Message):
-    """How to reach a tool. Secrets only by reference."""
+    """The connection of a tool. Secrets only by reference."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1188,7 +1188,7 @@ Global___Connection: _TypeAlias = Connection  # noqa: Y015
 
 @_typing.final
 class ToolLimits(_message.Message):
-    """What a call may take."""
+    """The limits of a call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1224,7 +1224,7 @@ Global___ToolLimits: _TypeAlias = ToolLimits  # noqa: Y015
 
 @_typing.final
 class ToolSpec(_message.Message):
-    """What the owner of a tool writes."""
+    """The owner's description of a tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1249,9 +1249,9 @@ class ToolSpec(_message.Message):
     64 characters. It is the function name the orchestrator sees.
     """
     kind: Global___ToolKind.ValueType
-    """Which adapter speaks to it."""
+    """The kind, which chooses the adapter."""
     description: _builtins.str
-    """What it does and when to use it, for the orchestrator."""
+    """The description for the orchestrator: effect, and use."""
     parameters_json_schema: _builtins.str
     """JSON Schema 2020-12 of the arguments; its root is an object."""
     result_json_schema: _builtins.str
@@ -1261,29 +1261,29 @@ class ToolSpec(_message.Message):
     tools of kind llm each model has its own.
     """
     side_effect: Global___SideEffect.ValueType
-    """What calling it twice does."""
+    """The effect of calling it twice."""
     provider: _builtins.str
     """Who runs it, for policies, for example "openai". Unset means Podium."""
     charges_unsent_calls: _builtins.bool
-    """Whether a call that never left the platform costs what any call costs: the
+    """True if a call that never left the platform costs what any call costs: the
     name was not resolved, the connection was refused, or the request was rejected
     before it was sent. Unset means that it is free.
     """
     gives_answer: _builtins.bool
-    """Whether what a call gives is the answer of the episode, and ends it, as with the tool
+    """True if what a call gives is the answer of the episode, and ends it, as with the tool
     "answer" of ToolOrchestra. In the last turn such tools can still be called.
     """
     @_builtins.property
     def connection(self) -> Global___Connection:
-        """How to reach it."""
+        """The connection."""
 
     @_builtins.property
     def limits(self) -> Global___ToolLimits:
-        """What a call may take."""
+        """The limits of a call."""
 
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it can do, for fallbacks, for example "arithmetic"."""
+        """The capability, for fallbacks, for example "arithmetic"."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1352,10 +1352,10 @@ class Tool(_message.Message):
     audit log tells.
     """
     shared: _builtins.bool
-    """Whether the platform owns it and every tenant sees it."""
+    """True if the platform owns it and every tenant sees it."""
     @_builtins.property
     def spec(self) -> Global___ToolSpec:
-        """What its owner wrote."""
+        """The owner's spec."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -1363,11 +1363,11 @@ class Tool(_message.Message):
 
     @_builtins.property
     def deprecate_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was deprecated; unset means it is current."""
+        """Time at which it was deprecated; unset means it is current."""
 
     @_builtins.property
     def delete_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was deleted; unset means it is not. A deleted version is read by
+        """Time at which it was deleted; unset means it is not. A deleted version is read by
         its number until its retention ends, because recent episodes refer to it.
         """
 

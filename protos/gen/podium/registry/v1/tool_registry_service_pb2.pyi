@@ -36,7 +36,7 @@ class RegisterToolRequest(_message.Message):
     """Registers for every tenant; needs the admin scope."""
     @_builtins.property
     def spec(self) -> _tool_pb2.ToolSpec:
-        """What its owner wrote."""
+        """The owner's spec."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RegisterToolResponse(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     created: _builtins.bool
-    """Whether this call made that version."""
+    """True if this call made that version."""
     @_builtins.property
     def tool(self) -> _tool_pb2.Tool:
         """The version the spec has now."""
@@ -115,7 +115,7 @@ Global___RegisterToolsRequest: _TypeAlias = RegisterToolsRequest  # noqa: Y015
 
 @_typing.final
 class RegisteredTool(_message.Message):
-    """What became of one spec."""
+    """The outcome of one spec."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -128,9 +128,9 @@ class RegisteredTool(_message.Message):
     version: _builtins.int
     """The version the spec has now; 0 when it is left out."""
     created: _builtins.bool
-    """Whether this call made that version."""
+    """True if this call made that version."""
     problem: _builtins.str
-    """Why it is left out; unset when it is registered."""
+    """The reason why it is left out; unset when it is registered."""
     def __init__(
         self,
         *,
@@ -149,7 +149,7 @@ Global___RegisteredTool: _TypeAlias = RegisteredTool  # noqa: Y015
 
 @_typing.final
 class RegisterToolsResponse(_message.Message):
-    """What became of all of them."""
+    """The outcomes of all specs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -236,7 +236,7 @@ class ListToolsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     query: _builtins.str
     """Keeps only names and descriptions that contain every one of these words."""
     include_deprecated: _builtins.bool
@@ -309,7 +309,7 @@ class ListToolVersionsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     def __init__(
         self,
         *,
@@ -381,7 +381,7 @@ Global___DeprecateToolRequest: _TypeAlias = DeprecateToolRequest  # noqa: Y015
 
 @_typing.final
 class DeprecateToolResponse(_message.Message):
-    """What was deprecated."""
+    """The deprecated tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -431,7 +431,7 @@ Global___DeleteToolRequest: _TypeAlias = DeleteToolRequest  # noqa: Y015
 
 @_typing.final
 class DeleteToolResponse(_message.Message):
-    """What was deleted."""
+    """The deleted tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -530,7 +530,7 @@ class SearchToolsResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     EMBEDDINGS_USED_FIELD_NUMBER: _builtins.int
     embeddings_used: _builtins.bool
-    """Whether the meaning of the words counted besides the words: an embeddings
+    """True if the meaning of the words counted besides the words: an embeddings
     endpoint is configured and answered.
     """
     @_builtins.property
@@ -659,7 +659,7 @@ class SkippedOperation(_message.Message):
     operation: _builtins.str
     """Method and path, for example "GET /pets/{id}"."""
     reason: _builtins.str
-    """Why, in words."""
+    """The reason, in words."""
     def __init__(
         self,
         *,
@@ -754,7 +754,7 @@ class ResolveToolsetRequest(_message.Message):
     adds find_tools when it leaves any out; 0 keeps all. Not with tool_names.
     """
     with_embedders: _builtins.bool
-    """Whether tools of the role embedder are among those that are not named."""
+    """True if tools of the role embedder are among those that are not named."""
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Keeps only these tools; an unknown or rejected name is an error. Empty
@@ -804,7 +804,7 @@ Global___ResolveToolsetRequest: _TypeAlias = ResolveToolsetRequest  # noqa: Y015
 
 @_typing.final
 class ResolveToolsetResponse(_message.Message):
-    """What an episode may use."""
+    """The tools that an episode may use."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -816,7 +816,7 @@ class ResolveToolsetResponse(_message.Message):
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.ToolDecision]:
-        """Why each tool is in or out; with tools_max, only of those that are kept."""
+        """The decision on each tool; with tools_max, only on those that are kept."""
 
     def __init__(
         self,
@@ -849,7 +849,7 @@ class FollowedTools(_message.Message):
     other followed server of the same owner has one that overlaps with it.
     """
     shared: _builtins.bool
-    """Whether the tools are for every tenant; needs the admin scope."""
+    """True if the tools are for every tenant; needs the admin scope."""
     @_builtins.property
     def common(self) -> _tool_pb2.ToolSpec:
         """What the tools have in common: kind, connection, SKU, tags, limits. Fields
@@ -882,7 +882,7 @@ class AllowFollowingRequest(_message.Message):
     FOLLOWED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def followed(self) -> Global___FollowedTools:
-        """What is allowed."""
+        """The allowed tools."""
 
     def __init__(
         self,
@@ -1061,7 +1061,7 @@ class ListToolFactsRequest(_message.Message):
     page_size: _builtins.int
     """At most 500; 0 means 50."""
     page_token: _builtins.str
-    """From the previous page; unset means the first."""
+    """Token of the previous page; unset means the first."""
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Keeps only these tools; empty means all."""

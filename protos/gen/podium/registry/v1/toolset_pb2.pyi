@@ -99,13 +99,13 @@ class ResolvedTool(_message.Message):
     version: _builtins.int
     """The version the episode is pinned to."""
     kind: _tool_pb2.ToolKind.ValueType
-    """Which adapter speaks to it."""
+    """The kind, which chooses the adapter."""
     description: _builtins.str
     """Description the orchestrator sees."""
     parameters_json_schema: _builtins.str
     """JSON Schema of the arguments; choices of a model are an enum in it."""
     side_effect: _tool_pb2.SideEffect.ValueType
-    """What calling it twice does."""
+    """The effect of calling it twice."""
     weight: _builtins.float
     """Weight in the preference vector."""
     sku: _builtins.str
@@ -113,7 +113,7 @@ class ResolvedTool(_message.Message):
     max_output_tokens: _builtins.int
     """Largest completion in tokens, for tools of kind llm."""
     needs_approval: _builtins.bool
-    """Whether a call waits for a person's approval."""
+    """True if a call waits for a person's approval."""
     result_json_schema: _builtins.str
     """JSON Schema of the result, for tools of kind podium; unset means any."""
     max_output_bytes: _builtins.int
@@ -123,9 +123,9 @@ class ResolvedTool(_message.Message):
     orchestrator sees them.
     """
     embeds: _builtins.bool
-    """Whether it turns texts into vectors (LLM_ROLE_EMBEDDER)."""
+    """True if it turns texts into vectors (LLM_ROLE_EMBEDDER)."""
     gives_answer: _builtins.bool
-    """Whether what a call gives is the episode's answer, and ends it."""
+    """True if what a call gives is the episode's answer, and ends it."""
     prompt_bytes: _builtins.int
     """Bytes of an llm tool's own system prompt, which a hold covers."""
     @_builtins.property
@@ -142,7 +142,7 @@ class ResolvedTool(_message.Message):
 
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it can do, for fallbacks."""
+        """The capability, for fallbacks."""
 
     @_builtins.property
     def podium(self) -> _tool_pb2.PodiumConnection:
@@ -226,7 +226,7 @@ Global___MediaKinds: _TypeAlias = MediaKinds  # noqa: Y015
 
 @_typing.final
 class CallEstimate(_message.Message):
-    """What a call is expected to cost and take, and what the tenant weighs it by."""
+    """The expected cost and latency of a call, and the tenant's weight of it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -266,7 +266,7 @@ Global___CallEstimate: _TypeAlias = CallEstimate  # noqa: Y015
 
 @_typing.final
 class ToolDecision(_message.Message):
-    """Why a tool is in or out."""
+    """The decision on a tool, and its reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -276,7 +276,7 @@ class ToolDecision(_message.Message):
     name: _builtins.str
     """Tool name."""
     allowed: _builtins.bool
-    """Whether the episode may use it."""
+    """True if the episode may use it."""
     reason: _builtins.str
     """The rule that decided, in words."""
     def __init__(
@@ -321,11 +321,11 @@ class Toolset(_message.Message):
     instruction: _builtins.str
     """Preference in words; unset means none."""
     unknown_price: _policy_pb2.UnknownPriceRule.ValueType
-    """What happens to a call whose price is unknown."""
+    """The treatment of a call whose price is unknown."""
     training_consent: _builtins.bool
-    """Whether the trajectory may train a model."""
+    """True if the trajectory may train a model."""
     self_approval: _builtins.bool
-    """Whether whoever started the episode may approve its calls."""
+    """True if whoever started the episode may approve its calls."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedTool]:
         """The tools, in name order; then find_tools, where it is offered; then those of
