@@ -144,10 +144,13 @@ class ProcessOwner:
     def _is_shared(self, process: psutil.Process) -> bool:
         with suppress(psutil.NoSuchProcess):
             # A supervisor starts what died again: the same command line is the same server.
-            return any(
-                each in self._shared or command_line(each) in self._shared.values()
-                for each in (process, *process.parents())
-            )
+            lines = set(self._shared.values())
+            found: psutil.Process | None = process
+            while found is not None and found.pid != os.getpid():
+                if found in self._shared or command_line(found) in lines:
+                    return True
+                found = found.parent()
+            return False
         return True
 
     def pytest_unconfigure(self) -> None:

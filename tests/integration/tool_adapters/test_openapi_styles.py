@@ -1,13 +1,20 @@
 """The styles of OpenAPI's parameters, from the document over the wire to a server that decodes."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
-from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from embedded_servers import Databases
+from integration.tool_adapters.adapters_under_test import (
+    AdaptersUnderTest,
+    run_adapters,
+    running_registry,
+)
 from integration.tool_adapters.web_server import WebServer
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from tool_registry.tools.convert_openapi import read_openapi
@@ -43,6 +50,19 @@ ROWS = [
     for explode in (True, False)
     for kind in SCHEMAS
 ] + [(place, style, False, kind) for place, style in OF_LISTS for kind in ("list", "object")]
+
+
+@pytest_asyncio.fixture(scope="module")
+async def adapters(
+    databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[AdaptersUnderTest]:
+    """One for all rows: each calls a tool of its own."""
+    folder = tmp_path_factory.mktemp("adapters")
+    async with (
+        running_registry() as registry,
+        run_adapters(await databases.create("tool_adapters"), folder, registry) as running,
+    ):
+        yield running
 
 
 async def sent(
