@@ -23,15 +23,15 @@ import pytest
 PR_SET_CHILD_SUBREAPER = 36
 # A process that was just asked to stop may need this long on a busy machine.
 STOP_TIMEOUT_S = 20.0
-# Python's own helpers: they end with the test process.
-HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+# Helpers that end with the test process.
+HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "warm_command.py")
 REAP_INTERVAL_S = 0.2
 
 Processes = Callable[[str], list[psutil.Process]]
 
 
 def descendants() -> list[psutil.Process]:
-    """What runs below this process, helpers of Python's left out."""
+    """What runs below this process, helpers left out."""
     found = psutil.Process().children(recursive=True)
     return [each for each in found if _runs(each) and not _is_helper(each)]
 

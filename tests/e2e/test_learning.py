@@ -135,3 +135,14 @@ def assert_promotions_are_audited(podium: CommandLine) -> None:
     assert all(each["subject"] for each in shown)
     assert "there is no policy version" in podium("train", "promote", UNSEEN).stderr
     assert "nothing to go back to" in podium("train", "rollback").stderr
+
+
+def test_moving_versions_needs_a_platform_administrators_key(learner: Learner) -> None:
+    podium = learner.podium
+    made = podium.json("keys", "create", "mallory", "--role", "tenant-admin")
+    stranger = CommandLine(podium.state_dir, {"PODIUM_API_KEY": made["key"]})
+    url = json.loads((podium.state_dir / "connection.json").read_text())["gateway_url"]
+    for arguments in (("versions",), ("promote", VERSION), ("rollback", VERSION)):
+        ended = stranger("train", *arguments, "--url", url)
+        assert ended.returncode == 1
+        assert "platform:admin" in ended.stderr

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from episode_costs import misreported
+from integration.podium_cli.warm_command import warm_command
 from openai_server import OpenAiServer
 from temporary_files import server_folder
 
@@ -37,24 +38,25 @@ class CommandLine:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """The running process, with pipes for both streams."""
-        names = ("PATH", "HOME", "TMPDIR", "OMP_NUM_THREADS")
-        kept = {name: os.environ[name] for name in names if name in os.environ}
-        # The command imports what the test imports.
-        kept["PYTHONPATH"] = os.pathsep.join(sys.path)
         return subprocess.Popen(
             [sys.executable, "-m", "podium_cli", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**kept, "PODIUM_STATE_DIR": str(self.state_dir), **self.environment},
+            env=self._whole_environment(),
         )
 
     def __call__(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         """The ended process."""
-        process = self.start(*arguments)
-        stdout, stderr = process.communicate(stdin, timeout=COMMAND_TIMEOUT_S)
-        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+        return warm_command()(*arguments, environment=self._whole_environment(), stdin=stdin)
+
+    def _whole_environment(self) -> dict[str, str]:
+        names = ("PATH", "HOME", "TMPDIR", "OMP_NUM_THREADS")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
+        # The command imports what the test imports.
+        kept["PYTHONPATH"] = os.pathsep.join(sys.path)
+        return {**kept, "PODIUM_STATE_DIR": str(self.state_dir), **self.environment}
 
     def json(self, *arguments: str) -> Any:
         """What a successful command prints with --json."""

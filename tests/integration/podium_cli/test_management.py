@@ -256,8 +256,8 @@ def test_a_soft_limit_that_was_passed_is_listed_and_published(
     podium("run", "What is 1 + 1?")
     (alert,) = podium.json("budgets", "alerts", "--budget", "watched")["alerts"]
     assert alert["soft_limit"]["amount"] == "0.0000001"
-    while not podium.json("budgets", "alerts", "--budget", "watched")["alerts"][0]["publish_time"]:
-        pass
+    while "publish_time" not in alert:
+        (alert,) = podium.json("budgets", "alerts", "--budget", "watched")["alerts"]
     assert "published" in podium("budgets", "alerts").stdout
     podium("budgets", "close", "watched")
 
