@@ -7,7 +7,6 @@ from podium_kit.rpc.settings import load_settings
 
 
 def main() -> None:
-    """Reads the settings and serves until SIGTERM."""
     settings = load_settings(CostLedgerSettings)
     run(serve(settings))
 

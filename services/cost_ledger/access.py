@@ -1,4 +1,4 @@
-"""Whose ledger a caller may name, beyond the scope that the contract states."""
+"""Access to another tenant's ledger, beyond the scope that the contract states."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ OF_EMBEDDINGS = ("reserve", "capture", "release", "record")
 
 
 def tenant_named(tenant: str) -> str:
-    """The tenant that a request is about: the caller's, or any other for the platform's admin."""
+    """Returns the tenant of a request: the caller's, or any other for the platform's admin."""
     own = current_identity().tenant
     if tenant and tenant != own:
         require_scope(Scope.PLATFORM_ADMIN)
@@ -18,7 +18,7 @@ def tenant_named(tenant: str) -> str:
 
 
 def require_of_embeddings(operation: str, names: Mapping[str, str]) -> None:
-    """Raises InvalidOperation for a cost of something else: the scope is good for vectors alone.
+    """Raises InvalidOperation for a cost of something else: the scope covers vectors alone.
 
     `names` are the operation's keys and SKUs, by field.
     """

@@ -1,4 +1,4 @@
-"""What every operation's fields must be, whatever it does."""
+"""Bounds of the fields of operations."""
 
 from decimal import Decimal
 

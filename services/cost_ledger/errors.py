@@ -1,4 +1,4 @@
-"""What can be wrong with money."""
+"""Errors of the cost ledger: each names the cause and the fix."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ class InvalidOperation(InvalidArgument):
 
 
 class AuditBusy(ResourceExhausted):
-    """Other verifications, comparisons and simulations took all the time that a request waits."""
+    """Other audits take all of the time that a request waits."""
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class InvalidReport(InvalidArgument):
 
 
 class InvalidMonth(InvalidArgument):
-    """What should be a month is none."""
+    """The text is no month."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"month is {text[:40]!r}; write one of 1000-01 to 9998-12, like 2026-10")
@@ -262,7 +262,7 @@ class BudgetEnded(FailedPrecondition):
 
 
 class BudgetChanged(Aborted):
-    """Somebody else changed the budget in the meantime; nothing was changed."""
+    """Another change of the budget came first; nothing was changed."""
 
     def __init__(self, budget_id: str, version: int, asked: int) -> None:
         super().__init__(

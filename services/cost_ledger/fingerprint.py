@@ -1,7 +1,7 @@
-"""A permanent hash of what was asked, to distinguish a retry from another request.
+"""A permanent hash of a request, which distinguishes a retry from another request.
 
-Unset fields are left out, so that a field added later does not change the
-hashes stored before it existed.
+Unset fields are left out, so that a field added later does not change the hashes stored before it
+existed.
 """
 
 import hashlib

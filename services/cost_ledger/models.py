@@ -15,7 +15,7 @@ UNPRICED = "XXX"
 
 
 class HoldState(StrEnum):
-    """Where a hold stands; every hold leaves OPEN exactly once."""
+    """The state of a hold, which leaves OPEN exactly once."""
 
     OPEN = "open"
     CAPTURED = "captured"
@@ -24,7 +24,7 @@ class HoldState(StrEnum):
 
 
 class RejectionReason(StrEnum):
-    """Why money was not held."""
+    """The reason for not holding money."""
 
     BUDGET_EXHAUSTED = "budget_exhausted"
     UNKNOWN_PRICE = "unknown_price"
@@ -32,7 +32,7 @@ class RejectionReason(StrEnum):
 
 
 class UnknownPricePolicy(StrEnum):
-    """What happens to a call whose price is unknown. It never costs 0."""
+    """The treatment of a call whose price is unknown. It never costs 0."""
 
     REJECT = "reject"
     ADMIT_AT_CEILING = "admit_at_ceiling"
@@ -40,7 +40,7 @@ class UnknownPricePolicy(StrEnum):
 
 
 class EntryKind(StrEnum):
-    """What a journal entry records."""
+    """The event that a journal entry records."""
 
     RESERVE = "reserve"
     CAPTURE = "capture"
@@ -55,7 +55,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a call is charged to and reported by, within a tenant."""
+    """The attributes of a call that its cost is charged and reported by, within a tenant."""
 
     episode_id: str = ""
     turn: int = 0
@@ -91,7 +91,7 @@ class Call:
 
     @property
     def columns(self) -> tuple[str | int, ...]:
-        """All but the windows, in the order in which they are stored and hashed."""
+        """All fields but the windows, in the order in which they are stored and hashed."""
         subject = self.subject
         return (
             self.tenant,
@@ -159,7 +159,7 @@ class FittingAlternative:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why nothing is held, and what would fit."""
+    """The reason for not holding money, and a call that would fit."""
 
     reason: RejectionReason
     message: str
@@ -171,10 +171,9 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """What an entry posts to each account: debits are positive, each unit sums to zero.
+    """The amounts of an entry by account: debits are positive, each unit sums to zero.
 
-    `held` and `available` are in `hold_unit`, the others in `unit`; an unset unit means
-    that nothing is posted to its accounts.
+    `held` and `available` are in `hold_unit`, the others in `unit`; an unset unit has no amounts.
     """
 
     hold_unit: str = ""
@@ -227,11 +226,11 @@ class Entry:
 
     @property
     def cost(self) -> Money | None:
-        """What the entry adds to what calls have cost; None when the price is unknown."""
+        """The change of the cost of calls; None when the price is unknown."""
         return _money(-self.postings.payable, self.postings.unit)
 
     def adjusted_by(self, change: Decimal) -> "Entry":
-        """The entry of a cost with what later entries adjusted it by, in its unit."""
+        """Returns a cost with the adjustments of later entries, in its unit."""
         posted = self.postings
         changed = replace(posted, spend=posted.spend + change, payable=posted.payable - change)
         return replace(self, postings=changed)

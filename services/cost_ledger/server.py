@@ -17,7 +17,7 @@ from cost_ledger.audit.store import AuditStore
 from cost_ledger.audit.store_anchors import AnchorStore
 from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Verification
-from cost_ledger.budget_status.service import INTERVAL_S as STANDING_INTERVAL_S
+from cost_ledger.budget_status.service import INTERVAL_S as GAUGES_INTERVAL_S
 from cost_ledger.budget_status.service import LedgerGauges
 from cost_ledger.budget_status.store import LedgerStatusStore
 from cost_ledger.budgets.alert_relay import POLL_INTERVAL_S, AlertRelay
@@ -83,7 +83,7 @@ async def assembled(
         stack.push_async_callback(ledger.close)
         alerts, rollups = AlertStore(engine), RollupStore(engine)
         anchors = Anchors(AnchorStore(engine), anchor_key(settings))
-        standings = LedgerGauges(
+        gauges = LedgerGauges(
             LedgerStatusStore(engine), anchors, publishes=settings.kafka is not None
         )
         upkeep = partial(keep_up, UpkeepStore(engine))
@@ -92,7 +92,7 @@ async def assembled(
             BackgroundTask("roll-up", rollups.advance, settings.rollup_interval_s),
             BackgroundTask("anchoring", anchors.sign_yesterday, anchoring.INTERVAL_S),
             BackgroundTask("upkeep", upkeep, UPKEEP_INTERVAL_S),
-            BackgroundTask("standing", standings.look, STANDING_INTERVAL_S),
+            BackgroundTask("ledger-gauges", gauges.poll, GAUGES_INTERVAL_S),
         ]
         if settings.kafka:
             from podium_kit.stream.clients import Producer

@@ -1,5 +1,5 @@
-"""What only the ledger wants of its database: a pool of the bare driver,
-row-level security, and rows as JSON."""
+"""The ledger's own use of its database: a pool of the bare driver, row-level security, and rows as
+JSON."""
 
 import json
 import logging
@@ -69,7 +69,7 @@ async def tenant_transaction(engine: AsyncEngine, *tenants: str) -> AsyncIterato
 
 
 async def set_scope(connection: AsyncConnection, tenants: Iterable[str]) -> None:
-    """Lets the rest of the transaction see the rows of these tenants."""
+    """Makes the rows of these tenants visible to the rest of the transaction."""
     await connection.execute(SET_SCOPE, {"tenants": sorted(set(tenants))})
 
 

@@ -7,7 +7,6 @@ from podium_kit.rpc.settings import load_settings
 
 
 def main() -> None:
-    """Reads the settings and serves."""
     config = load_settings(ServerConfig)
     run(serve(config))
 

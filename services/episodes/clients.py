@@ -71,9 +71,8 @@ class RegistryClient:
         price_factors: Mapping[str, str] | None = None,
         client_tools: Sequence[tool_pb2.ClientTool] = (),
     ) -> toolset_pb2.Toolset:
-        """The frozen tools of those names, those that fit a task, or all that the policy allows;
-        and the caller's own.
-        """
+        """Returns the frozen tools of those names, those that fit a task, or all that the policy
+        allows, and the caller's own."""
         request = registry_pb.ResolveToolsetRequest(
             policy=policy,
             tool_names=tool_names,
@@ -95,7 +94,7 @@ class RegistryPolicies:
         self._stub = PolicyServiceStub(channel)
 
     async def check(self, policy: str, questions: Sequence[PolicyQuestion]) -> list[PolicyDecision]:
-        """The policy's decisions about calls, in order."""
+        """Returns the policy's decisions about calls, in order."""
         planned = [
             policy_pb.PlannedCall(tool_name=name, tool_version=version, model_alias=alias)
             for name, version, alias in questions
@@ -119,7 +118,7 @@ class OrchestratorClient:
         return list((await answered(self._stub.ListModels(request))).models)
 
     async def promoted(self) -> str:
-        """The version that users get; "" while none is served as such."""
+        """Returns the version that users get; "" while none is served as such."""
         found = (each.version for each in await self.models() if each.name == PROMOTED)
         return next(found, "")
 
@@ -130,7 +129,7 @@ class OrchestratorClient:
     async def next_action(
         self, request: orchestrator_pb.NextActionRequest, timeout_s: float
     ) -> orchestrator_pb.NextActionResponse:
-        """The model's next action. Cancelling it stops the engine's work."""
+        """Returns the model's next action. Cancelling it stops the engine's work."""
         return await answered(self._stub.NextAction(request, timeout=timeout_s))
 
 
@@ -146,7 +145,7 @@ class Adapters:
         return await answered(self._stub.Invoke(request, timeout=timeout_s))
 
     async def pdf_tokens(self, data: bytes) -> int:
-        """The most that a model reads of a PDF file; 0 where that cannot be found out."""
+        """Returns the tokens of a PDF file at most; 0 where they cannot be measured."""
         request = adapters_pb.MeasurePdfRequest(data=data)
         return (await answered(self._stub.MeasurePdf(request, timeout=MEASURING_S))).tokens
 
@@ -155,7 +154,7 @@ class Adapters:
         await answered(self._stub.CloseEpisode(request))
 
     async def deliver(self, delivery: DueDelivery) -> Attempt:
-        """Has an event signed and sent, once; what its receiver said."""
+        """Has an event signed and sent once, and returns its receiver's answer."""
         request = adapters_pb.DeliverWebhookRequest(
             message_id=delivery.message_id,
             url=delivery.url,
@@ -181,9 +180,9 @@ class Ledger:
         )
 
     async def apply(self, operations: Operations) -> OperationResults:
-        """One result per operation, all in one transaction.
+        """Returns one result per operation, all applied in one transaction.
 
-        What other episodes of the identity ask meanwhile goes along in the next request.
+        Operations that other episodes of the identity ask for meanwhile join the next request.
         """
         identity = current_identity()
         if identity not in self._gathered:
@@ -196,12 +195,14 @@ class Ledger:
         return [list(islice(results, len(batch))) for batch in batches]
 
     async def release_episode(self, episode_id: str) -> list[str]:
-        """Gives an episode's open holds back; keys of those whose calls may have been made."""
+        """Releases an episode's open holds, and returns the keys of those whose calls may have
+        been made."""
         request = ledger_pb.ReleaseEpisodeRequest(episode_id=episode_id, keep_dispatched=True)
         return list((await answered(self._ledger.ReleaseEpisode(request))).kept_keys)
 
     async def passed_limits(self, since: datetime) -> list[PassedLimit]:
-        """Soft limits of the caller's tenant that were passed since a time, newest first."""
+        """Returns the soft limits of the caller's tenant that were passed since a time, newest
+        first."""
         passed: list[PassedLimit] = []
         request = budget_pb.ListAlertsRequest(page_size=ALERTS_PER_PAGE)
         while True:
@@ -214,7 +215,6 @@ class Ledger:
             request.page_token = reply.next_page_token
 
     async def create_budget(self, budget: budget_pb.Budget) -> None:
-        """Limits what an episode may cost."""
         await answered(self._budgets.CreateBudget(budget_pb.CreateBudgetRequest(budget=budget)))
 
 
@@ -242,7 +242,7 @@ class OrchestratorModels:
         self._fresh_until = 0.0
 
     async def find(self, name: str) -> pb.Model:
-        """The model. Raises ModelNotFound."""
+        """Returns the model. Raises ModelNotFound."""
         model = self._known(name) if time.monotonic() < self._fresh_until else None
         if model is None:
             # Also for a name that is not remembered: it may have been published since.

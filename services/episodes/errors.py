@@ -40,7 +40,7 @@ class EpisodeConflict(AlreadyExists):
 
 
 class StartTooLate(DeadlineExceeded):
-    """What an episode needs to start answered when its caller had nearly stopped waiting."""
+    """A service answered too late for the caller's deadline."""
 
     def __init__(self, episode_id: str) -> None:
         super().__init__(
@@ -89,7 +89,7 @@ class EpisodeNotFinished(FailedPrecondition):
 
 
 class DeadLetterNotFound(NotFound):
-    """No record of that id is kept aside, for this tenant."""
+    """No dead letter of that id, for this tenant."""
 
     def __init__(self, record_id: str) -> None:
         super().__init__(
@@ -100,7 +100,7 @@ class DeadLetterNotFound(NotFound):
 
 
 class SelfApproval(PermissionDenied):
-    """The person who started an episode wants to approve one of its calls."""
+    """A person may not approve calls of an episode that the same person started."""
 
     def __init__(self, episode_id: str, people: Iterable[str]) -> None:
         super().__init__(
@@ -134,7 +134,7 @@ class NothingToApprove(FailedPrecondition):
 
 
 class InvalidResults(InvalidArgument):
-    """What the caller says its functions gave cannot be taken."""
+    """The results of the caller's functions are malformed."""
 
 
 class NothingToAnswer(FailedPrecondition):
@@ -159,11 +159,11 @@ class ResultsConflict(AlreadyExists):
 
 
 class InvalidAttachments(InvalidArgument):
-    """The files are not what the request says, or too many."""
+    """The files differ from the request's statements, or are too many."""
 
 
 class UnsupportedAttachment(InvalidArgument):
-    """Nobody who may be asked reads such a file."""
+    """No model of the episode reads such a file."""
 
     def __init__(self, attachment: Attachment, index: int, who: str) -> None:
         kind = attachment.kind.value
@@ -177,7 +177,7 @@ class UnsupportedAttachment(InvalidArgument):
 
 
 class FilesFull(ResourceExhausted):
-    """The tenant would keep more files, or more bytes of them, than it may."""
+    """The files would exceed the tenant's quota."""
 
     def __init__(self, files: int, files_max: int, size_bytes: int, size_bytes_max: int) -> None:
         super().__init__(
@@ -226,7 +226,7 @@ class ToolDenied(PermissionDenied):
 
 
 class ApprovalRequired(PermissionDenied):
-    """The policy wants a person to approve the call, and nobody is asked about one like this."""
+    """The policy asks for approval, and a direct call cannot wait for a person."""
 
     def __init__(self, tool: str) -> None:
         super().__init__(
@@ -249,14 +249,14 @@ class TooManyDirectCalls(ResourceExhausted):
 
 
 class InvalidFeedback(InvalidArgument):
-    """A field of it cannot be taken."""
+    """A field of feedback is invalid."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field} {rule}", param=field)
 
 
 class FeedbackConflict(AlreadyExists):
-    """The id is taken by feedback that says something else."""
+    """The id is taken by feedback with other content."""
 
     def __init__(self, episode_id: str, feedback_id: str) -> None:
         super().__init__(
@@ -266,7 +266,7 @@ class FeedbackConflict(AlreadyExists):
 
 
 class TooMuchFeedback(ResourceExhausted):
-    """The episode has as much as it may have."""
+    """The episode has the maximum of feedback."""
 
     def __init__(self, episode_id: str, maximum: int) -> None:
         super().__init__(
@@ -276,14 +276,14 @@ class TooMuchFeedback(ResourceExhausted):
 
 
 class InvalidWebhook(InvalidArgument):
-    """A field of a webhook cannot be taken."""
+    """A field of a webhook is invalid."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field} {rule}", param=field)
 
 
 class TooManyWebhooks(ResourceExhausted):
-    """The tenant has as many as it may have."""
+    """The tenant has the maximum of webhooks."""
 
     def __init__(self, maximum: int) -> None:
         super().__init__(f"your tenant has {maximum} webhooks; delete one first")
@@ -304,6 +304,6 @@ _faults: LRUCache[str, int] = LRUCache(10_000)
 
 
 def faults_of(name: str) -> int:
-    """How many faults this process has met at something, with the one that is met now."""
+    """Counts a fault of this process by a name, and returns the count."""
     _faults[name] = _faults.get(name, 0) + 1
     return _faults[name]

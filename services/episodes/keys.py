@@ -12,7 +12,7 @@ from podium_kit.derived_ids import derived_uuid8
 
 
 class StepKind(StrEnum):
-    """What a step of an episode is."""
+    """The kind of a step in an episode's log."""
 
     MODEL = "model"
     TOOL = "tool"
@@ -23,8 +23,7 @@ class StepKind(StrEnum):
 
 
 def canonical_id(name: str) -> str | None:
-    """An episode's id as it is stored and as its workflow is called, however a client writes it;
-    None for what is no id."""
+    """Returns an episode's id in its stored form, however a client writes it; None for no id."""
     try:
         return str(uuid.UUID(name))
     except ValueError:
@@ -32,33 +31,34 @@ def canonical_id(name: str) -> str | None:
 
 
 def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> str:
-    """`<episode id>/<turn>/<kind>/<call index>`."""
+    """Returns `<episode id>/<turn>/<kind>/<call index>`."""
     return f"{episode_id}/{turn}/{kind.value}/{index}"
 
 
 def effect_place(key: str) -> tuple[int, StepKind, int]:
-    """Turn, kind and call index of an effect's key."""
+    """Returns turn, kind and call index of an effect's key."""
     _, turn, kind, index = key.split("/")
     return int(turn), StepKind(kind), int(index)
 
 
 def child_episode_id(parent_id: str, key: str) -> str:
-    """The episode that answers a call: every attempt of the call names the same."""
+    """Returns the id of the episode that answers a call, the same for every attempt."""
     return derived_uuid8(parent_id, key)
 
 
 def verifier_session(episode_id: str) -> str:
-    """Whose tool state a verifier's own calls have: nothing in the episode could prepare it."""
+    """Returns the session of a verifier's own calls: nothing in the episode could prepare it."""
     return str(uuid.uuid5(uuid.UUID(episode_id), "verifier"))
 
 
 def workflow_id(episode_id: str) -> str:
-    """Temporal's id of the episode's workflow; it outlives continue-as-new, a run id does not."""
+    """Returns Temporal's id of the episode's workflow; unlike a run id it outlives continue-as-
+    new."""
     return f"episode/{episode_id}"
 
 
 def fairness_key(tenant: str) -> str:
-    """Temporal's name of a tenant's queue, of at most 64 bytes and of no other tenant.
+    """Returns Temporal's name of a tenant's queue, of at most 64 bytes and unique to the tenant.
 
     A tenant is ASCII; one that is shorter is never equal to a digest.
     """
@@ -66,10 +66,10 @@ def fairness_key(tenant: str) -> str:
 
 
 def budget_id(episode_id: str) -> str:
-    """The ledger's id of the budget an episode was started with."""
+    """Returns the ledger's id of the budget that an episode was started with."""
     return f"episode/{episode_id}"
 
 
 def record_id(kind: str, subject_id: str) -> str:
-    """Identity of a record on the stream; consumers drop what they have seen."""
+    """Returns a record's identity on the stream, by which consumers drop repetitions."""
     return f"{kind}:{subject_id}:v1"

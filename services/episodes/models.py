@@ -14,7 +14,7 @@ SEQUENCE_MAX = 2**31 - 1
 
 
 class StopReason(StrEnum):
-    """Why an episode ended; see podium.episodes.v1.StopReason."""
+    """The reason of an episode's end; see podium.episodes.v1.StopReason."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
@@ -26,7 +26,7 @@ class StopReason(StrEnum):
 
 
 class EpisodeState(StrEnum):
-    """Where an episode stands; see podium.episodes.v1.EpisodeState."""
+    """The state of an episode; see podium.episodes.v1.EpisodeState."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -67,7 +67,7 @@ class NewEpisode:
 
 @dataclass(frozen=True)
 class Progress:
-    """What an episode has done so far, or in the end."""
+    """The turns, calls and costs of an episode so far, or in the end."""
 
     turn_count: int = 0
     tool_call_count: int = 0
@@ -78,7 +78,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Ending:
-    """How an episode ended."""
+    """An episode's stop reason, answer and failure."""
 
     stop_reason: StopReason
     answer: str = ""
@@ -87,7 +87,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class End:
-    """How an episode ended, when, and what it did."""
+    """An episode's end with its time and totals."""
 
     progress: Progress
     ending: Ending
@@ -96,7 +96,7 @@ class End:
 
 @dataclass(frozen=True)
 class StoredEpisode:
-    """An episode as the database knows it."""
+    """An episode as the database stores it."""
 
     new: NewEpisode
     create_time: datetime
@@ -108,7 +108,6 @@ class StoredEpisode:
     awaits_approval: bool = False
 
     def ended(self, end: End) -> "StoredEpisode":
-        """The episode after its end."""
         finished = EpisodeState.FINISHED
         return StoredEpisode(
             self.new, self.create_time, finished, end.progress, end.ending, end.time
@@ -117,10 +116,10 @@ class StoredEpisode:
 
 @dataclass(frozen=True)
 class Step:
-    """One durable thing an episode did: a model call, a tool call, a wait for approval.
+    """One durable effect of an episode: a model call, a tool call, a wait for approval.
 
-    The body is a serialized ModelCall, ToolInvocation or ApprovalRequested. A
-    step is settled once the ledger has its cost; an unknown cost is None.
+    The body is a serialized ModelCall, ToolInvocation or ApprovalRequested. A step is settled once
+    the ledger has its cost; an unknown cost is None.
     """
 
     episode_id: str
@@ -140,7 +139,7 @@ class Step:
 
 @dataclass(frozen=True)
 class OutboxRecord:
-    """One record owed to the stream."""
+    """One record for the stream."""
 
     record_id: str
     kind: str
@@ -161,7 +160,7 @@ PolicyQuestion = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class PolicyDecision:
-    """Whether a call may be made, why, and whether a person must approve it first."""
+    """The policy's decision about a call, its reason, and whether a person decides, too."""
 
     allowed: bool
     reason: str
@@ -180,11 +179,11 @@ class Feedback:
     create_time: datetime | None = None
 
     def identified(self) -> "Feedback":
-        """With an id that the same feedback of the same subject has again."""
+        """Derives a missing id from the content and the subject."""
         if self.id:
             return self
         said = json.dumps([self.created_by, self.score, self.label, self.comment])
         return replace(self, id=hashlib.sha256(said.encode()).hexdigest()[:32])
 
-    def says_the_same(self, other: "Feedback") -> bool:
+    def is_same_as(self, other: "Feedback") -> bool:
         return replace(self, create_time=None) == replace(other, create_time=None)

@@ -29,8 +29,8 @@ from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
 from episodes.queue.handover import Handover
-from episodes.queue.metrics import INTERVAL_S as STANDING_INTERVAL_S
-from episodes.queue.metrics import EpisodesStatus, oldest, total
+from episodes.queue.metrics import INTERVAL_S as METRICS_INTERVAL_S
+from episodes.queue.metrics import BacklogMetrics, oldest, total
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
@@ -124,17 +124,19 @@ async def serve(config: ServerConfig) -> None:
         ),
     ]
     queued, calls = WorkQueue(engine, EPISODE_QUEUE), WorkQueue(engine, CALL_QUEUE)
-    standing = EpisodesStatus(
-        outbox.oldest_owed_s,
+    metrics = BacklogMetrics(
+        outbox.oldest_pending_s,
         oldest(
-            partial(backlog_age_s, temporal, config.task_queue), queued.waiting_s, calls.waiting_s
+            partial(backlog_age_s, temporal, config.task_queue),
+            queued.backlog_age_s,
+            calls.backlog_age_s,
         ),
         total(queued.size, calls.size),
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
-        BackgroundTask("standing", standing.look, STANDING_INTERVAL_S),
+        BackgroundTask("backlog-metrics", metrics.poll, METRICS_INTERVAL_S),
     ]
     try:
         await run_server(config, services, {"postgres": partial(check, engine)}, tasks)

@@ -8,7 +8,8 @@ R = TypeVar("R")
 
 
 async def shielded(work: Awaitable[R]) -> tuple[R, bool]:
-    """The result of what must not be left half done, and whether a cancel came meanwhile."""
+    """Awaits work that must not be left half done; returns its result and whether a cancel came
+    meanwhile."""
     running, cancelled = asyncio.ensure_future(work), False
     while not running.done():
         try:

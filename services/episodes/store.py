@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.attachments.quota import UNLIMITED, FileQuota
-from episodes.attachments.store import NO_FILES, Files, keep, require_room
+from episodes.attachments.store import NO_FILES, Files, require_room, store_files
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.keys import StepKind, canonical_id
 from episodes.models import (
@@ -135,7 +135,7 @@ STATE_FILTERS = {
 
 @dataclass(frozen=True)
 class EpisodeFilter:
-    """Which episodes to list; empty fields do not restrict."""
+    """A filter of a list; empty fields do not restrict."""
 
     states: Sequence[EpisodeState] = ()
     labels: dict[str, str] | None = None
@@ -160,11 +160,11 @@ class EpisodeStore:
     ) -> StoredEpisode:
         """Stores an episode with its files, or returns the one of the same id and spec.
 
-        `queued` has a worker take it; without it, whoever stores it starts its workflow.
+        `queued` adds it to the workers' queue; otherwise the caller starts its workflow.
 
-        With a limit, no more of the tenant's run at once, however many are inserted at the same
-        time. Raises EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning, FilesFull,
-        TransactionConflict, and InvalidAttachments for a file without bytes.
+        With a limit, the tenant never runs more at once, also when several are inserted at the
+        same time. Raises EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning,
+        FilesFull, TransactionConflict, and InvalidAttachments for a file without bytes.
         """
         # Without files it is one statement, and no transaction.
         begun = transaction if files.attachments else autocommit
@@ -175,7 +175,7 @@ class EpisodeStore:
                 if not row.ok:
                     raise TooManyRunning(running_limit)
                 if (created := row.create_time) is not None:
-                    await keep(connection, new.tenant, new.episode_id, files, self._quota)
+                    await store_files(connection, new.tenant, new.episode_id, files, self._quota)
         except IntegrityError as error:
             if getattr(error.orig, "sqlstate", None) == FOREIGN_KEY_VIOLATION:
                 # The toolset's last other episode was forgotten at this moment, and it with it.
@@ -200,7 +200,7 @@ class EpisodeStore:
                 await require_room(connection, new.tenant, files, self._quota)
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
-        """The tenant's episode. Raises EpisodeNotFound."""
+        """Returns the tenant's episode. Raises EpisodeNotFound."""
         if (stored_id := canonical_id(episode_id)) is None:
             raise EpisodeNotFound(episode_id)
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
@@ -217,7 +217,7 @@ class EpisodeStore:
             return bool((await connection.execute(HAS_ENDED, {"id": episode_id})).scalar())
 
     async def load(self, episode_id: str) -> StoredEpisode:
-        """An episode of any tenant, for the worker that runs it. Raises EpisodeNotFound."""
+        """Returns an episode of any tenant, for the worker that runs it. Raises EpisodeNotFound."""
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid)")
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(statement, {"id": episode_id})).one_or_none()
@@ -228,10 +228,8 @@ class EpisodeStore:
     async def find(
         self, tenant: str, keep: EpisodeFilter, size: int
     ) -> tuple[list[StoredEpisode], bool]:
-        """A page of the tenant's episodes without their toolsets, newest first.
-
-        With it, whether there are more.
-        """
+        """Returns a page of the tenant's episodes without their toolsets, newest first, and
+        whether there are more."""
         values = {
             "tenant": tenant,
             "limit": size + 1,
@@ -246,7 +244,7 @@ class EpisodeStore:
         return page, bool(rows) and rows[0].candidates > len(page)
 
     async def unfinished(self, after_id: str, limit: int) -> list[StoredEpisode]:
-        """Episodes of all tenants that a workflow has to end, in the order of their ids."""
+        """Returns episodes of all tenants that a workflow has to end, in the order of their ids."""
         statement = text(
             f"{PROGRESS} WHERE e.stop_reason IS NULL AND {NOT_QUEUED}"
             " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
@@ -292,7 +290,6 @@ def _list_statement(states: Sequence[EpisodeState]) -> TextClause:
 
 
 def money_of(amount: Decimal | None, currency: str | None) -> Money | None:
-    """The amount, or None when it is unknown."""
     return None if amount is None or currency is None else Money(amount, currency)
 
 
@@ -311,7 +308,6 @@ def step_of(row: Any) -> Step:
 
 
 def episode_of(row: Any) -> StoredEpisode:
-    """An episode with what it has done so far."""
     return StoredEpisode(
         new=_new_episode_of(row),
         create_time=row.create_time,
@@ -324,12 +320,12 @@ def episode_of(row: Any) -> StoredEpisode:
 
 
 def accepted_of(row: Any) -> StoredEpisode:
-    """An episode as it was accepted, whatever it has done since."""
+    """Returns an episode in the state of its acceptance."""
     return StoredEpisode(_new_episode_of(row), row.create_time, EpisodeState.PENDING, Progress())
 
 
 def end_of(row: Any) -> End:
-    """Of an episode that has ended, whose sums are in columns apart from a step's."""
+    """Returns the end of an episode, whose sums are in other columns than a step's."""
     return End(
         progress=_progress_of(row, money_of(row.total_cost, row.total_currency)),
         ending=Ending(StopReason(row.stop_reason), row.answer, row.failure),

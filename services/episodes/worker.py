@@ -44,7 +44,7 @@ from episodes.publication.relay import POLL_INTERVAL_S, Relay
 from episodes.publication.store_outbox import OutboxStore
 from episodes.publication.topic_kafka import TopicReader
 from episodes.queue.handover import Handover
-from episodes.queue.lease_worker import KEEP_INTERVAL_S, LeaseRunner
+from episodes.queue.lease_worker import RENEW_INTERVAL_S, LeaseWorker
 from episodes.queue.leased_episodes import LeasedEpisodes
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.spending.holds import Charges
@@ -113,7 +113,7 @@ async def work(config: WorkerConfig) -> None:
         maker = _direct_call_maker(config, engine)
         executor = executor_of(config, engine, settlements)
         starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
-        holder, most = uuid.uuid4().hex, config.max_concurrent_turns
+        holder, max_concurrency = uuid.uuid4().hex, config.max_concurrent_turns
         leases = WorkQueue(engine, EPISODE_QUEUE, holder)
         queued = LeasedEpisodes(
             executor,
@@ -125,15 +125,15 @@ async def work(config: WorkerConfig) -> None:
         )
         version = CurrentVersion(temporal, config.deployment_name, config.build_id)
         calls = WorkQueue(engine, CALL_QUEUE, holder)
-        runners: list[LeaseRunner[Any]] = [
-            LeaseRunner(leases, queued, most, lambda: version.is_current),
-            LeaseRunner(calls, QueuedCalls(calls, maker), most),
+        runners: list[LeaseWorker[Any]] = [
+            LeaseWorker(leases, queued, max_concurrency, lambda: version.is_current),
+            LeaseWorker(calls, QueuedCalls(calls, maker), max_concurrency),
         ]
         async with (
             _tasks(config, engine, version, settlements, starter) as tasks,
-            _leases(engine, runners) as taking,
+            _leases(engine, runners) as leasing,
             _worker(config, engine, temporal, executor) as worker,
-            _probes(config, engine, temporal, [*tasks, *taking]),
+            _probes(config, engine, temporal, [*tasks, *leasing]),
         ):
             temporal.follow(partial(setattr, worker, "client"))
             await stopped.wait()
@@ -151,7 +151,7 @@ async def _probes(
     temporal: TemporalConnection,
     tasks: Sequence[BackgroundTask],
 ) -> AsyncIterator[None]:
-    """Health that follows what the worker cannot work without; left first, before it drains."""
+    """Reports the health of the worker's dependencies; ends first, before the worker drains."""
     broker = BrokerCheck(config.kafka)
     checks: dict[str, Check] = {
         "postgres": partial(check, engine),
@@ -167,7 +167,6 @@ async def _probes(
 
 
 def _channels(config: WorkerConfig) -> Callable[[str], Any]:
-    """Opens the channel to a target."""
     return partial(
         open_channel,
         signer=config.signing_key.signer(),
@@ -261,17 +260,17 @@ def _worker(
 
 @asynccontextmanager
 async def _leases(
-    engine: AsyncEngine, runners: Sequence[LeaseRunner[Any]]
+    engine: AsyncEngine, runners: Sequence[LeaseWorker[Any]]
 ) -> AsyncIterator[list[BackgroundTask]]:
-    """Takes work until the context is left, and then ends as the runners were drained."""
-    news = [Notifications(engine, one.hear, one.look, one.table.channel) for one in runners]
+    """Leases work until the context ends, and drains the workers then."""
+    news = [Notifications(engine, one.notify, one.notify_all, one.table.channel) for one in runners]
     tasks = [
         BackgroundTask(f"{one.table.kind.replace(' ', '-')}-{part}", work, interval_s)
         for one, heard in zip(runners, news, strict=True)
         for part, work, interval_s in (
             ("news", heard.keep_listening, CHECK_INTERVAL_S),
-            ("taking", one.take, 0.0),
-            ("leases", one.keep, KEEP_INTERVAL_S),
+            ("acquiring", one.acquire, 0.0),
+            ("leases", one.renew, RENEW_INTERVAL_S),
         )
     ]
     try:
@@ -308,10 +307,10 @@ async def _tasks(
     forgotten = partial(sweeping.lead, retention.forget)
     delivering = partial(telling.lead, sender.send_due)
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
-    alerted = partial(telling.lead, alerts.owe)
+    alerted = partial(telling.lead, alerts.poll)
     to_orchestrator = channel_to(config.orchestrator_inference_target)
     promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
-    promoted = partial(telling.lead, promotions.owe)
+    promoted = partial(telling.lead, promotions.poll)
     trimming = partial(telling.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),

@@ -135,7 +135,7 @@ async def _ensure_role(connection: AsyncConnection, role: str) -> None:
 async def _reconcile(episodes: AsyncEngine, point_time: datetime) -> Restored:
     """Makes the stream's reconciler look again; the rest the services do by themselves."""
     age_s = (datetime.now(UTC) - point_time).total_seconds()
-    await OutboxStore(episodes).doubt(WINDOW_S + age_s)
+    await OutboxStore(episodes).unconfirm(WINDOW_S + age_s)
     async with episodes.connect() as connection:
         counted = (await connection.execute(UNFINISHED)).one()
         unconfirmed = (await connection.execute(UNCONFIRMED)).scalar_one()

@@ -1,1 +1,1 @@
-"""What auditors ask: explanations, verification, signed daily roots, simulation."""
+"""Explanations, verification, signed daily roots and simulation for auditors."""

@@ -59,7 +59,8 @@ class Anchors:
         return anchor if await self._store.add(anchor, _anchored(heads)) else None
 
     async def late_s(self, now: datetime) -> float | None:
-        """Seconds since the oldest unsigned day should have been signed; None without a key."""
+        """Returns the seconds since the oldest unsigned day should have been signed; None without
+        a key."""
         if self._key is None:
             return None
         last = await self._store.last()
@@ -71,7 +72,7 @@ class Anchors:
         return max((now - due).total_seconds(), 0.0)
 
     async def prove(self, tenant: str, sequence: int) -> tuple[EntryProof, Anchor]:
-        """The way from an entry to the first root that covers it. Raises NothingAnchored."""
+        """Proves an entry under the first root that covers it. Raises NothingAnchored."""
         found = await self._store.covering(tenant, sequence)
         if found is None:
             raise NothingAnchored(sequence)
@@ -100,7 +101,6 @@ class Anchors:
 
 
 def _midnight(day: date) -> datetime:
-    """The first instant of a day in UTC."""
     return datetime.combine(day, time.min, UTC)
 
 

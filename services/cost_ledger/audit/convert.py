@@ -40,7 +40,8 @@ def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
 
 
 def range_from_proto(message: pb.VerifyLedgerRequest) -> tuple[Range, Position]:
-    """What to verify, and how far it is. Raises InvalidReport, InvalidPageToken."""
+    """Returns the range to verify and the position reached. Raises InvalidReport,
+    InvalidPageToken."""
     token = decode_page_token(message.page_token)
     first = message.from_sequence or 1
     asked = Range(
@@ -88,7 +89,6 @@ def anchor_to_proto(anchor: Anchor) -> audit_pb2.Anchor:
 def proof_to_proto(
     found: EntryRecords, proof: EntryProof, anchor: Anchor
 ) -> audit_pb2.InclusionProof:
-    """The message; it needs nothing beside a public key to be verified."""
     previous = found.previous.hash if found.previous else bytes(32)
     return audit_pb2.InclusionProof(
         tenant=proof.tenant,
@@ -107,7 +107,7 @@ def proof_to_proto(
 
 
 def window_from_proto(message: pb.SimulatePricesRequest) -> Window:
-    """Which calls to simulate. Raises InvalidPageToken."""
+    """Raises InvalidPageToken."""
     return Window(
         start=optional_time(message, "start_time"),
         end=optional_time(message, "end_time"),

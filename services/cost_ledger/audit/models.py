@@ -1,4 +1,4 @@
-"""What an auditor is given: everything about one entry, and the signed roots."""
+"""Explanations of entries, and signed roots."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from podium_kit.money import Money
 
 @dataclass(frozen=True, slots=True)
 class BudgetDecision:
-    """A budget window that the entry counts in, as it stands now."""
+    """The current state of a budget window that the entry counts in."""
 
     budget_id: str
     window_start: datetime
@@ -23,7 +23,7 @@ class BudgetDecision:
 
 @dataclass(frozen=True, slots=True)
 class EntryRecords:
-    """What belongs to an entry in the database."""
+    """The records of an entry in the database."""
 
     entry: Entry
     previous: Entry | None
@@ -46,7 +46,7 @@ class Explanation:
 
     @property
     def recomputed_hash(self) -> bytes:
-        """What the hash must be."""
+        """The hash that follows from the content."""
         return link(self.previous_hash, self.found.entry)
 
 

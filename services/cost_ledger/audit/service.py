@@ -1,4 +1,4 @@
-"""What an auditor asks of one tenant's ledger, beyond verifying it."""
+"""Answers auditors of one tenant's ledger, apart from verification."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Audit:
         self._charges = charges
 
     async def explain(self, tenant: str, sequence_or_key: str) -> Explanation:
-        """Everything about one entry. Raises EntryUnknown, also for another tenant's."""
+        """Explains one entry. Raises EntryUnknown, also for another tenant's."""
         found = await self._find(tenant, sequence_or_key)
         charge = (await self._charges.of(tenant, [(found.entry, None)]))[0]
         try:
@@ -52,7 +52,7 @@ class Audit:
     async def prove(
         self, tenant: str, sequence_or_key: str
     ) -> tuple[EntryRecords, EntryProof, Anchor]:
-        """The way from an entry to a signed root. Raises EntryUnknown, NothingAnchored."""
+        """Returns the path from an entry to a signed root. Raises EntryUnknown, NothingAnchored."""
         found = await self._find(tenant, sequence_or_key)
         return found, *(await self._anchors.prove(tenant, found.entry.sequence))
 
@@ -79,7 +79,8 @@ class Audit:
     async def simulate(
         self, tenant: str, specs: Sequence[PriceSpec], window: Window
     ) -> tuple[list[SimulatedCost], int]:
-        """What a page of calls would have cost, and its last sequence; 0 on the last page."""
+        """Prices a page of calls anew; returns the costs and the last sequence, 0 on the last
+        page."""
         prices = OtherPrices(specs, tenant, datetime.now(UTC))
         entries = await self._journal.costs(
             tenant, window.start, window.end, window.after, window.limit

@@ -1,4 +1,4 @@
-"""What past calls would have cost under other prices."""
+"""Costs of past calls under other prices."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from podium_kit.money import Money
 
 @dataclass(slots=True)
 class SimulatedCost:
-    """What the calls of one SKU, model and tool cost, and would have cost, per currency."""
+    """The true and simulated cost of the calls of one SKU, model and tool, per currency."""
 
     sku: str
     model: str
@@ -42,7 +42,7 @@ class SimulatedCost:
 
 
 class OtherPrices:
-    """A price list that is not published, as it prices the calls of one tenant."""
+    """An unpublished price list for the calls of one tenant."""
 
     def __init__(self, specs: Sequence[PriceSpec], tenant: str, now: datetime) -> None:
         if not specs:

@@ -61,12 +61,10 @@ class AuditStore:
         self._engine = engine
 
     async def head(self, tenant: str) -> int:
-        """The tenant's newest sequence; 0 when it has none."""
         async with tenant_transaction(self._engine, tenant) as connection:
             return int((await connection.execute(HEAD, {"tenant": tenant})).scalar_one())
 
     async def entries(self, tenant: str, first: int, last: int) -> list[Entry]:
-        """Entries of a range of sequences, in order."""
         return await self._entries(ENTRIES, tenant, first=first, last=last)
 
     async def find(self, tenant: str, sequence_or_key: str) -> EntryRecords | None:

@@ -54,13 +54,10 @@ AFTER = text(f"{ANCHORED_HEAD} AND a.day > :day ORDER BY a.day LIMIT 1")
 
 
 class AnchorStore:
-    """Keeps roots for ever."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def last(self) -> Anchor | None:
-        """The newest root."""
         rows = await self._all(LAST)
         return _anchor(rows[0]) if rows else None
 
@@ -69,7 +66,7 @@ class AnchorStore:
         return [_anchor(row) for row in await self._all(PAGE, after=_day(after), limit=limit)]
 
     async def heads(self, before: datetime) -> list[Head]:
-        """The ends of all journals as they were at a moment, in the order of the tenants' names."""
+        """Returns the ends of all journals at a moment, in the order of the tenants' names."""
         heads = [await self._head(row, before) for row in await self._all(HEADS)]
         return [head for head in heads if head is not None]
 
@@ -81,7 +78,6 @@ class AnchorStore:
         return Head(row.tenant, row.anchored, end.sequence, end.hash) if end else None
 
     async def hashes(self, tenant: str, first: int, last: int) -> list[bytes]:
-        """Hashes of a tenant's entries, in order."""
         async with tenant_transaction(self._engine, tenant) as connection:
             span = {"tenant": tenant, "first": first, "last": last}
             return [bytes(each) for each in (await connection.execute(HASHES, span)).scalars()]

@@ -309,13 +309,11 @@ INVARIANTS = (
 
 
 class InvariantStore:
-    """Asks the queries above."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def check(self, tenant: str, invariant: Invariant) -> Finding | None:
-        """The first row that breaks the rule."""
+        """Returns the first row that breaks the rule."""
         async with tenant_transaction(self._engine, tenant) as connection:
             result = await connection.execute(invariant.query, {"tenant": tenant})
             row: Any = result.first()

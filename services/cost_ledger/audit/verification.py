@@ -32,7 +32,7 @@ Histories = Mapping[tuple[str, str], PriceHistory]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a verification is: the last entry, then invariants done, then the last root."""
+    """The position of a verification: the last entry, then invariants done, then the last root."""
 
     sequence: int
     rules: int = 0
@@ -57,7 +57,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class VerificationStep:
-    """What a step found; no next position after the last one."""
+    """The findings of a step; no next position after the last one."""
 
     findings: tuple[Finding, ...]
     rules: tuple[Rule, ...]
@@ -67,7 +67,7 @@ class VerificationStep:
 
 
 class Verification:
-    """Recomputes what the ledger says of itself."""
+    """Recomputes the ledger's statements about itself."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Verification:
 def broken_chain(
     before: Entry | None, after_sequence: int, entries: Iterable[Entry], until: int
 ) -> list[Finding]:
-    """The first entry that is missing, or whose hash does not follow from its content."""
+    """Returns the first entry that is missing, or whose hash does not follow from its content."""
     previous, expected = before.hash if before else GENESIS, after_sequence + 1
     for entry in entries:
         if entry.sequence != expected:
@@ -143,7 +143,7 @@ def broken_chain(
 
 
 def wrong_amounts(entries: Iterable[Entry], histories: Histories) -> list[Finding]:
-    """The first entry whose amount is not what its quantities cost."""
+    """Returns the first entry whose amount differs from the cost of its quantities."""
     for entry in entries:
         if entry.price_version_id and is_priced_by_usage(entry):
             problem = _amount_problem(entry, histories)
@@ -153,7 +153,7 @@ def wrong_amounts(entries: Iterable[Entry], histories: Histories) -> list[Findin
 
 
 def wrong_root(anchor: Anchor, anchored: AnchoredHead, hashes: list[bytes]) -> Finding | None:
-    """Why a signed root does not cover the journal; None when it does."""
+    """Returns why a signed root does not cover the journal; None when it does."""
     head, root = anchored.head, anchor.root
     leaf = head_leaf(head)
     count = root.tenant_count

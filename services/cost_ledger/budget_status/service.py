@@ -18,32 +18,32 @@ Reported = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 class LedgerGauges:
-    """Remembers the last look, which a scrape reports; nothing before the first."""
+    """Caches the last poll, which a scrape reports; nothing before the first."""
 
     def __init__(self, store: LedgerStatusStore, anchors: Anchors, *, publishes: bool) -> None:
-        """`publishes`: whether alerts go to a topic, so that one can be owed."""
+        """`publishes` is set where alerts go to a topic."""
         self._store = store
         self._anchors = anchors
         self._publishes = publishes
-        self._standing: LedgerStatus | None = None
+        self._status: LedgerStatus | None = None
         self._budgets: list[UsedBudget] = []
         self._late_s: float | None = None
         meter = telemetry.get_meter(__name__)
         meter.create_observable_gauge(
             "podium.ledger.hold.overdue",
-            [self._of_standing(lambda found: found.overdue_s)],
+            [self._of_status(lambda found: found.overdue_s)],
             unit="s",
             description="since the oldest open hold should have ended",
         )
         meter.create_observable_gauge(
             "podium.ledger.untied_tenants",
-            [self._of_standing(lambda found: found.untied_tenants)],
+            [self._of_status(lambda found: found.untied_tenants)],
             unit="{tenant}",
             description="tenants whose balances do not tie out",
         )
         meter.create_observable_gauge(
             "podium.stream.outbox.age",
-            [self._of_standing(lambda found: found.owed_s if self._publishes else None)],
+            [self._of_status(lambda found: found.unpublished_s if self._publishes else None)],
             unit="s",
             description="of the oldest record that its topic does not have",
         )
@@ -60,15 +60,14 @@ class LedgerGauges:
             description="share of the hard limit, from four fifths on",
         )
 
-    async def look(self) -> None:
-        """One look at the database."""
-        self._standing = await self._store.standing()
+    async def poll(self) -> None:
+        self._status = await self._store.status()
         self._budgets = await self._store.nearly_spent(NEARLY, BUDGETS_MAX)
         self._late_s = await self._anchors.late_s(datetime.now(UTC))
 
-    def _of_standing(self, value_of: Callable[[LedgerStatus], float | None]) -> Reported:
+    def _of_status(self, value_of: Callable[[LedgerStatus], float | None]) -> Reported:
         def reported(_: CallbackOptions) -> Iterable[Observation]:
-            value = None if self._standing is None else value_of(self._standing)
+            value = None if self._status is None else value_of(self._status)
             return [] if value is None else [Observation(value)]
 
         return reported

@@ -1,4 +1,4 @@
-"""Asks the schema's owner what no tenant's scope shows."""
+"""Reads over every tenant, by functions of the schema's owner."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,19 +8,19 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.postgres.engine import autocommit
 
-STANDING = text("SELECT * FROM ledger_standing()")
+STATUS = text("SELECT * FROM ledger_standing()")
 NEARLY_SPENT = text("SELECT * FROM nearly_spent_budgets(:share, :count_max)")
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerStatus:
-    """How the whole ledger stands."""
+    """Overdue holds, contradicting balances and unpublished alerts of the whole ledger."""
 
     overdue_s: float
     """Since the oldest open hold should have ended; 0: none is overdue."""
     untied_tenants: int
     """Whose balances contradict each other or their open holds."""
-    owed_s: float
+    unpublished_s: float
     """Age of the oldest alert that no topic has; 0: none."""
 
 
@@ -34,14 +34,14 @@ class UsedBudget:
 
 
 class LedgerStatusStore:
-    """Reads over every tenant; functions of the owner, which show no more than this."""
+    """Reads that show no more of a tenant than these figures."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def standing(self) -> LedgerStatus:
+    async def status(self) -> LedgerStatus:
         async with autocommit(self._engine) as connection:
-            row = (await connection.execute(STANDING)).one()
+            row = (await connection.execute(STATUS)).one()
         return LedgerStatus(row.overdue_s, row.untied_tenants, row.owed_s)
 
     async def nearly_spent(self, share: Decimal, count_max: int) -> list[UsedBudget]:

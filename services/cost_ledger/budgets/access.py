@@ -1,4 +1,4 @@
-"""Who may write a budget, beyond the scope that the contract states."""
+"""Access to budgets, beyond the scope that the contract states."""
 
 from cost_ledger.budgets.models import Budget, BudgetScope
 from cost_ledger.errors import InvalidBudget
@@ -11,10 +11,10 @@ PLATFORM_PREFIX = "platform:"
 
 
 def require_budget_write(budget: Budget) -> None:
-    """Whoever runs episodes writes the budgets of episodes, and no others.
+    """Allows the episodes service to write the budgets of episodes, and no others.
 
-    A budget that the platform sets is its admin's alone. Whatever that admin sets for another
-    tenant is such a budget: any other could be taken away by the tenant's admin.
+    A budget that the platform sets is its admin's alone. Every budget that this admin sets for
+    another tenant is one: the tenant's admin could remove any other.
     """
     if budget.id.startswith(PLATFORM_PREFIX):
         require_scope(Scope.PLATFORM_ADMIN)

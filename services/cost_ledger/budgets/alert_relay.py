@@ -1,4 +1,4 @@
-"""Publishes the alerts that are owed to the topic, at least once."""
+"""Publishes pending alerts to the topic, at least once."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -17,16 +17,16 @@ POLL_INTERVAL_S = 0.5
 
 
 class AlertRelay:
-    """Moves owed alerts to the topic; several replicas share the work."""
+    """Moves pending alerts to the topic; several replicas share the work."""
 
-    def __init__(self, owed: AlertStore, producer: "Producer", topic: str) -> None:
-        self._owed = owed
+    def __init__(self, alerts: AlertStore, producer: "Producer", topic: str) -> None:
+        self._alerts = alerts
         self._producer = producer
         self._topic = topic
 
     async def relay(self) -> bool:
-        """Publishes one batch; whether there was one. Raises Unavailable."""
-        async with self._owed.publishing(BATCH) as alerts:
+        """Publishes one batch, and returns whether there was one. Raises Unavailable."""
+        async with self._alerts.publishing(BATCH) as alerts:
             if alerts:
                 records = [alert_record(each) for each in alerts]
                 for outcome in await self._producer.send(self._topic, records):

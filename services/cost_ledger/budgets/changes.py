@@ -1,7 +1,7 @@
-"""Changes of a budget: of its limits and its end, never of whose calls it counts, or when.
+"""Changes of a budget's limits and end, never of its scope or window.
 
-A change is asked for by the version it was made from, so that no change undoes another
-one unseen; asked for twice, it is made once.
+A change names the version it was made from, so that no change undoes another one unseen; a
+repeated one is made once.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from podium_kit.money import Money
 
 
 class BudgetField(StrEnum):
-    """What of a budget can change."""
+    """A changeable field of a budget."""
 
     HARD_LIMIT = "hard_limit"
     SOFT_LIMITS = "soft_limits"
@@ -44,7 +44,8 @@ class BudgetChange:
             raise InvalidBudget("version is negative; 0 means whichever it is")
 
     def applied_to(self, budget: Budget, now: datetime) -> Budget:
-        """The budget as it becomes; the same one when nothing changes or it was changed so.
+        """Returns the changed budget; the same one when nothing changes or the change was made
+        before.
 
         Raises BudgetEnded, BudgetChanged and InvalidBudget.
         """

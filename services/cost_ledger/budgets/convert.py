@@ -104,7 +104,6 @@ def _field(path: str) -> BudgetField:
 
 
 def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
-    """The message of a budget and its window."""
     code = status.budget.hard_limit.currency_code
     return pb.BudgetStatus(
         budget=budget_to_proto(status.budget),
@@ -136,7 +135,7 @@ def alert_to_proto(alert: BudgetAlert) -> alert_pb2.BudgetAlert:
 
 
 def alert_record(alert: BudgetAlert) -> StreamRecord:
-    """What goes on the topic; one key per budget keeps its alerts in order."""
+    """Builds the record of an alert; one key per budget keeps its alerts in order."""
     return StreamRecord(
         key=f"{alert.tenant}/{alert.budget_id}",
         value=alert_to_proto(alert).SerializeToString(deterministic=True),
@@ -151,5 +150,4 @@ def before_from_token(page_token: str) -> int:
 
 
 def next_alerts_page(alerts: list[BudgetAlert], limit: int) -> str:
-    """Where the next page starts; empty on the last one."""
     return encode_page_token({"before": str(alerts[-1].sequence)}) if len(alerts) == limit else ""

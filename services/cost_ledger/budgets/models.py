@@ -22,7 +22,7 @@ TIME_ZONES = frozenset(available_timezones()) - {"localtime"}
 
 
 class BudgetScope(StrEnum):
-    """Whose calls a budget covers."""
+    """The calls that a budget covers."""
 
     TENANT = "tenant"
     TEAM = "team"
@@ -33,7 +33,7 @@ class BudgetScope(StrEnum):
 
 
 class BudgetWindow(StrEnum):
-    """When a budget starts anew. A new window is a new row, never a reset."""
+    """The period of a budget. A new window is a new row, never a reset."""
 
     TOTAL = "total"
     DAY = "day"
@@ -98,7 +98,7 @@ class Budget:
                 raise InvalidBudget(f"soft limit {limit} is above the hard limit: never reached")
 
     def check_not_past(self, now: datetime) -> None:
-        """Raises InvalidBudget when it would have to count what was not counted."""
+        """Raises InvalidBudget for a start in the past, which was not counted."""
         if self.start_time and self.start_time < now - CLOCK_SKEW_MAX:
             raise InvalidBudget(
                 "start_time is in the past; what was spent before the budget existed was not "
@@ -107,12 +107,12 @@ class Budget:
         self.check_end(now)
 
     def check_end(self, now: datetime) -> None:
-        """Raises InvalidBudget when it would have ended before it decides a call."""
+        """Raises InvalidBudget for an end before its first call."""
         if self.end_time and self.end_time <= now:
             raise InvalidBudget("end_time is in the past; the budget would decide no call")
 
     def check_open(self, now: datetime) -> None:
-        """Raises BudgetEnded when it decides no call any more."""
+        """Raises BudgetEnded after its end."""
         if self.close_time:
             raise BudgetEnded(self.id, "closed")
         if self.end_time and self.end_time <= now:
@@ -121,7 +121,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """Where one window of a budget stands."""
+    """The state of one window of a budget."""
 
     budget: Budget
     window_start: datetime
@@ -130,7 +130,7 @@ class BudgetStatus:
 
     @property
     def remaining(self) -> Decimal:
-        """What is left of the hard limit, never below zero."""
+        """The rest of the hard limit, never below zero."""
         return max(Decimal(0), self.budget.hard_limit.amount - self.posted - self.held)
 
 
@@ -148,9 +148,9 @@ class ScopeQuery:
 class WindowStatus:
     """A budget's window as read under the lock, which new holds are decided against.
 
-    A rolling window is counted from `first` to `start` in buckets of a minute; of a
-    calendar window both are the same. `held` is part of `used`: what calls in progress may still
-    give back. `row_exists` says whether `start` has a row.
+    A rolling window is counted from `first` to `start` in buckets of a minute; of a calendar
+    window both are the same. `held` is the part of `used` that calls in progress may still give
+    back. `row_exists` is set where `start` has a row.
     """
 
     tenant: str

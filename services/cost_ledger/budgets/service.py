@@ -18,8 +18,8 @@ class BudgetBook:
         self._alerts = alerts
 
     async def create(self, budget: Budget) -> Budget:
-        """The stored budget. Raises BudgetConflict for an id with other content, BudgetEnded,
-        UnpricedCurrency."""
+        """Returns the stored budget. Raises BudgetConflict for an id with other content,
+        BudgetEnded, UnpricedCurrency."""
         if await self._store.status(budget.tenant, budget.id) is None:
             budget.check_not_past(datetime.now(UTC))
             currency = budget.hard_limit.currency_code
@@ -35,7 +35,7 @@ class BudgetBook:
         return stored
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus:
-        """The budget and where its window stands. Raises BudgetNotFound."""
+        """Returns the budget and its current window. Raises BudgetNotFound."""
         status = await self._store.status(tenant, budget_id)
         if status is None:
             raise BudgetNotFound(budget_id)
@@ -46,7 +46,7 @@ class BudgetBook:
         return await self._store.page(tenant, after, limit, runs)
 
     async def update(self, change: BudgetChange) -> Budget:
-        """The changed budget. Raises BudgetNotFound, BudgetEnded, BudgetChanged, InvalidBudget."""
+        """Raises BudgetNotFound, BudgetEnded, BudgetChanged, InvalidBudget."""
         async with self._store.changing(change.tenant, change.budget_id) as changing:
             if changing is None:
                 raise BudgetNotFound(change.budget_id)
@@ -56,7 +56,7 @@ class BudgetBook:
         return changed
 
     async def close(self, tenant: str, budget_id: str) -> Budget:
-        """The ended budget. Raises BudgetNotFound."""
+        """Raises BudgetNotFound."""
         await self._store.close(tenant, budget_id)
         return (await self.status(tenant, budget_id)).budget
 

@@ -1,4 +1,4 @@
-"""Budgets in PostgreSQL, and where their current windows stand."""
+"""Budgets and their current windows in PostgreSQL."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -146,7 +146,7 @@ class BudgetStore:
     async def changing(
         self, tenant: str, budget_id: str
     ) -> AsyncIterator["BudgetBeingChanged | None"]:
-        """The budget while the tenant's journal stands still; None when there is none.
+        """Yields the budget under the lock of the tenant's journal; None when there is none.
 
         The lock is that of every entry, so each entry is decided by one version.
         """

@@ -1,4 +1,4 @@
-"""Alerts in PostgreSQL: raised by a trigger on budget windows, owed until published."""
+"""Alerts in PostgreSQL: raised by a trigger on budget windows, pending until published."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ PAGE = text(
 )
 
 # Any tenant's; another replica takes other alerts instead of waiting for these.
-OWED = text("SELECT tenant, sequence FROM owed_alerts(:limit)")
+PENDING = text("SELECT tenant, sequence FROM owed_alerts(:limit)")
 
 BY_SEQUENCE = text(
     ALERT
@@ -56,11 +56,11 @@ class AlertStore:
 
     @asynccontextmanager
     async def publishing(self, limit: int) -> AsyncIterator[list[BudgetAlert]]:
-        """The oldest owed alerts, locked; published when the block ends without an error."""
+        """The oldest pending alerts, locked; published when the block ends without an error."""
         async with tenant_transaction(self._engine) as connection:
-            owed = (await connection.execute(OWED, {"limit": limit})).all()
-            await set_scope(connection, {row.tenant for row in owed})
-            sequences = {"sequences": [row.sequence for row in owed]}
+            pending = (await connection.execute(PENDING, {"limit": limit})).all()
+            await set_scope(connection, {row.tenant for row in pending})
+            sequences = {"sequences": [row.sequence for row in pending]}
             yield [_alert(row) for row in await connection.execute(BY_SEQUENCE, sequences)]
             await connection.execute(PUBLISHED, sequences)
 

@@ -33,7 +33,7 @@ def table_from_proto(number: audit_pb2.ExportFormat.ValueType) -> Table:
 
 
 def month_from_proto(text: str) -> Month | None:
-    """Unset means all months. Raises InvalidMonth."""
+    """Returns the month, None for all months. Raises InvalidMonth."""
     return Month.parse(text) if text else None
 
 
@@ -48,7 +48,6 @@ def charge_to_proto(charge: Charge) -> audit_pb2.Charge:
 
 
 def charges_to_proto(page: ChargesPage, tenant: str) -> pb.ListChargesResponse:
-    """The message; the token says up to which sequence it reaches."""
     more = page.sequence < page.head
     return pb.ListChargesResponse(
         charges=[charge_to_proto(charge) for charge in page.charges],

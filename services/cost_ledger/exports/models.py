@@ -16,7 +16,7 @@ EXACT_PLACES = Decimal(1).scaleb(-30)
 
 @dataclass(frozen=True, slots=True)
 class ChargeLine:
-    """What one quantity cost. Without a component nothing prices it."""
+    """The cost of one quantity. Without a component it has no price."""
 
     quantity: Quantity
     component: PriceComponent | None
@@ -24,12 +24,11 @@ class ChargeLine:
 
     @property
     def dimension_text(self) -> str:
-        """ "input fresh"."""
         return self.quantity.dimension.value.replace("_", " ")
 
     @property
     def amount(self) -> Decimal:
-        """As posted: rounded half-even to 12 places, negative in a correction."""
+        """The posted amount: rounded half-even to 12 places, negative in a correction."""
         return (
             self.sign * self.component.amount_of(self.quantity.amount)
             if self.component
@@ -38,7 +37,6 @@ class ChargeLine:
 
     @property
     def exact_amount(self) -> Decimal:
-        """Unrounded, to 30 places."""
         if self.component is None:
             return Decimal(0)
         product = EXACT.multiply(self.quantity.amount, self.component.unit_price)
@@ -66,7 +64,7 @@ class Charge:
 
     @property
     def recomputed_amount(self) -> Money | None:
-        """What the amount must be; None when it is not made of quantities and prices."""
+        """The amount by quantities and prices; None when it is not made of them."""
         if not self.lines or self.price is None:
             return None
         total = sum((line.amount for line in self.lines), Decimal(0))
@@ -76,13 +74,12 @@ class Charge:
 def charge_of(
     entry: Entry, history: PriceHistory | None, corrected_create_time: datetime | None = None
 ) -> Charge:
-    """The charge of an entry that posts a cost."""
     price = history.version(entry.price_version_id) if history else None
     return Charge(entry, price, _lines(entry, price), corrected_create_time)
 
 
 def is_priced_by_usage(entry: Entry) -> bool:
-    """Whether the amount is quantities times prices; else it is a hold, or a difference."""
+    """Returns whether the amount is quantities times prices; else it is a hold, or a difference."""
     posted = entry.postings
     measured = entry.usage is not None and entry.usage.source is not UsageSource.ESTIMATED
     return measured and bool(CALLS_OF.get(entry.kind)) and not posted.provisional

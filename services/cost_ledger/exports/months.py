@@ -1,4 +1,4 @@
-"""Calendar months in UTC: what invoices and exports are about."""
+"""Calendar months in UTC."""
 
 import re
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ WRITTEN = re.compile(r"(?!9999)([1-9][0-9]{3})-(0[1-9]|1[0-2])")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Month:
-    """A calendar month."""
-
     year: int
     number: int
 
@@ -32,12 +30,10 @@ class Month:
 
     @property
     def start(self) -> datetime:
-        """Its first instant."""
         return datetime(self.year, self.number, 1, tzinfo=UTC)
 
     @property
     def end(self) -> datetime:
-        """The first instant of the next month."""
         return self.next().start
 
     def next(self) -> "Month":

@@ -60,7 +60,7 @@ def reconciled_to_proto(invoice: Invoice, matches: Sequence[Match]) -> pb.Reconc
 
 
 def states_from_proto(message: pb.ListInvoiceMatchesRequest) -> list[MatchState]:
-    """Which matches to list. Raises InvalidInvoice."""
+    """Raises InvalidInvoice for an unknown state."""
     if unknown := [number for number in message.states if number not in STATE_FROM_WIRE]:
         raise InvalidInvoice(f"states contains {unknown[0]}, which is no state of a match")
     return [STATE_FROM_WIRE[number] for number in message.states]

@@ -1,4 +1,4 @@
-"""A provider's invoice, and what its lines and the ledger's entries have to do with each other."""
+"""Providers' invoices, and the matches of their lines with the ledger's entries."""
 
 import re
 from dataclasses import dataclass
@@ -77,7 +77,6 @@ class InvoiceLine:
 
     @property
     def day(self) -> str:
-        """The UTC day, as YYYY-MM-DD."""
         return self.occur_time.astimezone(UTC).date().isoformat()
 
 
@@ -91,7 +90,7 @@ class Match:
 
     @property
     def difference(self) -> Money | None:
-        """What is billed beyond what is posted; None when it cannot be said."""
+        """The billed amount beyond the posted one; None when one of them is unknown."""
         billed = self.line.amount if self.line else None
         posted = self.entry.cost if self.entry else None
         if self.line and self.entry:

@@ -1,10 +1,9 @@
 """Compares an invoice with the ledger: every line and every entry is classified once.
 
-Lines and entries of one provider request belong together; without a request id, those of
-one SKU on one UTC day do. Within such a group equal amounts are paired first, then those
-that are equal but for the invoice's rounding, then what is left in the order of time.
-Request ids are no identity: a provider may give the same id to many calls, and then the
-pairing inside the group keeps them apart.
+Lines and entries of one provider request belong together; without a request id, those of one SKU
+on one UTC day do. Within such a group equal amounts are paired first, then those that are equal
+but for the invoice's rounding, then the rest in the order of time. Request ids are no identity: a
+provider may give the same id to many calls, and then the pairing inside the group separates them.
 """
 
 from collections import defaultdict
@@ -33,8 +32,8 @@ def reconcile(
 ) -> list[Match]:
     """Classifies every line, and every entry of the invoice's month.
 
-    `entries` are the provider's standing costs, also those of the months beside it: a line
-    may be about one of them, but one without a line is not missing from this invoice.
+    `entries` are the provider's uncorrected costs, also those of the months beside it: a line may
+    be about one of them, but one without a line is not missing from this invoice.
     """
     matches: list[Match] = []
     by_request, rest = _by_request(lines, entries)

@@ -1,4 +1,4 @@
-"""Invoices, their lines and what the last comparison said of them."""
+"""Invoices, their lines and the last comparison in PostgreSQL."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -77,13 +77,14 @@ MATCHES = text("""
 
 
 class InvoiceStore:
-    """What is kept of invoices: lines for ever, the comparison until the next one."""
+    """Stores lines for ever, and a comparison until the next one."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def add(self, tenant: str, invoice: Invoice, lines: Sequence[InvoiceLine]) -> int:
-        """Stores an invoice and lines of it, once; how many were new. Raises InvoiceConflict."""
+        """Stores an invoice and lines of it, once, and returns how many were new. Raises
+        InvoiceConflict."""
         named = {"tenant": tenant, "id": invoice.id}
         row = {**named, "provider": invoice.provider, "month": str(invoice.month)}
         values = {"lines": to_json(_line_row(tenant, invoice.id, line) for line in lines)}
@@ -101,7 +102,7 @@ class InvoiceStore:
             return await _invoice(connection, {"tenant": tenant, "id": invoice_id})
 
     async def sides(self, tenant: str, invoice: Invoice) -> tuple[list[InvoiceLine], list[Entry]]:
-        """The invoice's lines, and what stands of the provider's calls in its month and the
+        """Returns the invoice's lines, and the provider's uncorrected costs in its month and the
         months beside it."""
         month = invoice.month
         async with tenant_transaction(self._engine, tenant) as connection:
@@ -192,5 +193,4 @@ def _match(row: Any) -> Match:
 
 
 def _entry(row: Any) -> Entry:
-    """The cost as it stands."""
     return entry_from_json(row.entry).adjusted_by(row.adjusted or ZERO)

@@ -27,7 +27,6 @@ KIND_TO_WIRE = {kind: hold_pb2.EntryKind.Value(f"ENTRY_KIND_{kind.name}") for ki
 
 
 def hold_to_proto(hold: Hold) -> hold_pb2.Hold:
-    """The message; an unknown amount stays unset."""
     return hold_pb2.Hold(
         key=hold.call.key,
         subject=_subject_to_proto(hold.call.subject),
@@ -65,7 +64,6 @@ def _alternative_to_proto(alternative: FittingAlternative) -> hold_pb2.FittingAl
 
 
 def entry_to_proto(entry: Entry) -> hold_pb2.Entry:
-    """The message; an unknown amount stays unset."""
     return hold_pb2.Entry(
         sequence=entry.sequence,
         kind=KIND_TO_WIRE[entry.kind],
@@ -106,7 +104,6 @@ NAMES = {"dispatch": "mark_dispatched"}
 
 
 def result_to_proto(operation: Operation, outcome: Outcome) -> pb.OperationResult:
-    """The answer to one operation of a batch."""
     result = pb.OperationResult()
     # A field per operation, each a message with the outcomes that the operation can have.
     answer: Any = getattr(result, NAMES.get(operation.name, operation.name))

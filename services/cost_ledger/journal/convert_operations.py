@@ -117,7 +117,8 @@ def close_from_proto(message: pb.ClosePeriodRequest, caller: Identity) -> CloseP
 
 
 def names_in(message: pb.Operation) -> tuple[str, dict[str, str]]:
-    """What is asked for, and whose costs it may change: its keys and SKUs, by field."""
+    """Returns the kind of the operation, and the keys and SKUs whose costs it may change, by
+    field."""
     kind = message.WhichOneof("operation") or ""
     match kind:
         case "reserve":

@@ -55,7 +55,7 @@ class CostLedger:
     async def release_episode(
         self, tenant: str, episode_id: str, *, keep_dispatched: bool = False
     ) -> tuple[list[Hold], list[str]]:
-        """Gives back an episode's open holds; the released ones, and the keys of those kept."""
+        """Releases an episode's open holds; returns them, and the keys of those left open."""
         if not episode_id:
             raise InvalidOperation("episode_id is unset")
         holds = await self._reports.open_holds(tenant, episode_id)
@@ -65,7 +65,7 @@ class CostLedger:
         return released, kept
 
     async def sweep(self) -> bool:
-        """Turns overdue holds into provisional costs; whether there may be more.
+        """Turns overdue holds into provisional costs, and returns whether there may be more.
 
         Several replicas may sweep: an expiry happens once.
         """
@@ -105,7 +105,7 @@ class CostLedger:
 
 
 def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
-    """The prices that new operations and the loaded holds and entries need."""
+    """Returns the prices that new operations and the loaded holds and entries need."""
     asked = {
         (operation.tenant, sku)
         for batch in batches
@@ -122,7 +122,7 @@ def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
 
 
 def _skus(operation: Operation) -> list[str]:
-    """What may be charged: the model asked for, and those that may be called in its place."""
+    """Returns the SKUs of the model asked for, and of those that may be called in its place."""
     match operation:
         case Reserve(sku=sku, alternatives=alternatives, fallbacks=fallbacks):
             return [sku, *(each.sku for each in alternatives), *(each.sku for each in fallbacks)]

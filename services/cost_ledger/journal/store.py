@@ -57,9 +57,9 @@ class JournalStore:
         self._locked_until = 0.0
 
     async def commit(self, batches: list[Batch], decide: Decide[Decided]) -> tuple[Books, Decided]:
-        """The books as they are committed, and what `decide` answered; it may be asked twice.
+        """Returns the committed books and the outcome of `decide`, which may be called twice.
 
-        Raises DatabaseUnavailable (whether it was kept shows on retry) or JournalRejected.
+        Raises DatabaseUnavailable (a retry shows whether it was stored) or JournalRejected.
         """
         operations = [operation for batch in batches for operation in batch]
         with journal_errors():
@@ -75,13 +75,13 @@ class JournalStore:
 
 
 class _LockNeeded(Exception):
-    """What one snapshot does not show."""
+    """One snapshot does not show all rows of the group."""
 
 
 async def _at_once(
     connection: Connection, operations: list[Operation], decide: Decide[Decided]
 ) -> tuple[Books, Decided]:
-    """Two round trips, each a transaction of its own."""
+    """Reads and writes in two round trips, each a transaction of its own."""
     books = await _open(connection, READ_BOOKS, operations)
     is_new_tenant = len(books.loaded.heads) < len({each.tenant for each in operations})
     if is_new_tenant or _sequences(operations, books):
@@ -94,7 +94,7 @@ async def _at_once(
 async def _under_lock(
     connection: Connection, operations: list[Operation], decide: Decide[Decided]
 ) -> tuple[Books, Decided]:
-    """The locks order the writers of a tenant, so what is read after them stays the truth."""
+    """Reads after the locks that order the writers of a tenant, so that the rows stay true."""
     async with connection.transaction():
         books = await _read(connection, operations)
         decided = await decide(books)
@@ -146,7 +146,7 @@ def _add_found(rows: Rows, found: dict[str, Any]) -> None:
 
 
 def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]]:
-    """The entries that the operations or their answers are about."""
+    """Returns the entries that the operations or their answers are about."""
     settled = {(it.tenant, it.key) for it in operations if isinstance(it, Settle)}
     answered = {(key[0], answer.sequence) for key, answer in books.loaded.answers.items()}
     corrected = {(it.tenant, it.sequence) for it in operations if isinstance(it, Reverse | Adjust)}
@@ -167,7 +167,7 @@ def _add_entries(books: Books, rows: Iterable[Any]) -> None:
 
 
 def _scope_queries(operations: list[Operation]) -> set[ScopeQuery]:
-    """The budgets that may cover the operations."""
+    """Returns the budgets that may cover the operations."""
     queries: set[ScopeQuery] = set()
     for operation in operations:
         match operation:

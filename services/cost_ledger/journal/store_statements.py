@@ -138,7 +138,7 @@ def _arrays(columns: dict[str, str], after: int) -> str:
 
 
 def _won_race(shape: Shape) -> str:
-    """What the statement answers; it is asked first, so nothing else waits for other writers."""
+    """Checks the heads first, so that nothing else waits for other writers."""
     part, is_single = shape[0]
     if part != "heads":
         return "true"

@@ -55,7 +55,7 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
 
 
 def _heads(books: Books) -> list[Values]:
-    """In one order, so that two writers never wait for each other in a circle."""
+    """Returns the heads in one order, so that two writers never wait for each other in a circle."""
     loaded = books.loaded.heads
     return [
         (
@@ -83,7 +83,7 @@ def _windows(books: Books) -> tuple[list[Values], list[Values]]:
 
 
 def _balances(entries: Iterable[Entry]) -> list[Values]:
-    """What the entries add to each tenant's accounts, per unit."""
+    """Sums the entries per tenant, account and unit."""
     sums: dict[tuple[str, str], Values] = {}
     for entry in entries:
         for unit, amounts in _by_unit(entry.postings):

@@ -8,6 +8,6 @@ KEYS_PER_ROUND = 10_000
 
 
 async def keep_up(store: UpkeepStore) -> bool:
-    """One round, whether another is due at once; several replicas may."""
+    """Runs one round, and returns whether another is due at once; several replicas may."""
     await store.make_partitions(MONTHS_AHEAD)
     return await store.prune_keys(KEYS_PER_ROUND) == KEYS_PER_ROUND

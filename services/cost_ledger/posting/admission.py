@@ -1,7 +1,7 @@
-"""Whether the worst case of a call may be held: its price, then every budget that covers it.
+"""Admits the worst case of a call: its price, then every budget that covers it.
 
-When the budgets do not cover all of it, the call is clamped to the output they cover, if
-the caller says that so little is worth it; else the rejection names what would fit.
+When the budgets do not cover all of it, the call is clamped to the output they cover, down to the
+caller's minimum; below it the rejection names a call that would fit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What is held: a worst case and the most it can cost; None is unknown."""
+    """A worst case to hold and the most it can cost; None is unknown."""
 
     price: PriceVersion | None
     worst_case: tuple[Quantity, ...]
@@ -76,7 +76,8 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
 
 
 def queries_of_reserve(asked: Reserve) -> Iterator[ScopeQuery]:
-    """Every scope whose budgets cover a call: also those of all that its caller belongs to."""
+    """Yields every scope whose budgets cover a call, also those of all teams and agents of its
+    caller."""
     yield from scope_queries(asked.tenant, asked.subject, asked.budget_ids, None)
     for scope, own, others in (
         (BudgetScope.TEAM, asked.subject.team, asked.teams),
@@ -89,7 +90,7 @@ def queries_of_reserve(asked: Reserve) -> Iterator[ScopeQuery]:
 def windows_of(
     tenant: str, subject: Subject, at: datetime | None, books: Books
 ) -> tuple[BudgetWindowKey, ...]:
-    """The budget windows that count a call which needs no admission; None means now."""
+    """Returns the budget windows that count a call which needs no admission; None means now."""
     queries = scope_queries(tenant, subject, (), at)
     return tuple(window_key(entry) for entry in statuses_of(queries, books))
 
@@ -110,7 +111,8 @@ def scope_queries(
 
 
 def statuses_of(queries: Iterable[ScopeQuery], books: Books) -> list[WindowStatus]:
-    """Where every covering budget stands. Raises BudgetNotFound for a name without budget."""
+    """Returns the windows of every covering budget. Raises BudgetNotFound for a name without
+    budget."""
     statuses: list[WindowStatus] = []
     for query in queries:
         found = books.statuses.get(query, [])
@@ -137,7 +139,7 @@ def _shortage(statuses: list[WindowStatus], amount: Money, books: Books) -> Shor
 
 
 def _fits_unheld(statuses: list[WindowStatus], amount: Money, books: Books) -> bool:
-    """Whether the amount fits once everything that is held now was given back."""
+    """Returns whether the amount fits once all present holds are released."""
     return all(
         amount.amount <= status.limit.amount - books.used(status) + books.held(status)
         for status in statuses
@@ -153,7 +155,7 @@ def _covers(statuses: list[WindowStatus], books: Books, amount: Money) -> bool:
 
 
 def _period(asked: Reserve, books: Books) -> Period:
-    """When the call may be made: the hold covers the most expensive hour of it."""
+    """Returns the time of the call: the hold covers the most expensive hour of it."""
     return Period(books.now, books.now + timedelta(seconds=asked.time_to_live_s))
 
 

@@ -22,10 +22,10 @@ IdempotencyKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """What a key was answered with: an entry's sequence or a rejection.
+    """The answer under a key: an entry's sequence or a rejection.
 
-    `occur_time` is the time that the request itself named: once its period is closed, a
-    retry is rejected by that time, and the answer may be forgotten.
+    `occur_time` is the time that the request itself named: once its period is closed, a retry is
+    rejected by that time, and the answer may be forgotten.
     """
 
     request_hash: str
@@ -36,7 +36,7 @@ class IdempotencyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a tenant's journal ends: the last sequence, its hash, and what is closed.
+    """The end of a tenant's journal: the last sequence, its hash, and the closed time.
 
     `budget_changes` counts changes of the tenant's budgets, which move no sequence.
     """
@@ -49,7 +49,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """What later entries did to one: whether it was reversed, and its adjustments."""
+    """The corrections of an entry: whether it was reversed, and its adjustments."""
 
     is_taken_back: bool = False
     adjusted: Decimal = ZERO
@@ -57,7 +57,7 @@ class Corrections:
 
 @dataclass(slots=True)
 class BudgetDelta:
-    """What is added to a budget window."""
+    """An addition to a budget window."""
 
     posted: Decimal = ZERO
     held: Decimal = ZERO
@@ -124,7 +124,7 @@ class Books:
         return next((layer[at] for layer in layers if at in layer), None)
 
     def corrections(self, tenant: str, sequence: int) -> Corrections:
-        """What reversals, settlements and adjustments did to the entry so far."""
+        """Returns the reversals, settlements and adjustments of the entry so far."""
         at = (tenant, sequence)
         layers = (self.draft.corrections, self.written.corrections, self.loaded.corrections)
         return next((layer[at] for layer in layers if at in layer), Corrections())
@@ -134,7 +134,6 @@ class Books:
         return next(layer[tenant] for layer in layers if tenant in layer)
 
     def is_closed(self, tenant: str, at: datetime) -> bool:
-        """Whether the time is in a closed period."""
         closed_before = self.head(tenant).closed_before
         return closed_before is not None and at < closed_before
 
@@ -144,7 +143,7 @@ class Books:
         return status.used + moved
 
     def held(self, status: WindowStatus) -> Decimal:
-        """Of what is used, what calls in progress may give back."""
+        """Returns the part of the used amount that calls in progress may give back."""
         return status.held + sum((each.held for each in self._deltas(status)), ZERO)
 
     def price(

@@ -31,7 +31,7 @@ from cost_ledger.posting.operations import (
 
 
 def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
-    """Holds the worst case, or says why not."""
+    """Holds the worst case, or returns why not."""
     if answer := answered(asked, books):
         return answer.rejection or _as_reserved(asked, answer.sequence, books)
     outcome = admit(asked, books)
@@ -46,7 +46,6 @@ def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
 
 
 def dispatch(asked: Dispatch, books: Books) -> Hold:
-    """Notes that the call is about to be made."""
     hold = hold_of(asked.tenant, asked.key, books)
     if hold.dispatched:
         return hold
@@ -60,8 +59,8 @@ def dispatch(asked: Dispatch, books: Books) -> Hold:
 def capture(asked: Capture, books: Books) -> Entry:
     """Posts the truth, also above the hold and in place of a provisional cost.
 
-    Where it is not known what was used, the worst case is posted until the truth is: otherwise
-    calls that are cut off would never end a budget.
+    An unknown usage posts the worst case until the truth is posted: otherwise calls that are cut
+    off would never end a budget.
     """
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
@@ -144,7 +143,7 @@ def _release(hold: Hold, books: Books, reason: str = "") -> Hold:
 
 
 def _as_reserved(asked: Reserve, sequence: int, books: Books) -> Hold:
-    """The hold as it was answered first, whatever became of it."""
+    """Returns the hold of the first answer, regardless of its present state."""
     entry = entry_of(asked.tenant, sequence, books)
     assert entry.expire_time is not None  # every reserve has one
     return Hold(

@@ -1,4 +1,4 @@
-"""Decides what puts a journal right: the wrong entry stays, another one says what was wrong."""
+"""Decides corrections: the wrong entry stays, and another one corrects it."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def reverse(asked: Reverse, books: Books) -> Entry:
 
 
 def adjust(asked: Adjust, books: Books) -> Entry:
-    """Posts a difference to a final cost; what is left of it is never below zero."""
+    """Posts a difference to a final cost, whose rest is never below zero."""
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     wrong = entry_of(asked.tenant, asked.sequence, books)
@@ -42,7 +42,7 @@ def adjust(asked: Adjust, books: Books) -> Entry:
 
 
 def settle(asked: Settle, books: Books) -> Entry:
-    """Replaces a provisional or estimated cost by what the provider says was used."""
+    """Replaces a provisional or estimated cost by the provider's usage."""
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     hold = hold_of(asked.tenant, asked.key, books)
@@ -64,7 +64,7 @@ def settle(asked: Settle, books: Books) -> Entry:
 
 
 def close_period(asked: ClosePeriod, books: Books) -> Entry:
-    """Ends every period before a time: what occurred in it is rejected from now on."""
+    """Closes every period before a time: new operations in it are rejected."""
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     closed_before = books.head(asked.tenant).closed_before
@@ -87,7 +87,7 @@ def close_period(asked: ClosePeriod, books: Books) -> Entry:
 
 
 def _not_final(entry: Entry, books: Books) -> str | None:
-    """Why an entry is no final cost."""
+    """Returns why an entry is no final cost."""
     if entry.kind not in COSTS:
         return f"a {entry.kind.value} is no cost"
     if entry.postings.provisional:

@@ -1,4 +1,4 @@
-"""What a call cost: its price, its true or provisional cost, and what stood for it before."""
+"""The cost of a call: its price, its true or provisional cost, and the hold before it."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ def answered_call(
 
 
 def price_of(call: Call, version_id: str, at: datetime, books: Books) -> PriceVersion | None:
-    """The price a call was admitted at; of an unpriced one, what is known by now."""
+    """Returns the price that a call was admitted at; of an unpriced one, the price known by now."""
     pinned = books.price_version(call.tenant, call.sku, version_id)
     return pinned or books.price(call.tenant, call.sku, at, call.service_class, call.region)
 
@@ -98,9 +98,9 @@ def post_provisional(hold: Hold, ended: Postings, books: Books) -> Entry:
 
 
 def withdraw(hold: Hold, books: Books) -> Postings:
-    """Takes back what stands for the call so far: the held money, or the provisional cost.
+    """Withdraws the present posting of a call: the held money, or the provisional cost.
 
-    What is posted for it by the entry that follows; a provisional cost has its own.
+    Returns the postings for the entry that follows; a provisional cost has its own.
     """
     ended = postings.give_back(hold.amount)
     if hold.state is HoldState.OPEN:

@@ -71,7 +71,7 @@ def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str
 
 
 def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
-    """Appends the difference between what an entry says and what is true."""
+    """Appends the difference between an entry and the truth."""
     sequence = wrong.sequence
     adjusted = books.corrections(wrong.call.tenant, sequence).adjusted + change.amount
     books.draft.corrections[wrong.call.tenant, sequence] = Corrections(adjusted=adjusted)
@@ -81,7 +81,7 @@ def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) 
 def _correct(
     books: Books, kind: EntryKind, wrong: Entry, posted: Postings, *, key: str, reason: str
 ) -> Entry:
-    """A correction occurs when what it corrects did; of a closed period, it occurs now."""
+    """Appends a correction at the time of what it corrects, or now where that period is closed."""
     is_closed = books.is_closed(wrong.call.tenant, wrong.occur_time)
     entry = replace(
         wrong,

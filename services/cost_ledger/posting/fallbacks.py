@@ -1,8 +1,8 @@
 """Models that may answer in place of the one a call asks for.
 
-Nobody knows before the call which of them will answer, so its hold covers the most expensive. A
-fallback never stops a call: one that the budgets do not cover, or whose price is unknown
-while the policy rejects such calls, is left out of the hold and must not be called.
+The answering model is unknown before the call, so its hold covers the most expensive one. A
+fallback never stops a call: one that the budgets do not cover, or whose price is unknown while the
+policy rejects such calls, is left out of the hold and must not be called.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from podium_kit.money import Money
 def with_fallbacks(
     hold: Hold, asked: Reserve, covers: Callable[[Money], bool], books: Books
 ) -> Hold:
-    """The hold with the fallbacks that may be called; `covers` says what the budgets do."""
+    """Returns the hold with the fallbacks that may be called; `covers` is the budgets' decision."""
     period = Period(hold.create_time, hold.expire_time)
     kept: list[Fallback] = []
     amount = hold.amount

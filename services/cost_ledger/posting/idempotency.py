@@ -1,4 +1,4 @@
-"""The same key gets the same answer; what an operation names must be in the books."""
+"""Answers by key, and look-ups of the rows that an operation names."""
 
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
 from cost_ledger.models import Entry, Hold, Rejection
@@ -18,7 +18,7 @@ Keyed = Reserve | Capture | Record | Reverse | Adjust | Settle | ClosePeriod
 
 
 def answered(asked: Keyed, books: Books) -> IdempotencyRecord | None:
-    """The answer the key already has. Raises KeyReused when the content differs."""
+    """Returns the answer of the key, if it has one. Raises KeyReused when the content differs."""
     answer = books.answer(asked.tenant, asked.name, asked.key)
     if answer and answer.request_hash != asked.request_hash():
         raise KeyReused(asked.name, asked.key)
@@ -31,7 +31,7 @@ def remember(
     entry: Entry | None = None,
     rejection: Rejection | None = None,
 ) -> None:
-    """Keeps the answer: an entry, or why there is none."""
+    """Stores the answer: an entry, or a rejection."""
     sequence = entry.sequence if entry else 0
     occur_time = asked.occur_time if isinstance(asked, Capture | Record) else None
     answer = IdempotencyRecord(asked.request_hash(), sequence, rejection, occur_time)
@@ -39,7 +39,7 @@ def remember(
 
 
 def hold_of(tenant: str, key: str, books: Books) -> Hold:
-    """The hold under a key. Raises HoldNotFound."""
+    """Raises HoldNotFound."""
     hold = books.hold(tenant, key)
     if hold is None:
         raise HoldNotFound(key)
@@ -47,7 +47,7 @@ def hold_of(tenant: str, key: str, books: Books) -> Hold:
 
 
 def entry_of(tenant: str, sequence: int, books: Books) -> Entry:
-    """The entry with a sequence. Raises EntryNotFound."""
+    """Raises EntryNotFound."""
     entry = books.entry(tenant, sequence)
     if entry is None:
         raise EntryNotFound(sequence)

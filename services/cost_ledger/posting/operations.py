@@ -72,7 +72,7 @@ class Reserve:
 
     @property
     def unpriced_amount(self) -> Money | None:
-        """What a call of unknown price is held at; None is no amount."""
+        """The held amount of a call of unknown price; None is no amount."""
         at_ceiling = self.unknown_price is UnknownPricePolicy.ADMIT_AT_CEILING
         return self.ceiling if at_ceiling else None
 
@@ -111,7 +111,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Note that the held call is about to be made. Once noted, it stays noted."""
+    """Note that the held call is about to be made. Repeating it changes nothing."""
 
     name: ClassVar[str] = "dispatch"
     tenant: str
@@ -150,7 +150,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a hold back. With `only_if_open`, a hold that ended another way is left alone."""
+    """Give a hold back. With `only_if_open`, a hold that ended another way stays unchanged."""
 
     name: ClassVar[str] = "release"
     tenant: str
@@ -265,7 +265,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class ClosePeriod:
-    """Reject from now on what occurred before a time."""
+    """Reject new operations that occurred before a time."""
 
     name: ClassVar[str] = "close"
     tenant: str

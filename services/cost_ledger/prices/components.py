@@ -52,7 +52,6 @@ class TokenBand:
         return f"{self.from_tokens}..{'' if self.until_tokens is None else self.until_tokens}"
 
     def holds(self, tokens: Decimal) -> bool:
-        """Whether a prompt of so many tokens is in the band."""
         return self.from_tokens <= tokens and (
             self.until_tokens is None or tokens < self.until_tokens
         )
@@ -85,7 +84,6 @@ class PriceComponent:
 
     @cached_property
     def rate(self) -> Decimal:
-        """Price of one unit, to compare components with."""
         return EXACT.divide(self.unit_price, self.per)
 
     def amount_of(self, quantity: Decimal) -> Decimal:

@@ -82,13 +82,11 @@ def price_to_proto(version: PriceVersion) -> pb.Price:
 
 
 def after_from_token(page_token: str) -> tuple[str, str]:
-    """SKU and id of the last price of the previous page."""
     token = decode_page_token(page_token)
     return token.get("sku", ""), token.get("id", "")
 
 
 def next_prices_page(versions: list[PriceVersion], limit: int) -> str:
-    """Where the next page starts; empty on the last one."""
     if len(versions) < limit:
         return ""
     return encode_page_token({"sku": versions[-1].sku, "id": versions[-1].id})

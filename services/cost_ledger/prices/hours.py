@@ -13,7 +13,7 @@ _TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
 
 @dataclass(frozen=True, slots=True)
 class WeeklyHours:
-    """From `start_minute` until before `end_minute` of each of the weekdays (0: Monday)."""
+    """Hours of each of the weekdays (0: Monday), from `start_minute` until before `end_minute`."""
 
     weekdays: frozenset[int]
     start_minute: int
@@ -34,7 +34,7 @@ class WeeklyHours:
         return moment.weekday() in self.weekdays and self.start_minute <= minute < self.end_minute
 
     def hold_within(self, start: datetime, end: datetime) -> bool:
-        """Whether any instant from `start` up to `end` is within the hours."""
+        """Returns whether any instant from `start` up to `end` is within the hours."""
         first = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         days = min((end - first).days, DAYS)
         return any(self._hold_on(first + timedelta(day), start, end) for day in range(days + 1))
@@ -60,5 +60,4 @@ def minute_of(text: str) -> int:
 
 
 def time_text(minute: int) -> str:
-    """ "HH:MM" of minutes since midnight."""
     return f"{minute // 60:02d}:{minute % 60:02d}"

@@ -42,7 +42,7 @@ class PricedQuantity:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """When a call may be made: from `start` up to `end`."""
+    """The time in which a call may be made: from `start` up to `end`."""
 
     start: datetime
     end: datetime
@@ -50,10 +50,10 @@ class Period:
 
 @dataclass(frozen=True)
 class PriceVersion:
-    """What a SKU costs from `start_time` (None: since ever) until `end_time` (None: for ever).
+    """The price of a SKU from `start_time` (None: since ever) until `end_time` (None: for ever).
 
-    An empty tenant means the list price of every tenant, an empty service class the
-    standard one, an empty region every region without a price of its own.
+    An empty tenant means the list price of every tenant, an empty service class the standard one,
+    an empty region every region without a price of its own.
     """
 
     id: str
@@ -69,12 +69,11 @@ class PriceVersion:
     region: str = ""
 
     def holds_at(self, at: datetime) -> bool:
-        """Whether `at` is in the half-open validity."""
         started = self.start_time is None or self.start_time <= at
         return started and (self.end_time is None or at < self.end_time)
 
     def cost(self, quantities: tuple[Quantity, ...], at: datetime) -> Money:
-        """What a call made at a time costs.
+        """Returns the cost of a call at a time.
 
         Raises InvalidMoney when the sum is beyond what the ledger can store.
         """
@@ -152,7 +151,7 @@ class PriceVersion:
 
     @cached_property
     def _listed(self) -> dict[Dimension, tuple[PriceComponent, ...]]:
-        """What may price a dimension: its own components, else those of its kind."""
+        """Returns the components of a dimension: its own, else those of its kind."""
         own = {
             dimension: tuple(each for each in self.components if each.dimension is dimension)
             for dimension in Dimension

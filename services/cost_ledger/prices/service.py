@@ -47,7 +47,7 @@ class PriceBook:
         return placements
 
     async def delete(self, tenants: Sequence[str], ids: list[str]) -> list[PriceVersion]:
-        """Takes versions back that nothing used, all or none, of a tenant's own if no other may be.
+        """Deletes unused versions, all or none; a tenant's own where no others may be deleted.
 
         Raises NoSuchPrice, PriceUsed, ForeignPrice.
         """
@@ -74,7 +74,7 @@ class PriceBook:
     async def effective(
         self, tenant: str, skus: list[str], asked: PriceQuestion
     ) -> dict[str, PriceVersion]:
-        """What SKUs cost; a SKU without a known price is left out."""
+        """Returns the prices of SKUs; a SKU without a known price is left out."""
         keys = {(tenant, sku) for sku in skus}
         if asked.known_at:
             histories = await self._store.histories(keys, asked.known_at)

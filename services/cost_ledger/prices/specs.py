@@ -1,4 +1,4 @@
-"""What the author of a price writes, and where its version fits among those there are."""
+"""Specs of prices, and the place of a new version among the existing ones."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from podium_kit.money import Money
 
 
 class PriceChange(StrEnum):
-    """What a spec does to the price book."""
+    """The effect of a spec on the price book."""
 
     NEW = "new"
     UNCHANGED = "unchanged"
@@ -24,7 +24,7 @@ class PriceChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceKey:
-    """What at most one version holds for at any time. An empty tenant means the list price."""
+    """The identity of a price, with one version at a time. No tenant means the list price."""
 
     tenant: str
     sku: str
@@ -57,11 +57,11 @@ class PriceSpec:
             raise InvalidPrice(f"{sku} ends before it starts")
 
     def is_owned_by(self, tenant: str) -> bool:
-        """Whether it is a tenant's alone: a price of its own for what it brought along."""
+        """Returns whether it prices a tenant's own tool, for that tenant alone."""
         return is_own(self.key.sku) and self.key.tenant == tenant
 
     def same_price(self, version: PriceVersion) -> bool:
-        """Whether the version charges the same; its author does not matter."""
+        """Returns whether the version charges the same; its author does not matter."""
         same_parts = set(self.components) == set(version.components)
         return version.currency_code == self.currency_code and same_parts
 
@@ -75,10 +75,10 @@ def check_owned(specs: Iterable[PriceSpec], tenant: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A version and what storing it does to the one before it.
+    """A version and its effect on the one before it.
 
-    `before` stops being what is known; `shortened` is the same version with the validity
-    that is left to it, None when nothing is.
+    `before` stops being known; `shortened` is the same version with its remaining validity, None
+    when there is none.
     """
 
     version: PriceVersion

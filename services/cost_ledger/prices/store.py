@@ -141,7 +141,7 @@ class PriceStore:
         return {key: PriceHistory(tuple(known[key]), tuple(retired[key])) for key in wanted}
 
     async def revision(self) -> int:
-        """A number that is another one after every change of a price."""
+        """Returns a number that changes with every change of a price."""
         async with autocommit(self._engine) as connection:
             return int((await connection.execute(REVISION)).scalar_one())
 
@@ -193,7 +193,7 @@ async def _store(connection: AsyncConnection, placement: Placement) -> None:
 
 
 async def close_record(connection: AsyncConnection, version_id: str, now: datetime) -> None:
-    """What was known of the version's validity is known no more."""
+    """Ends the recorded knowledge of the version's validity."""
     await connection.execute(CLOSE_RECORD, {"id": version_id, "now": now})
 
 
@@ -289,12 +289,12 @@ class PriceDeletion:
         self._engine = engine
 
     async def find(self, tenants: Sequence[str], ids: Sequence[str]) -> list[PriceVersion]:
-        """Those of the tenants that the book knows now. Raises NoSuchPrice."""
+        """Returns the versions of the tenants that the book knows now. Raises NoSuchPrice."""
         async with tenant_transaction(self._engine, *tenants) as connection:
             return await _found(connection, ids)
 
     async def delete(self, tenants: Sequence[str], ids: Sequence[str]) -> list[PriceVersion]:
-        """All of them or none. Raises NoSuchPrice, PriceUsed."""
+        """Deletes all of them or none. Raises NoSuchPrice, PriceUsed."""
         async with tenant_transaction(self._engine, *tenants) as connection:
             await connection.execute(LOCK)
             found = await _found(connection, ids)

@@ -22,7 +22,7 @@ QUANTITY_TO_WIRE = {
 
 
 def filter_from_proto(message: pb.ListEntriesRequest) -> EntryFilter:
-    """Which entries to list. Raises InvalidReport or InvalidPageToken."""
+    """Raises InvalidReport or InvalidPageToken."""
     if unknown := [number for number in message.kinds if number not in KIND_FROM_WIRE]:
         raise InvalidReport(f"kinds contains {unknown[0]}, which is no kind of entry")
     token = decode_page_token(message.page_token)
@@ -35,14 +35,13 @@ def filter_from_proto(message: pb.ListEntriesRequest) -> EntryFilter:
 
 
 def next_entries_page(entries: list[Entry], limit: int) -> str:
-    """Where the next page starts; empty on the last one."""
     if len(entries) < limit:
         return ""
     return encode_page_token({"after": str(entries[-1].sequence)})
 
 
 def report_from_proto(message: pb.ReportSpendRequest) -> SpendReport:
-    """The report. Raises InvalidReport or InvalidPageToken."""
+    """Raises InvalidReport or InvalidPageToken."""
     if unknown := [number for number in message.group_by if number not in DIMENSION_FROM_WIRE]:
         raise InvalidReport(f"group_by contains {unknown[0]}, which is no dimension")
     token = decode_page_token(message.page_token)
@@ -58,7 +57,6 @@ def report_from_proto(message: pb.ReportSpendRequest) -> SpendReport:
 
 
 def next_report_page(report: SpendReport, rows: list[SpendRow]) -> str:
-    """Where the next page starts; empty on the last one."""
     if len(rows) < report.limit:
         return ""
     return encode_page_token({"offset": str(report.offset + report.limit)})

@@ -1,4 +1,4 @@
-"""What a spend report asks for and answers."""
+"""Filters and rows of spend reports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,6 @@ CALLS_OF = {
 
 
 class SpendDimension(StrEnum):
-    """What a report is grouped by."""
-
     DAY = "day"
     MODEL = "model"
     TOOL = "tool"

@@ -157,7 +157,7 @@ def _whole_days(report: SpendReport) -> tuple[str, dict[str, date]]:
 
 
 def _edges(report: SpendReport) -> tuple[str, dict[str, datetime]]:
-    """Parts of days that the journal must be asked for."""
+    """Returns the parts of days that the journal has to be read for."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     start, end = report.start_time, report.end_time
     first, after = report.first_day, report.end_day
@@ -179,7 +179,6 @@ def _start_of(day: date) -> datetime:
 
 
 def _spend_row(rows: list[Any]) -> SpendRow:
-    """The row of a group, from its rows per currency."""
     names, _, _, calls, unpriced_calls, *used = rows[0] if len(rows) == 1 else _in_all(rows)
     return SpendRow(
         values=names,
@@ -202,7 +201,7 @@ def _in_all(rows: list[Any]) -> list[Any]:
 
 
 def _sum(amounts: tuple[str | None, ...]) -> str:
-    """Of decimals; "" is zero."""
+    """Sums decimals; "" is zero."""
     total = reduce(WIDE.add, map(Decimal, filter(None, amounts)), Decimal(0))
     return f"{total:f}" if total else ""
 

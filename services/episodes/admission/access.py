@@ -13,14 +13,13 @@ from podium_kit.rpc.identity import Identity, Scope, ScopeMissing, current_ident
 
 
 def may_read(subject: str, reader: Identity, *, awaits_approval: bool = False) -> bool:
-    """Whether the reader may read what the subject started, in the tenant of both."""
+    """Returns whether the reader may read what the subject started, in the tenant of both."""
     if subject == reader.subject or reader.may(Scope.TRAJECTORIES_READ):
         return True
     return awaits_approval and reader.may(Scope.CALLS_APPROVE)
 
 
 def may_read_episode(stored: StoredEpisode) -> bool:
-    """Whether the caller may read it, as it was when it was read from the database."""
     subject, awaits_approval = stored.new.subject, stored.awaits_approval
     return may_read(subject, current_identity(), awaits_approval=awaits_approval)
 

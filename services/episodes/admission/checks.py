@@ -26,7 +26,7 @@ SPEC_BYTES_MAX = 1024 * 1024
 
 
 def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
-    """Checks what needs no other service, beyond the bounds of the contract.
+    """Checks a request without asking other services, beyond the bounds of the contract.
 
     Raises InvalidEpisode, InvalidMoney, InvalidPriceFactors.
     """
@@ -36,7 +36,7 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
 
 
 def check_spec(spec: episode_pb2.EpisodeSpec) -> None:
-    """What is to be done. Raises as `check_request`."""
+    """Checks the description of an episode. Raises as `check_request`."""
     if not spec.task.strip():
         raise InvalidEpisode("the task is empty; say in words what to do")
     if spec.ByteSize() > SPEC_BYTES_MAX:
@@ -62,8 +62,11 @@ def admit(
     toolset: toolset_pb2.Toolset,
     identity: Identity,
 ) -> NewEpisode:
-    """Raises InvalidEpisode for a first tool that is not offered, UnsupportedAttachment for a file
-    that nobody reads."""
+    """Freezes the episode with its toolset.
+
+    Raises InvalidEpisode for a first tool that is not offered, UnsupportedAttachment for a file
+    that no model reads.
+    """
     require_readers(checked_attachments(spec.attachments), toolset.tools)
     _check_grammars(spec, toolset)
     names = {tool.name for tool in toolset.tools}
@@ -98,7 +101,6 @@ def admit(
 
 
 def time_limit_s(spec: episode_pb2.EpisodeSpec) -> float:
-    """The longest the episode may take, in seconds."""
     if not spec.HasField("time_limit"):
         return DEFAULT_TIME_LIMIT_S
     return duration_from_proto(spec.time_limit)
@@ -114,7 +116,7 @@ def _check_answer_schema(text: str) -> None:
 
 
 def _check_grammars(spec: episode_pb2.EpisodeSpec, toolset: toolset_pb2.Toolset) -> None:
-    """A model is held to all of them at once."""
+    """Bounds the schemas together, because a model samples under all of them at once."""
     schemas = [*(tool.parameters_json_schema for tool in toolset.tools), spec.answer_json_schema]
     try:
         characters = sum(grammar_characters(schema) for schema in schemas if schema)
@@ -156,7 +158,7 @@ class ToolOffers:
     tools_max: int
 
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
-        """The frozen toolset. Raises what the registry does."""
+        """Returns the frozen toolset. Raises what the registry does."""
         fitting = None
         if self.tools_max and not spec.tool_names:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]

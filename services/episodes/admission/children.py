@@ -65,7 +65,7 @@ def child_spec(
     asked: pb.ToolCall,
     podium: tool_pb2.PodiumConnection,
 ) -> episode_pb2.EpisodeSpec:
-    """What the child is asked to do: the tool says how, else it is as for the parent."""
+    """Describes the child: by its tool's settings, and by its parent's where the tool has none."""
     spec = parent.spec
     return episode_pb2.EpisodeSpec(
         task=task_of(asked),

@@ -17,7 +17,6 @@ from podium_kit.wire import duration_from_proto, timestamp_to_proto
 
 
 def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
-    """As one subject sees it."""
     request = episode_pb2.ApprovalRequested.FromString(waiting.request)
     others = waiting.started_by != reader
     return pb.WaitingApproval(
@@ -32,7 +31,7 @@ def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
 
 
 def place_from_token(token: str) -> ApprovalPosition | None:
-    """After which call a page begins; None for the first. Raises InvalidPageToken."""
+    """Returns the call before a page; None for the first page. Raises InvalidPageToken."""
     if not (values := decode_page_token(token)):
         return None
     try:
@@ -46,7 +45,6 @@ def place_from_token(token: str) -> ApprovalPosition | None:
 
 
 def token_of(place: ApprovalPosition) -> str:
-    """Where the next page begins."""
     return encode_page_token(
         {"episode": place.episode_id, "turn": str(place.turn), "call": str(place.call_index)}
     )
@@ -56,11 +54,10 @@ APPROVAL_TIMEOUT_S = 3600.0
 
 
 def approval_timeout_s(toolset: bytes) -> float:
-    """Seconds a call of an episode with the serialized toolset waits before it is denied."""
+    """Returns the seconds that a call of the toolset's episode waits before it is denied."""
     timeout = toolset_pb2.Toolset.FromString(toolset).approval_timeout
     return duration_from_proto(timeout) or APPROVAL_TIMEOUT_S
 
 
 def self_approval(toolset: bytes) -> bool:
-    """Whether whoever started an episode with the serialized toolset may approve its calls."""
     return toolset_pb2.Toolset.FromString(toolset).self_approval

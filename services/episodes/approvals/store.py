@@ -17,7 +17,7 @@ from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
 @dataclass(frozen=True)
 class ApprovalPosition:
-    """Of a call among all of its tenant: episodes in the order they began."""
+    """A call's position in a tenant's list: episodes in the order they began."""
 
     episode_id: str
     turn: int
@@ -26,7 +26,7 @@ class ApprovalPosition:
 
 @dataclass(frozen=True)
 class WaitingCall:
-    """A request for approval that nobody has decided. Blobs are serialized messages."""
+    """An undecided request for approval. Blobs are serialized messages."""
 
     place: ApprovalPosition
     started_by: str
@@ -71,20 +71,20 @@ WAITING = text(
 
 
 class ApprovalStore:
-    """Finds calls that wait, and notes which do no longer."""
+    """Finds calls that wait, and records decisions."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def decided(self, place: ApprovalPosition) -> None:
-        """The call waits no longer; again, it changes nothing."""
+        """Records that a call is decided. Repeating it changes nothing."""
         async with autocommit(self._engine) as connection:
             await connection.execute(DECIDED, vars(place))
 
     async def waiting(
         self, tenant: str, after: ApprovalPosition | None, size: int
     ) -> tuple[list[WaitingCall], bool]:
-        """A page of the tenant's calls that wait, and whether there are more."""
+        """Returns a page of the tenant's waiting calls, and whether there are more."""
         values = {
             "tenant": tenant,
             "episode_id": after and after.episode_id,

@@ -12,7 +12,7 @@ from podium_kit.wire.attachment import KIND_FROM_WIRE, attachment_from_proto
 
 
 def checked_attachments(listed: Sequence[attachment_pb2.Attachment]) -> list[Attachment]:
-    """Raises InvalidAttachments for what is stated of them."""
+    """Raises InvalidAttachments for contradictory or over-large statements about the files."""
     found = list(map(attachment_from_proto, listed))
     if len({one.placeholder for one in found}) < len(found):
         raise InvalidAttachments("two attachments have one placeholder; number them")
@@ -29,7 +29,8 @@ def checked_attachments(listed: Sequence[attachment_pb2.Attachment]) -> list[Att
 def checked_contents(
     attachments: Iterable[Attachment], contents: Iterable[bytes]
 ) -> dict[str, bytes]:
-    """The bytes by digest. Raises InvalidAttachments for those that are not what is stated."""
+    """Returns the bytes by digest. Raises InvalidAttachments for bytes that differ from the
+    statements."""
     stated = {one.digest: one for one in attachments}
     found: dict[str, bytes] = {}
     for place, data in enumerate(contents):
@@ -72,13 +73,11 @@ def require_read_by(
 
 
 def taken_by(tool: toolset_pb2.ResolvedTool, alias: str) -> frozenset[MediaKind]:
-    """What a model of the tool reads besides text."""
     takes: Mapping[str, toolset_pb2.MediaKinds] = tool.model_takes
     return kinds_of(takes[alias]) if alias in takes else frozenset()
 
 
 def kinds_of(kinds: toolset_pb2.MediaKinds) -> frozenset[MediaKind]:
-    """Those that this version knows."""
     return frozenset(KIND_FROM_WIRE[kind] for kind in kinds.kinds if kind in KIND_FROM_WIRE)
 
 

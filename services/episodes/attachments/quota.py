@@ -1,4 +1,4 @@
-"""How many files, and how many bytes of them, a tenant may keep."""
+"""Quota of the files, and of their bytes, that a tenant stores."""
 
 import sys
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ from episodes.errors import FilesFull
 
 @dataclass(frozen=True)
 class FileQuota:
-    """The most that a tenant keeps; every episode and direct call keeps its files for itself."""
+    """The quota of one tenant; every episode and direct call stores its own files."""
 
     files: int
     size_bytes: int
 
     def of_tenant(self, own: "OwnQuota") -> "FileQuota":
-        """The quota of a tenant that has one of its own, or a part of it."""
+        """Returns the quota of a tenant that has one of its own, or a part of it."""
         return FileQuota(
             self.files if own.files is None else own.files,
             self.size_bytes if own.size_bytes is None else own.size_bytes,
         )
 
     def require_room(self, files: int, size_bytes: int) -> None:
-        """Raises FilesFull when a tenant would keep so many."""
+        """Raises FilesFull above the quota."""
         if files > self.files or size_bytes > self.size_bytes:
             raise FilesFull(files, self.files, size_bytes, self.size_bytes)
 
 
 @dataclass(frozen=True)
 class OwnQuota:
-    """What a platform admin allowed one tenant; None: what all others may."""
+    """Limits that a platform admin set for one tenant; None: the platform's default."""
 
     files: int | None = None
     size_bytes: int | None = None

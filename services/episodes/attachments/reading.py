@@ -15,13 +15,13 @@ from podium_kit.wire.attachment import attachment_from_proto
 def read_by(
     spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str
 ) -> list[Attachment]:
-    """Those of the kinds that the model takes."""
     takes = taken_by(tool, alias)
     return [one for one in attachments_of(spec) if one.kind in takes]
 
 
 def task_for(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> str:
-    """The task; it names the files that the model is not sent, before that invents them."""
+    """Returns the task, naming the files that the model is not sent: it would invent them
+    otherwise."""
     takes = taken_by(tool, alias)
     unseen = [one.placeholder for one in attachments_of(spec) if one.kind not in takes]
     if not unseen:
@@ -30,13 +30,11 @@ def task_for(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alia
 
 
 def file_tokens(files: Iterable[Attachment], tool: toolset_pb2.ResolvedTool, alias: str) -> int:
-    """The most that the model reads of the files."""
     takes = taken_by(tool, alias)
     return sum(one.estimated_tokens for one in files if one.kind in takes)
 
 
 def attachments_of(spec: episode_pb2.EpisodeSpec) -> list[Attachment]:
-    """All files of an episode."""
     return list(map(attachment_from_proto, spec.attachments))
 
 
@@ -47,7 +45,7 @@ async def measured(
     owner_id: str,
     attachments: Sequence[Attachment],
 ) -> list[Attachment]:
-    """The attachments with what a hold covers for them. Raises InvalidAttachments."""
+    """Returns the attachments with the tokens that a hold covers. Raises InvalidAttachments."""
     if all(one.kind is not MediaKind.PDF for one in attachments):
         return list(attachments)
     known = await store.measured(tenant, owner_id)

@@ -1,4 +1,4 @@
-"""Bytes of files, kept with the episode or direct call that they came with."""
+"""Bytes of files, stored with the episode or direct call that they came with."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -59,8 +59,8 @@ MEASURE = text(
 
 @dataclass(frozen=True)
 class Files:
-    """Of a new episode or call: what they are, the bytes that came, by digest, and how much the
-    tenant may keep."""
+    """Files of a new episode or call, the bytes that came with it by digest, and the tenant's
+    quota."""
 
     attachments: tuple[Attachment, ...] = ()
     contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Files:
 
     @property
     def distinct(self) -> list[Attachment]:
-        """One of each content: what is the same is kept once."""
+        """The files of distinct content: equal ones are stored once."""
         return list({one.digest: one for one in self.attachments}.values())
 
 
@@ -78,19 +78,24 @@ NO_FILES = Files()
 async def require_room(
     connection: AsyncConnection, tenant: str, files: Files, quota: FileQuota
 ) -> None:
-    """Before anything is made for them. Raises FilesFull; only `keep` is exact about several
-    requests at the same time."""
+    """Checks the quota before anything is stored. Raises FilesFull.
+
+    `store_files` alone is exact about several requests at the same time.
+    """
     if new := files.distinct:
         quota = quota.of_tenant(files.own_quota)
         kept = (await connection.execute(USE, {"tenant": tenant})).one_or_none() or (0, 0)
         quota.require_room(kept[0] + len(new), kept[1] + sum(one.size_bytes for one in new))
 
 
-async def keep(
+async def store_files(
     connection: AsyncConnection, tenant: str, owner_id: str, files: Files, quota: FileQuota
 ) -> None:
-    """In the transaction that stores the owner. Raises FilesFull, and InvalidAttachments for bytes
-    that neither came nor are kept already, where the caller may read them."""
+    """Stores files in the transaction that stores their owner.
+
+    Raises FilesFull, and InvalidAttachments for bytes that neither came nor are stored where the
+    caller may read them.
+    """
     for attachment in files.distinct:
         values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(attachment.digest)}
         data = files.contents.get(attachment.digest)
@@ -117,7 +122,7 @@ async def keep(
 
 
 class AttachmentStore:
-    """Finds bytes."""
+    """Reads stored files."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -125,7 +130,7 @@ class AttachmentStore:
     async def load(
         self, tenant: str, owner_id: str, attachments: Iterable[Attachment]
     ) -> list[AttachedFile]:
-        """The files of an episode or call. Raises InvalidAttachments when one is gone."""
+        """Returns the files of an episode or call. Raises InvalidAttachments when one is gone."""
         wanted = list(attachments)
         if not wanted:
             return []
@@ -143,13 +148,14 @@ class AttachmentStore:
         ]
 
     async def measured(self, tenant: str, owner_id: str) -> dict[str, int]:
-        """Tokens of the files of an episode or call that were measured, by digest."""
+        """Returns the tokens of measured files, by digest."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(MEASURED, {"tenant": tenant, "owner": owner_id})
         return {bytes(row.digest).hex(): row.tokens for row in rows}
 
     async def measure(self, tenant: str, owner_id: str, digest: str, tokens: int) -> int:
-        """Keeps what a file was measured at; returns what is kept. 0 is for a file that is gone."""
+        """Stores a measurement unless there is one, and returns the stored one; 0 for a file that
+        is gone."""
         values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(digest)}
         async with autocommit(self._engine) as connection:
             kept = await connection.execute(MEASURE, {**values, "tokens": tokens})

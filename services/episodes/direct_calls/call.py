@@ -16,11 +16,10 @@ from podium_kit.wire.attachment import attachment_from_proto
 
 @dataclass(frozen=True)
 class StoredCall:
-    """A call as the database knows it.
+    """A call as the database stores it.
 
-    The groups are the subject's, see Identity. The toolset holds its one tool;
-    the answer is the adapters' serialized response, None before.
-    A cost of None is unknown once the call has ended.
+    The groups are the subject's, see Identity. The toolset holds its one tool; the answer is the
+    adapters' serialized response, None before. A cost of None is unknown once the call has ended.
     """
 
     id: str
@@ -36,18 +35,17 @@ class StoredCall:
 
     @property
     def key(self) -> str:
-        """Of its hold, of its capture, and of what the adapters are asked; turns begin at 1."""
+        """The key of its hold, its capture and its request to the adapters; turns begin at 1."""
         return effect_key(self.id, 0, StepKind.TOOL)
 
     @property
     def budget_id(self) -> str:
-        """Of the budget that it was started with."""
         return f"direct-call/{self.id}"
 
 
 @dataclass(frozen=True)
 class DirectCall:
-    """What was asked for, and the one tool of its frozen toolset."""
+    """A call and the one tool of its frozen toolset."""
 
     stored: StoredCall
     spec: pb.DirectCallSpec
@@ -71,18 +69,16 @@ class DirectCall:
 
     @property
     def embeds(self) -> bool:
-        """Whether texts are turned into vectors."""
         return self.tool.embeds
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """As they were given."""
         found: dict[str, Any] = json.loads(self.spec.arguments_json or "{}")
         return found
 
     @property
     def alias(self) -> str:
-        """The model that is asked; "" for a tool that is none, and where none is named."""
+        """The model to ask; "" for a tool that is none, and where none is named."""
         if not self.asks_model:
             return ""
         named = [name for name in (self.spec.model_alias, self.arguments.get("model")) if name]
@@ -93,13 +89,12 @@ class DirectCall:
 
     @property
     def output_tokens(self) -> int:
-        """The longest answer that is asked for; 0 for a tool that is no model."""
+        """The longest answer; 0 for a tool that is no model."""
         most = self.tool.max_output_tokens
         return min(self.spec.sampling.max_tokens or most, most)
 
     @property
     def attachments(self) -> list[Attachment]:
-        """The files that it is asked about."""
         return list(map(attachment_from_proto, self.spec.attachments))
 
     @property

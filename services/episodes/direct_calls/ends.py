@@ -1,4 +1,4 @@
-"""Who waits for the end of a direct call in this process."""
+"""Requests of this process that wait for the end of a direct call."""
 
 import asyncio
 from collections import defaultdict
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class CallEnds:
-    """Woken by the id of a call; a wake may also come for nothing."""
+    """Events by the id of a call; one may be set before its call has ended."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
@@ -17,14 +17,14 @@ class CallEnds:
             event.set()
 
     def notify_all(self) -> None:
-        """Has everybody look: notifications may have been lost."""
+        """Wakes every waiter, because notifications may have been lost."""
         for events in self._waiting.values():
             for event in events:
                 event.set()
 
     @contextmanager
     def of(self, call_id: str) -> Iterator[asyncio.Event]:
-        """Is set when the call has ended after this was entered, or earlier."""
+        """Yields an event that is set once the call has ended."""
         event = asyncio.Event()
         self._waiting[call_id].add(event)
         try:

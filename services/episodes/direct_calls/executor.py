@@ -67,10 +67,10 @@ class DirectCallMaker:
             await self._make(call)
 
     async def fail(self, call_id: str, message: str) -> None:
-        """Ends the call with a failure, unless it was answered: then it costs what it cost.
+        """Ends the call with a failure, or with its answer where there is one.
 
-        What a call without an answer may have cost stays unknown here; its hold becomes a
-        provisional cost in the ledger.
+        The cost of a call without an answer stays unknown here; its hold becomes a provisional
+        cost in the ledger.
         """
         failure = ToolFailure(FailureKind.UNAVAILABLE, message)
         failed = adapters_pb.InvokeResponse(failure=failure_to_proto(failure)).SerializeToString()
@@ -110,7 +110,7 @@ class DirectCallMaker:
         return [result.reserve for result in results]
 
     async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
-        """What the call cost; a call that never left the platform gives its hold back."""
+        """Posts the cost; the hold of a call that never left the platform is released."""
         if answer.unsent:
             await self.ledger.apply([unsent_release(key, answer.failure)])
             return NOTHING
@@ -119,7 +119,7 @@ class DirectCallMaker:
         return captured_cost(result.capture.entry)
 
     async def _answer(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
-        """The adapters' answer; a failure that was not sent where they reject the call."""
+        """Returns the adapters' answer; a failure that was not sent where they reject the call."""
         try:
             return await self._asked(call, hold)
         except TRANSIENT:
@@ -151,7 +151,6 @@ def _identity(call: DirectCall) -> Identity:
 
 
 def _failure(answer: adapters_pb.InvokeResponse) -> str:
-    """Its kind; "" is none."""
     return failure_from_proto(answer.failure).kind.value if answer.HasField("failure") else ""
 
 

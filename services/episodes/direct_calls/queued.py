@@ -1,4 +1,4 @@
-"""Direct calls as what workers take from a queue."""
+"""Direct calls as rows of a queue."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from episodes.direct_calls.call import DirectCall, StoredCall
 from episodes.direct_calls.executor import DirectCallMaker
 from episodes.direct_calls.store import call_of
-from episodes.queue.store import QueueTable, Taken, WorkQueue
+from episodes.queue.store import LeasedRow, QueueTable, WorkQueue
 from podium_kit.rpc.errors import DeadlineExceeded
 
 CALL_QUEUE = QueueTable(
@@ -15,7 +15,7 @@ CALL_QUEUE = QueueTable(
     id="call_id",
     channel="direct_calls",
     read="d.*",
-    join="JOIN direct_calls d ON d.id = taken.call_id",
+    join="JOIN direct_calls d ON d.id = leased.call_id",
     since="d.create_time",
     parse=call_of,
 )
@@ -27,14 +27,14 @@ PATIENCE_S = 600.0
 
 @dataclass(frozen=True)
 class QueuedCalls:
-    """Makes calls that were taken."""
+    """Makes leased calls."""
 
     queue: WorkQueue[StoredCall]
     maker: DirectCallMaker
 
-    async def do(self, taken: Taken[StoredCall]) -> None:
+    async def do(self, leased: LeasedRow[StoredCall]) -> None:
         """Makes the call. Raises DeadlineExceeded when that takes longer than its tool may."""
-        stored = taken.item
+        stored = leased.item
         if stored.ended:
             await self.queue.drop(stored.id)
             return
@@ -44,11 +44,11 @@ class QueuedCalls:
         except TimeoutError as error:
             raise DeadlineExceeded("the platform did not make the call in time") from error
 
-    async def fail(self, taken: Taken[StoredCall], message: str) -> None:
-        await self.maker.fail(taken.id, message)
+    async def fail(self, leased: LeasedRow[StoredCall], message: str) -> None:
+        await self.maker.fail(leased.id, message)
 
-    def patience_s(self, taken: Taken[StoredCall]) -> float:
-        return _longest_s(taken.item) + PATIENCE_S
+    def max_age_s(self, leased: LeasedRow[StoredCall]) -> float:
+        return _longest_s(leased.item) + PATIENCE_S
 
 
 def _longest_s(stored: StoredCall) -> float:

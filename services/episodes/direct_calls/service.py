@@ -1,4 +1,4 @@
-"""Starting and finding calls without an episode."""
+"""Starts and finds calls without an episode."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ TEXTS_MAX = 2_048
 
 @dataclass(frozen=True)
 class DirectCalls:
-    """What can be done without an episode."""
+    """The direct calls of the caller's tenant."""
 
     store: DirectCallStore
     ends: CallEnds
@@ -83,13 +83,13 @@ class DirectCalls:
             return stored
 
     async def get(self, call_id: str) -> StoredCall:
-        """A call that the caller may read. Raises DirectCallNotFound, ScopeMissing."""
+        """Returns a call that the caller may read. Raises DirectCallNotFound, ScopeMissing."""
         if not _is_id(call_id):
             raise DirectCallNotFound(call_id[:100])
         return _readable(await self.store.load(call_id))
 
     async def wait(self, call_id: str) -> StoredCall:
-        """The call once it has ended, or as it is after half a minute."""
+        """Returns the call once it has ended, or its state after half a minute."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_S
         with self.ends.of(call_id) as news:
@@ -201,7 +201,7 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
 
 
 def check_texts(arguments: dict[str, Any]) -> None:
-    """Raises InvalidDirectCall, so that what no embedder takes is not started."""
+    """Raises InvalidDirectCall for arguments that no embedder accepts."""
     if unknown := sorted(arguments.keys() - {"input", "dimensions", "model"}):
         raise InvalidDirectCall(
             f"an embedder takes input, dimensions and model, and no {unknown[0][:40]!r}"
@@ -216,7 +216,8 @@ def check_texts(arguments: dict[str, Any]) -> None:
 
 
 def _arguments(spec: pb.DirectCallSpec) -> dict[str, Any]:
-    """What is in them the adapters judge by the tool's schema. Raises InvalidDirectCall."""
+    """Parses the arguments, which the adapters check by the tool's schema. Raises
+    InvalidDirectCall."""
     try:
         arguments = json.loads(spec.arguments_json or "{}")
     except (ValueError, RecursionError) as error:
@@ -244,7 +245,7 @@ def _is_id(call_id: str) -> bool:
 
 
 def _check(spec: pb.DirectCallSpec) -> None:
-    """What the contract's bounds do not say. Raises InvalidDirectCall, InvalidMoney."""
+    """Checks what the contract's bounds cannot express. Raises InvalidDirectCall, InvalidMoney."""
     if spec.ByteSize() > SPEC_BYTES_MAX:
         raise InvalidDirectCall(f"the call is longer than {SPEC_BYTES_MAX // 1024} KiB")
     if spec.HasField("budget") and money_from_proto(spec.budget).amount <= 0:

@@ -16,8 +16,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class DirectCallsServicer(DirectCallServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, calls: DirectCalls) -> None:
         self._calls = calls
 

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.attachments.quota import UNLIMITED, FileQuota
-from episodes.attachments.store import NO_FILES, Files, keep, require_room
+from episodes.attachments.store import NO_FILES, Files, require_room, store_files
 from episodes.direct_calls.call import StoredCall
 from episodes.errors import DirectCallNotFound, TooManyDirectCalls
 from podium_kit.money import Money
@@ -73,14 +73,14 @@ FORGET = text(
 
 
 class DirectCallStore:
-    """Keeps the first answer and the first cost of each call."""
+    """Stores the first answer and the first cost of each call."""
 
     def __init__(self, engine: AsyncEngine, quota: FileQuota = UNLIMITED) -> None:
         self._engine = engine
         self._quota = quota
 
     async def require_place(self, tenant: str, running_limit: int) -> None:
-        """Raises TooManyDirectCalls; calls at the same moment may overlook each other."""
+        """Raises TooManyDirectCalls; calls at the same moment may miss each other."""
         if not running_limit:
             return
         values = {"tenant": tenant, "running_limit": running_limit}
@@ -94,7 +94,7 @@ class DirectCallStore:
             await require_room(connection, tenant, files, self._quota)
 
     async def insert(self, call: StoredCall, files: Files = NO_FILES) -> StoredCall:
-        """The call, or the one that has its id already, of whichever tenant.
+        """Stores the call, or returns the one of any tenant that has its id.
 
         Raises FilesFull, and InvalidAttachments for a file without bytes.
         """
@@ -105,17 +105,17 @@ class DirectCallStore:
         values["groups"] = sorted(call.groups)
         async with transaction(self._engine) as connection:
             if (await connection.execute(INSERT, values)).rowcount:
-                await keep(connection, call.tenant, call.id, files, self._quota)
+                await store_files(connection, call.tenant, call.id, files, self._quota)
                 return call
         return await self.load(call.id)
 
     async def queue(self, call_id: str) -> None:
-        """Has a worker make a call that has not ended, unless one will anyway."""
+        """Queues a call that has not ended, unless it is queued."""
         async with autocommit(self._engine) as connection:
             await connection.execute(QUEUE, {"id": call_id})
 
     async def load(self, call_id: str) -> StoredCall:
-        """The call, of whichever tenant. Raises DirectCallNotFound."""
+        """Returns a call of any tenant. Raises DirectCallNotFound."""
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND, {"id": call_id})).one_or_none()
         if row is None:
@@ -123,14 +123,14 @@ class DirectCallStore:
         return call_of(row)
 
     async def answered(self, call_id: str, answer: bytes) -> StoredCall:
-        """Stores what the adapters answered, unless there is an answer; the call as it is then."""
+        """Stores the adapters' answer unless there is one, and returns the call."""
         async with autocommit(self._engine) as connection:
             stored = await connection.execute(ANSWERED, {"id": call_id, "answer": answer})
             row = stored.one_or_none()
         return await self.load(call_id) if row is None else call_of(row)
 
     async def ended(self, call_id: str, cost: Money | None) -> None:
-        """Stores that its cost, None for an unknown one, is in the ledger."""
+        """Stores the cost, None for an unknown one, that is in the ledger."""
         values: dict[str, Any] = {"id": call_id, "cost": None, "currency": None}
         if cost is not None:
             values |= {"cost": cost.amount, "currency": cost.currency_code}
@@ -143,7 +143,6 @@ class DirectCallStore:
 
 
 def call_of(row: Any) -> StoredCall:
-    """Of a row with all columns of the table."""
     return StoredCall(
         id=str(row.id),
         tenant=row.tenant,

@@ -70,7 +70,7 @@ SPEC_METADATA = frozenset(
 
 
 def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
-    """The message, without content that its caller may not read."""
+    """Returns the message, without content that its caller may not read."""
     new, progress = stored.new, stored.progress
     episode = pb.Episode(
         id=new.episode_id,
@@ -99,7 +99,6 @@ def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
 
 
 def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
-    """One event of a watch."""
     event = pb.EpisodeEvent(sequence=progress.sequence)
     if progress.step is not None:
         _fill_step_event(event, progress.step)
@@ -115,7 +114,7 @@ def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
 
 
 def filter_from_proto(request: service_pb.ListEpisodesRequest) -> EpisodeFilter:
-    """What to list. Raises InvalidArgument for an unset state, InvalidPageToken."""
+    """Raises InvalidArgument for an unset state, InvalidPageToken."""
     if unknown := [number for number in request.states if number not in STATE_FROM_WIRE]:
         raise InvalidArgument(f"states holds {unknown[0]}, which is no state")
     before = decode_page_token(request.page_token).get("before")

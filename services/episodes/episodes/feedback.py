@@ -1,4 +1,4 @@
-"""Takes feedback on ended episodes of the caller's tenant."""
+"""Accepts feedback on ended episodes of the caller's tenant."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ class FeedbackGiving:
         self._store = store
 
     async def give(self, episode: StoredEpisode, feedback: Feedback) -> Feedback:
-        """The stored feedback; the same again is found.
+        """Stores feedback; the same again returns the stored one.
 
         Raises EpisodeNotFinished, InvalidFeedback, FeedbackConflict, TooMuchFeedback.
         """
@@ -32,12 +32,12 @@ class FeedbackGiving:
         )
         if stored is None:
             raise TooMuchFeedback(episode_id, FEEDBACK_MAX)
-        if not stored.says_the_same(feedback):
+        if not stored.is_same_as(feedback):
             raise FeedbackConflict(episode_id, feedback.id)
         return stored
 
     async def of(self, episode: StoredEpisode) -> Sequence[Feedback]:
-        """What was said of an episode, oldest first."""
+        """Returns the feedback on an episode, oldest first."""
         return await self._store.of(episode.new.episode_id)
 
 

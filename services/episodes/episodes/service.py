@@ -1,4 +1,4 @@
-"""Starting, finding, cancelling and approving episodes."""
+"""Starts, finds, cancels and approves episodes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -56,7 +56,7 @@ REASON_CHARACTERS_MAX = 1_000
 
 @dataclass(frozen=True)
 class Episodes:
-    """What the episode service can do."""
+    """The episodes of the caller's tenant."""
 
     store: EpisodeStore
     steps: StepStore
@@ -78,21 +78,21 @@ class Episodes:
         episode_id: str,
         spec: episode_pb2.EpisodeSpec,
         running_limit: int,
-        time_left_s: float | None,
+        remaining_s: float | None,
         attachment_data: Sequence[bytes] = (),
         *,
         own_quota: OwnQuota = AS_ALL_OTHERS,
     ) -> StoredEpisode:
-        """Starts an episode, or returns the one the same request started before.
+        """Starts an episode, or returns the one that the same request started before.
 
-        `running_limit` is the most the tenant may run at once, 0 for no limit; the caller waits
-        `time_left_s` for the answer, None for ever.
+        `running_limit` bounds the tenant's running episodes, 0 for no limit; the caller waits
+        `remaining_s` for the answer, None without end.
 
-        The episode is accepted once its row is stored, with the one that has a worker take it, and
-        its budget exists before: what fails until then leaves nothing that could run later.
+        The episode is accepted once its row is stored together with its row of the queue, and its
+        budget exists before: a start that fails leaves nothing that could run later.
         """
         now_s = asyncio.get_running_loop().time()
-        answer_at_s = None if time_left_s is None else now_s + time_left_s - REPLY_TIME_S
+        answer_at_s = None if remaining_s is None else now_s + remaining_s - REPLY_TIME_S
         check_labels(spec.labels, current_identity())
         tenant = current_identity().tenant
         await self.checks.run(tenant, partial(check_request, episode_id, spec))
@@ -120,7 +120,7 @@ class Episodes:
                 raise
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
-        """Tokens of the first prompt that such an episode would have."""
+        """Counts the tokens of the first prompt of such an episode."""
         identity = current_identity()
         await self.checks.run(identity.tenant, partial(check_spec, spec))
         await self.models.find(spec.model)
@@ -134,15 +134,15 @@ class Episodes:
         return await self.orchestrator.count_tokens(request)
 
     async def get(self, episode_id: str) -> StoredEpisode:
-        """The caller's episode. Raises EpisodeNotFound."""
+        """Returns the caller's episode. Raises EpisodeNotFound."""
         return await self.store.get(current_identity().tenant, episode_id)
 
     async def find(self, keep: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
-        """A page of the caller's episodes, newest first, and whether there are more."""
+        """Returns a page of the caller's episodes, newest first, and whether there are more."""
         return await self.store.find(current_identity().tenant, keep, size)
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
-        """What happened after an event, and what happens, until the episode ends."""
+        """Yields the events after a sequence until the episode ends."""
         reader = current_identity()
         async for progress in self.watcher.follow(reader.tenant, episode_id, after):
             if not may_read(progress.episode.new.subject, reader):
@@ -187,11 +187,11 @@ class Episodes:
     async def waiting_calls(
         self, after: ApprovalPosition | None, size: int
     ) -> tuple[list[WaitingCall], bool]:
-        """A page of the tenant's calls that wait for a person, and whether there are more."""
+        """Returns a page of the tenant's undecided calls, and whether there are more."""
         return await self.approvals.waiting(current_identity().tenant, after, size)
 
     async def answer(self, request: episode_service_pb2.AnswerToolCallsRequest) -> StoredEpisode:
-        """Takes the results of a turn's calls, which the caller ran.
+        """Stores the results of a turn's calls that the caller ran.
 
         Raises ScopeMissing, NothingToAnswer, InvalidResults, ResultsConflict.
         """
@@ -211,7 +211,7 @@ class Episodes:
         return stored
 
     async def trajectory(self, stored: StoredEpisode) -> bytes:
-        """The serialized record of an ended episode. Raises EpisodeNotFinished."""
+        """Returns the serialized record of an ended episode. Raises EpisodeNotFinished."""
         record = await self.outbox.trajectory(stored.new.tenant, stored.new.episode_id)
         if record is None:
             raise EpisodeNotFinished(stored.new.episode_id)
@@ -220,7 +220,7 @@ class Episodes:
     async def _started_before(
         self, episode_id: str, spec: episode_pb2.EpisodeSpec
     ) -> StoredEpisode | None:
-        """The episode of the id. Raises ScopeMissing, EpisodeConflict for another spec."""
+        """Returns the episode of the id. Raises ScopeMissing, EpisodeConflict for another spec."""
         try:
             stored = await self.get(episode_id)
         except EpisodeNotFound:

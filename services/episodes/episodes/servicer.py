@@ -26,8 +26,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class EpisodesServicer(EpisodeServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, episodes: Episodes, feedback: FeedbackGiving) -> None:
         self._episodes = episodes
         self._feedback = feedback

@@ -1,4 +1,4 @@
-"""Feedback in PostgreSQL, and the record that each owes to the stream."""
+"""Feedback in PostgreSQL, and its records of the stream."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,9 +7,9 @@ from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.models import Feedback, OutboxRecord
-from episodes.publication.store_outbox import owe_record
+from episodes.publication.store_outbox import add_record
 from episodes.webhooks.events import feedback_given
-from episodes.webhooks.store import owe_event
+from episodes.webhooks.store import add_event
 from podium_kit.postgres.engine import autocommit, transaction
 
 # The lock makes the count true when several are given at once.
@@ -31,8 +31,6 @@ ALL = text(
 
 
 class FeedbackStore:
-    """Feedback of episodes."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -43,7 +41,8 @@ class FeedbackStore:
         record_of: Callable[[Feedback], OutboxRecord],
         maximum: int,
     ) -> Feedback | None:
-        """What is stored under its id; None when the episode has that many others."""
+        """Stores feedback, or returns the one of its id; None when the episode has that many
+        others."""
         values = {
             "episode_id": episode_id,
             "id": feedback.id,
@@ -61,13 +60,12 @@ class FeedbackStore:
                 return _feedback((await connection.execute(ONE, values)).one())
             stored = _feedback(row)
             record = record_of(stored)
-            await owe_record(connection, record, episode_id)
+            await add_record(connection, record, episode_id)
             event = feedback_given(record.tenant, episode_id, stored.id, stored.score)
-            await owe_event(connection, event)
+            await add_event(connection, event)
             return stored
 
     async def of(self, episode_id: str) -> Sequence[Feedback]:
-        """Oldest first."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(ALL, {"episode_id": episode_id})
             return [_feedback(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Forgets ended episodes: steps, answers, files, trajectories, feedback. Costs are the ledger's."""
+"""Deletes ended episodes: steps, answers, files, trajectories, feedback. The ledger keeps costs."""
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -7,7 +7,7 @@ from podium_kit.postgres.engine import transaction
 
 INTERVAL_S = 600.0
 GROUPS_AT_ONCE = 200
-# A group goes as one, once all of its members have ended and nothing of it is owed to the stream: a
+# A group goes as one, once all of its members have ended and no record of it is pending: a
 # record that was never read back from the topic would be lost. PostgreSQL checks the references of
 # a statement at its end, so one statement deletes what refers to each other.
 FORGET = text(
@@ -54,15 +54,15 @@ FORGET_BODIES = text(f"{OF_DIGESTS} {UNREFERENCED}")
 
 
 class RetentionStore:
-    """Deletes what is older than it has to be kept."""
+    """Deletes groups of episodes that are older than the retention time."""
 
     def __init__(self, engine: AsyncEngine, days: int) -> None:
-        """With 0 days everything is kept."""
+        """With 0 days nothing is deleted."""
         self._engine = engine
         self._days = days
 
     async def forget(self) -> bool:
-        """Forgets a batch of groups; whether there may be more."""
+        """Deletes a batch of groups, and returns whether there may be more."""
         if not self._days:
             return False
         values = {"days": self._days, "groups": GROUPS_AT_ONCE}

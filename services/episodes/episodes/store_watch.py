@@ -1,4 +1,4 @@
-"""What is new in episodes that are watched: one statement for all who ask meanwhile."""
+"""Steps and ends of watched episodes: one statement for all watchers that ask meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,21 +43,18 @@ Asked = tuple[str, int]
 
 @dataclass
 class News:
-    """Steps in order, and how the episode has ended: then there are no others."""
+    """Steps in order, and the end of an episode that has ended: no others follow then."""
 
     end: End | None = None
     steps: list[Step] = field(default_factory=list)
 
 
 class NewsStore:
-    """Reads for watchers."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._reads = GroupCommit(self._read, lambda _asked: 1, ASKED_MAX)
 
     async def after(self, episode_id: str, sequence: int) -> News:
-        """What came after a step."""
         return await self._reads.submit((episode_id, sequence))
 
     async def _read(self, asked: list[Asked]) -> Sequence[News]:

@@ -1,7 +1,7 @@
-"""Following an episode live: read what is stored, then wait for a notification.
+"""Follows an episode live: reads the stored steps, then waits for a notification.
 
-The step log is the source; a notification only says that it is worth reading. One that is lost
-with the listener's connection costs a second, any other ten, and never an event.
+The step log is the source; a notification only triggers a read. A notification that is lost with
+the listener's connection costs a second, any other ten, and never an event.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Watcher:
             event.set()
 
     def notify_all(self) -> None:
-        """Has everybody look: notifications may have been lost."""
+        """Wakes every watcher, because notifications may have been lost."""
         for events in self._waiting.values():
             for event in events:
                 event.set()
@@ -52,9 +52,10 @@ class Watcher:
     async def follow(
         self, tenant: str, episode_id: str, after: int
     ) -> AsyncIterator[EpisodeProgress]:
-        """Events after a sequence, in order and without gaps, until the end.
+        """Yields events after a sequence, in order and without gaps, until the end.
 
-        Raises EpisodeNotFound, ScopeMissing, and OutOfBounds for a sequence that no event can have.
+        Raises EpisodeNotFound, ScopeMissing, and OutOfBounds for a sequence that no event can
+        have.
         """
         if after > SEQUENCE_MAX:
             raise OutOfBounds(
@@ -102,7 +103,7 @@ class Watcher:
 
 
 def _settled(steps: list[Step]) -> list[Step]:
-    """Steps up to the first whose cost is not known yet."""
+    """Returns the steps up to the first of unknown cost."""
     for place, step in enumerate(steps):
         if not step.settled:
             return steps[:place]

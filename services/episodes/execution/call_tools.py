@@ -54,8 +54,6 @@ REJECTIONS = {
 
 @dataclass(frozen=True)
 class ToolCallInvoker:
-    """Makes an episode's tool calls."""
-
     adapters: Adapters
     charges: Charges
     logs: StepLogs
@@ -92,7 +90,7 @@ class ToolCallInvoker:
     async def _held(
         self, episode: RunningEpisode, steps: StepLog, turn: int, calls: list[EpisodeToolCall]
     ) -> list[EpisodeToolCall]:
-        """The calls with their holds, or with the reason why they are not made."""
+        """Returns the calls with their holds, or with the reason why they are not made."""
         remaining = remaining_for_tool_call(episode, steps, turn)
         asks_model = any(call.kind == tool_pb2.TOOL_KIND_LLM for call in calls)
         files = await self._measured(episode) if asks_model else []
@@ -119,7 +117,6 @@ class ToolCallInvoker:
     async def _made(
         self, episode: RunningEpisode, steps: StepLog, turn: int, call: EpisodeToolCall
     ) -> EpisodeToolCall:
-        """The call with its record."""
         record = trajectory_pb2.ToolInvocation(
             key=effect_key(episode.id, turn, StepKind.TOOL, call.index),
             observation=pb.Observation(call=call.asked),
@@ -225,10 +222,10 @@ async def ask_adapters(
     tool: toolset_pb2.ResolvedTool,
     record: trajectory_pb2.ToolInvocation,
 ) -> adapters_pb.InvokeResponse | None:
-    """The answer, noted in the record; None for a fault that trying again would not end.
+    """Records the adapters' answer and returns it; None for a fault that no retry would end.
 
-    Money is held for the call, so the record says what becomes of it either way. Raises the
-    DomainError of a part of the platform that is away: the call waits.
+    The record of a fault settles the call's hold, too. Raises the DomainError of a part of the
+    platform that is away: the call waits.
     """
     try:
         response = await adapters.invoke(request, answer_timeout_s(tool))
@@ -249,7 +246,8 @@ async def ask_adapters(
 
 
 def failure_of(error: DomainError, key: str) -> ToolFailure:
-    """A fault the model can see. A part of the platform that is away is none, and raised again."""
+    """Returns a fault as the model sees it; raises the error of a part of the platform that is
+    away."""
     if not isinstance(error, TRANSIENT):
         return ToolFailure(FailureKind.INTERNAL, error.message)
     if isinstance(error, InternalError) and faults_of(key) >= FAULTS_MAX:
@@ -258,19 +256,18 @@ def failure_of(error: DomainError, key: str) -> ToolFailure:
 
 
 def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
-    """How long the adapters' answer is waited for, in seconds."""
     return timeout_s(tool) + TIMEOUT_MARGIN_S
 
 
 def rejected(rejection: hold_pb2.Rejection) -> ToolFailure:
-    """The failure of a call that the ledger holds no money for."""
+    """Returns the failure of a call that the ledger holds no money for."""
     return ToolFailure(REJECTIONS.get(rejection.reason, FailureKind.INTERNAL), rejection.message)
 
 
 def note_answer(
     record: trajectory_pb2.ToolInvocation, response: adapters_pb.InvokeResponse
 ) -> None:
-    """Completes the record with what came of the call, and what it used."""
+    """Completes the record with the adapters' answer and the usage."""
     if response.HasField("failure"):
         record.observation.failure.CopyFrom(response.failure)
     else:
@@ -289,7 +286,7 @@ def note_answer(
 
 
 def span_content(record: trajectory_pb2.ToolInvocation) -> tuple[str, str, str]:
-    """Arguments, result and kind of failure of a call, for its span."""
+    """Returns arguments, result and kind of failure of a call, for its span."""
     seen = record.observation
     kind = failure_from_proto(seen.failure).kind.value if seen.HasField("failure") else ""
     return seen.call.arguments_json, seen.content, kind

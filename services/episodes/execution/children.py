@@ -39,7 +39,7 @@ TASK_BYTES_MAX = bounds_of(episode_pb2.EpisodeSpec.DESCRIPTOR.fields_by_name["ta
 def child_call(
     episode: RunningEpisode, turn: int, call: pb.ToolCall
 ) -> ChildCall | ToolFailure | None:
-    """The episode that answers a call, or why none can; None when a tool of another kind does."""
+    """Returns the episode that answers a call, or why none can; None for a tool of another kind."""
     tool = episode.tool(call.tool_name)
     if tool is None or tool.kind != tool_pb2.TOOL_KIND_PODIUM:
         return None
@@ -59,7 +59,6 @@ def child_call(
 
 
 def task_of(call: pb.ToolCall) -> str:
-    """What a checked call asks for, in words."""
     return str(json.loads(call.arguments_json)[TASK_ARGUMENT])
 
 
@@ -107,12 +106,12 @@ FAILURE_KINDS = {
 
 @dataclass(frozen=True)
 class ChildAnswers:
-    """Reads what children came to."""
+    """Reads the outcomes of children."""
 
     store: EpisodeStore
 
     async def find(self, tenant: str, child_id: str) -> StoredEpisode | None:
-        """The tenant's child; None when it never was an episode."""
+        """Returns the tenant's child; None when it never was an episode."""
         try:
             return await self.store.get(tenant, child_id)
         except EpisodeNotFound:
@@ -126,7 +125,7 @@ class ChildAnswers:
         tool: toolset_pb2.ResolvedTool,
         result: EpisodeResult,
     ) -> None:
-        """Writes answer or failure, and what the child took, into the call's record."""
+        """Writes the child's answer or failure, its cost and its time into the call's record."""
         child = await self.find(tenant, child_id)
         if child is None:
             # It was rejected before it was an episode: its policy, a tool or the model is gone.
@@ -142,7 +141,7 @@ class ChildAnswers:
 
 
 def child_episode(child: StoredEpisode) -> episode_pb2.ChildEpisode:
-    """What it took, its own children included in the cost."""
+    """Summarizes a child, its own children's cost included."""
     sums = episode_pb2.Episode.FromString(child.progress.usage)
     below = optional_money_from_proto(sums.children_cost)
     total = total_cost([child.progress.cost, below])
@@ -161,7 +160,7 @@ def child_episode(child: StoredEpisode) -> episode_pb2.ChildEpisode:
 def _failure(
     child: StoredEpisode, tool: toolset_pb2.ResolvedTool, result: EpisodeResult
 ) -> ToolFailure | None:
-    """Why the child's answer is none; None when it is one."""
+    """Returns why the child gave no answer; None when it gave one."""
     if child.ending is None:
         return ToolFailure(FailureKind.INTERNAL, f"{tool.name} did not end: {result.message}")
     reason = child.ending.stop_reason
@@ -173,7 +172,7 @@ def _failure(
 
 
 def _wrong_answer(answer: str, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:
-    """Why an answer is not what the tool promises."""
+    """Returns why an answer breaks the tool's promise."""
     most = tool.max_output_bytes or DEFAULT_OUTPUT_BYTES_MAX
     if len(answer.encode()) > most:
         message = f"{tool.name} answered with more than {most} bytes; ask for less"
@@ -204,13 +203,13 @@ def _fail(record: trajectory_pb2.ToolInvocation, failure: ToolFailure) -> None:
 
 @dataclass(frozen=True)
 class CutOffChildren:
-    """Logs the calls of an episode's last turn that children were started for."""
+    """Logs the calls of an episode's last turn whose children it no longer waits for."""
 
     logs: StepLogs
     children: ChildAnswers
 
     async def log(self, episode: RunningEpisode, steps: StepLog, ended: EpisodeResult) -> None:
-        """Logs those that are not in the log yet; `ended` is how the episode itself ended."""
+        """Logs those calls; `ended` is the episode's own end."""
         turn = max(steps.model_calls, default=0)
         if not turn:
             return
@@ -226,7 +225,7 @@ class CutOffChildren:
     async def _record(
         self, episode: RunningEpisode, turn: int, call: pb.ToolCall, ended: EpisodeResult
     ) -> trajectory_pb2.ToolInvocation | None:
-        """What a call's child came to; None when the call started none."""
+        """Returns the record of a call's child; None when the call started none."""
         tool, child = episode.tool(call.tool_name), child_call(episode, turn, call)
         if tool is None or not isinstance(child, ChildCall):
             return None

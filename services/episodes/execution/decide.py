@@ -34,8 +34,6 @@ DEFAULT_MAX_TOKENS = 512
 
 @dataclass(frozen=True)
 class Decider:
-    """Makes an episode's model calls."""
-
     orchestrator: OrchestratorClient
     models: OrchestratorModels
     charges: Charges
@@ -45,7 +43,7 @@ class Decider:
     async def decide(
         self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
     ) -> Finished | None:
-        """Logs the model's decision for the turn, or returns how the episode ends without one."""
+        """Logs the model's decision for the turn, or returns the end of an episode without one."""
         remaining = remaining_for_turn(episode, log, turn)
         if remaining is not None and remaining.used_up:
             return Finished(StopReason.OUTPUT_LIMIT)
@@ -67,7 +65,7 @@ class Decider:
             raise
         except DomainError:
             # It rejects a call before it asks an engine.
-            await self.charges.give_back(request.key)
+            await self.charges.release_unsent(request.key)
             raise
         call = trajectory_pb2.ModelCall(
             key=request.key, response=response, granted_output_tokens=reply.output_tokens
@@ -95,7 +93,7 @@ def _rejected(rejection: hold_pb2.Rejection) -> Finished:
 def next_action_request(
     episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
 ) -> pb.NextActionRequest:
-    """Everything the model may know in this turn, but what is left of time and money."""
+    """Builds the model's request, without the remaining time and money."""
     request = pb.NextActionRequest(
         key=effect_key(episode.id, turn, StepKind.MODEL),
         model=episode.spec.model,
@@ -116,7 +114,7 @@ def next_action_request(
 
 
 def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequence[str]:
-    """The tools to call first, until one of them was called."""
+    """Returns the tools to call first, until one of them was called."""
     called = {
         invocation.observation.call.tool_name
         for number, calls in log.tool_calls.items()
@@ -129,14 +127,14 @@ def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequen
 def add_remaining_limits(
     request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog
 ) -> None:
-    """Adds what remains of time and money."""
+    """Adds the remaining time and money."""
     request.time_left.CopyFrom(duration_to_proto(_remaining_s(episode)))
     if (money := _remaining_money(episode, log)) is not None:
         request.money_left.CopyFrom(money)
 
 
 def _remaining_money(episode: RunningEpisode, log: StepLog) -> money_pb2.Money | None:
-    """Of the episode's own budget, which the episodes it called spend as well.
+    """Returns the rest of the episode's own budget, which its children spend as well.
 
     Calls of unknown cost are not in it.
     """
@@ -156,7 +154,6 @@ def _remaining_s(episode: RunningEpisode) -> float:
 
 
 def past_turn(log: StepLog, turn: int) -> pb.PastTurn:
-    """An earlier turn as the model sees it again."""
     response = log.model_calls[turn].response
     calls = log.tool_calls.get(turn, {})
     return pb.PastTurn(
@@ -172,7 +169,7 @@ FINISH_LENGTH = "length"
 
 
 def ending_after_cuts(log: StepLog, turn: int) -> Finished | None:
-    """How the episode ends, where the turn's reply was one cut too many; None where it goes on."""
+    """Returns the end of an episode whose reply was cut once too often; None otherwise."""
     if not _was_cut(log.model_calls[turn]):
         return None
     cut = [number for number, call in sorted(log.model_calls.items()) if _was_cut(call)]
@@ -195,6 +192,6 @@ def ending_after_cuts(log: StepLog, turn: int) -> Finished | None:
 
 
 def _was_cut(call: trajectory_pb2.ModelCall) -> bool:
-    """A reply that was cut behind a whole action is as good as any."""
+    """A reply that was cut after a whole action counts as complete."""
     response = call.response
     return response.finish_reason == FINISH_LENGTH and response.action.HasField("malformed")

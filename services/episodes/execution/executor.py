@@ -41,8 +41,6 @@ class ExecutionLimits:
 
 @dataclass(frozen=True)
 class EpisodeExecutor:
-    """Runs episodes for their callers."""
-
     turns: TurnRunner
     judge: AnswerJudge
     finisher: EpisodeFinisher
@@ -104,7 +102,7 @@ class EpisodeExecutor:
         return CANCELLED if limits.cancelled.is_set() and in_time else OUT_OF_TIME
 
     async def _awaits_judgement(self, episode: RunningEpisode, end: Finished) -> bool:
-        """Whether the check of an answer has calls to make, which only a workflow waits for."""
+        """Returns whether the check of an answer makes calls, which only a workflow waits for."""
         if end.stop_reason is not StopReason.ANSWERED or not episode.spec.HasField("check"):
             return False
         return (await self.turns.logs.open(episode.id, end.turn)).judgement is None
@@ -112,7 +110,7 @@ class EpisodeExecutor:
     async def _settled(
         self, episode: RunningEpisode, end: Finished, last_turn: int | None
     ) -> Finished:
-        """The end once it is stored; where that fails, a workflow stores it."""
+        """Stores the end; where that fails, a workflow stores it later."""
         try:
             await shielded(self.finisher.finish(episode.id, end, last_turn=last_turn))
         except Exception as error:  # noqa: BLE001 whatever it is, the workflow tries it again
@@ -122,7 +120,7 @@ class EpisodeExecutor:
 
 
 def _result(turns: asyncio.Task[Outcome]) -> Outcome:
-    """The outcome of the turns. Raises DomainError: a fault of ours is tried again, too."""
+    """Returns the outcome of the turns. Raises DomainError: a fault of ours is retried, too."""
     try:
         return turns.result()
     except DomainError:

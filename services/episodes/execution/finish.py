@@ -39,15 +39,15 @@ KINDS = {StopReason.CANCELLED: FailureKind.CANCELLED, StopReason.DEADLINE: Failu
 
 @dataclass(frozen=True)
 class CutOffCalls:
-    """Ends the holds that an episode leaves."""
+    """Settles the holds that an episode's end leaves open."""
 
     logs: StepLogs
     charges: Charges
 
     async def settle(self, episode: RunningEpisode, log: StepLog, stop: StopReason) -> None:
-        """Gives back what was held for calls that had not begun, and logs and charges the others.
+        """Releases the holds of calls that had not begun, and logs and charges the others.
 
-        They are logged first: whoever repeats this finds them, or their holds.
+        They are logged first, so a repetition finds them, or their holds.
         """
         keys = await self.charges.release(episode, log)
         failure = failure_to_proto(ToolFailure(KINDS.get(stop, FailureKind.UNAVAILABLE), REASON))
@@ -66,7 +66,7 @@ class CutOffCalls:
 
 
 def ending_after_cut_off(log: StepLog, turn: int) -> Finished | None:
-    """How the episode is being ended, or has been, by whoever cut off the turn's model call."""
+    """Returns the end of an episode whose model call was cut off by it."""
     if not log.model_calls[turn].HasField("failure"):
         return None
     kind = failure_from_proto(log.model_calls[turn].failure).kind
@@ -110,7 +110,7 @@ WRITTEN = (
 
 
 def ended_episode(episode: RunningEpisode, ending: Ending, progress: Progress) -> EndedEpisode:
-    """The episode as its trace names it."""
+    """Summarizes the episode for the root span of its trace."""
     used = list(episode_pb2.Episode.FromString(progress.usage).usage)
     return EndedEpisode(
         id=episode.id,
@@ -143,8 +143,6 @@ FAILURE_KINDS = {
 
 @dataclass(frozen=True)
 class EpisodeFinisher:
-    """Ends episodes."""
-
     episodes: RunningEpisodes
     logs: StepLogs
     charges: Charges
@@ -164,7 +162,7 @@ class EpisodeFinisher:
     ) -> None:
         """Ends one episode; repeating it changes nothing.
 
-        `last_turn` is known to a caller that took it: the log is not read again.
+        A caller that took the last turn passes `last_turn`, and the log is not read again.
         """
         try:
             episode = await self.episodes.get(episode_id)
@@ -221,12 +219,12 @@ class EpisodeFinisher:
             )
         if len(members) == place.size:
             pairs = [(member.episode_id, member.digest) for member in members]
-            await self.outbox.owe(closing_record(record, pairs))
+            await self.outbox.add(closing_record(record, pairs))
         return progress
 
 
 def _may_hold_money(end: Finished, log: StepLog) -> bool:
-    """Whether a hold may be open for a call that is not in the log, or is there as never made."""
+    """Returns whether a hold may be open for a call that the log lacks or shows as never made."""
     # An attempt may have held money before the policy changed and a later one was denied.
     denied = any(
         call.observation.failure.kind == failure_pb2.FAILURE_KIND_DENIED_BY_POLICY
@@ -237,7 +235,7 @@ def _may_hold_money(end: Finished, log: StepLog) -> bool:
 
 
 def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
-    """Whether a tool that keeps state for the episode was called."""
+    """Returns whether a tool that keeps state for the episode was called."""
     called = {
         call.observation.call.tool_name
         for turn in log.tool_calls.values()
@@ -251,7 +249,7 @@ def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
 def _judgement(
     episode: RunningEpisode, log: StepLog, end: Finished, unjudged_reason: str
 ) -> check_pb2.Judgement | None:
-    """What the check says; None where none was requested."""
+    """Returns the check's judgement; None where no check was requested."""
     check = episode.spec.check
     if not episode.spec.HasField("check") or log.judgement is not None:
         return log.judgement
@@ -264,9 +262,9 @@ def _judgement(
 
 
 def _is_own(episode: RunningEpisode, rejecting_id: str) -> bool:
-    """Whether the budget is the episode's, or the one that it shares with those above it.
+    """Returns whether the budget is the episode's, or shared with those above it.
 
-    Replies that were cut name none: where the episode has a budget, that one is taken for it.
+    Replies that were cut name no budget: the episode's own is assumed.
     """
     spec = episode.spec
     own = {budget_id(episode.id)} if spec.HasField("budget") else set()

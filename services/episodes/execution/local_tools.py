@@ -25,8 +25,6 @@ DESCRIPTION_CHARACTERS_MAX = 120
 
 @dataclass(frozen=True)
 class ToolFinder:
-    """Finds tools for running episodes."""
-
     registry: RegistryClient
 
     async def fill(
@@ -35,7 +33,7 @@ class ToolFinder:
         episode: RunningEpisode,
         finder: toolset_pb2.ResolvedTool,
     ) -> None:
-        """Completes the record with what was found. Raises DomainError."""
+        """Completes the record with the tools found. Raises DomainError."""
         arguments = record.observation.call.arguments_json
         if problem := arguments_problem(arguments, finder.parameters_json_schema):
             failure = ToolFailure(FailureKind.INVALID_ARGUMENTS, f"{finder.name}: {problem}")
@@ -61,7 +59,7 @@ class ToolFinder:
 def _offerable(
     episode: RunningEpisode, found: list[toolset_pb2.ResolvedTool]
 ) -> list[toolset_pb2.ResolvedTool]:
-    """The tools whose schemas fit into one grammar together."""
+    """Returns the tools whose schemas fit into one grammar together."""
     schemas = [tool.parameters_json_schema for tool in episode.toolset.tools]
     schemas.append(episode.spec.answer_json_schema)
     characters = sum(grammar_characters(schema) for schema in schemas if schema)
@@ -82,7 +80,7 @@ def _short(text: str) -> str:
 
 
 def wrong_arguments(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
-    """Why the caller is not even asked to run a call."""
+    """Returns why a call does not reach the episode's caller."""
     if tool is None or tool.kind != tool_pb2.TOOL_KIND_CLIENT:
         return None
     problem = arguments_problem(call.arguments_json, tool.parameters_json_schema)
@@ -92,19 +90,19 @@ def wrong_arguments(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) ->
 
 @dataclass(frozen=True)
 class ClientCalls:
-    """Asks callers, and takes their answers."""
+    """Requests calls from the episode's caller, and reads their results."""
 
     logs: StepLogs
     store: ClientResultStore
 
     async def request(self, log: StepLog, turn: int, calls: list[pb.ToolCall]) -> None:
-        """Notes what the caller is to run, for those who watch."""
+        """Logs the calls for the caller, which watches the episode."""
         if not log.has(turn, StepKind.CLIENT_CALLS):
             requested = episode_pb2.ClientCallsRequested(calls=calls)
             await self.logs.append(log, [(turn, StepKind.CLIENT_CALLS, 0, requested)])
 
     async def results(self, episode_id: str, turn: int) -> dict[int, ClientResult]:
-        """What the caller answered in a turn, by call index."""
+        """Returns the caller's results of a turn, by call index."""
         stored = await self.store.get(episode_id, turn)
         if stored is None:
             raise AssertionError("the workflow hears of results once they are stored")
@@ -113,7 +111,7 @@ class ClientCalls:
 
 
 def note_result(record: trajectory_pb2.ToolInvocation, result: ClientResult) -> None:
-    """Completes the record with the caller's answer, and how long it took."""
+    """Completes the record with the caller's result and latency."""
     if result.answer.error:
         failure = ToolFailure(FailureKind.TOOL_ERROR, result.answer.error)
         record.observation.failure.CopyFrom(failure_to_proto(failure))
@@ -126,7 +124,7 @@ RESULTS_BYTES_MAX = 1024 * 1024
 
 
 def checked_results(request: episode_service_pb2.AnswerToolCallsRequest, asked: Step) -> bytes:
-    """The results of all calls that were asked for, in their order, serialized.
+    """Returns the results of all requested calls, in their order, serialized.
 
     Raises InvalidResults.
     """

@@ -13,7 +13,7 @@ from episodes.models import StopReason
 class ChildCall:
     """A call of a tool of kind podium, and the episode that answers it within a time.
 
-    `admission_s` is how long it may wait to become an episode.
+    `admission_s` bounds the time until it is an episode.
     """
 
     episode_id: str
@@ -26,7 +26,7 @@ class ChildCall:
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """How an episode ended; the message says why when it gave no answer."""
+    """The end of an episode; the message explains an end without an answer."""
 
     stop_reason: str
     message: str = ""
@@ -113,5 +113,5 @@ OUT_OF_TIME = Finished(StopReason.DEADLINE, "the episode's time limit has passed
 
 
 def first_turn(episode_id: str, turn_limit: int) -> TurnInput:
-    """The run from an episode's beginning to its end."""
+    """Returns the run from an episode's beginning to its end."""
     return TurnInput(episode_id, 1, last=turn_limit == 1, run_to=turn_limit, finishes=True)

@@ -24,7 +24,7 @@ class Policies(Protocol):
     """The registry, asked as the episode's subject."""
 
     async def check(self, policy: str, questions: Sequence[PolicyQuestion]) -> list[PolicyDecision]:
-        """One decision per question, in order. Raises Unavailable and its like."""
+        """Returns one decision per question, in order. Raises Unavailable and its like."""
 
 
 class PolicyChecks:
@@ -39,7 +39,7 @@ class PolicyChecks:
     async def authorize(
         self, episode: RunningEpisode, calls: Sequence[EpisodeToolCall]
     ) -> list[EpisodeToolCall]:
-        """The calls with the decisions of the policy that the episode asked for, as it is now.
+        """Returns the calls with the decisions of the episode's policy in its present version.
 
         A fallback that needs a person's approval is left out: nobody has approved it.
         """

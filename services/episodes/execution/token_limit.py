@@ -24,14 +24,14 @@ ANSWER_TOKENS = 4 * OUTPUT_TOKENS_MIN
 
 @dataclass(frozen=True)
 class RemainingTokens:
-    """What a turn may still write, and what the request had written before it."""
+    """The tokens that a turn may write, and those that the request had written before it."""
 
     tokens: int
     written: int
 
     @property
     def used_up(self) -> bool:
-        """Whether another completion is not worth asking for."""
+        """Another completion is not worth asking for."""
         return self.tokens < (OUTPUT_TOKENS_MIN if self.written else 1)
 
     @property
@@ -40,7 +40,7 @@ class RemainingTokens:
 
 
 def remaining_for_turn(episode: RunningEpisode, log: StepLog, turn: int) -> RemainingTokens | None:
-    """What the model call of a turn may write; None without a limit."""
+    """Returns the tokens of a turn's model call; None without a limit."""
     limit = episode.spec.output_token_limit
     if not limit:
         return None
@@ -49,7 +49,7 @@ def remaining_for_turn(episode: RunningEpisode, log: StepLog, turn: int) -> Rema
 
 
 def remaining_for_tool_call(episode: RunningEpisode, log: StepLog, turn: int) -> int | None:
-    """What each llm call of a turn may write, its model call being done; None without a limit."""
+    """Returns the tokens of each llm call of a turn, after its model call; None without a limit."""
     remaining = remaining_for_turn(episode, log, turn)
     if remaining is None:
         return None
@@ -61,7 +61,6 @@ def remaining_for_tool_call(episode: RunningEpisode, log: StepLog, turn: int) ->
 
 
 def _usages(log: StepLog, turn: int) -> Iterator[usage_pb2.Usage]:
-    """Of the request's turns before this one."""
     asked = [step.turn for step in log.steps if step.kind is StepKind.CLIENT_CALLS]
     first = max((each for each in asked if each < turn), default=0) + 1
     for number in range(first, turn):
@@ -71,7 +70,7 @@ def _usages(log: StepLog, turn: int) -> Iterator[usage_pb2.Usage]:
 
 
 def _written(usage: usage_pb2.Usage) -> int:
-    """A usage that cannot be read is the ledger's to explain, and counts nothing."""
+    """Counts written tokens; a usage that cannot be read counts nothing, the ledger explains it."""
     try:
         found = usage_from_proto(usage)
     except InvalidUsage:

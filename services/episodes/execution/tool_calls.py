@@ -73,8 +73,8 @@ class EpisodeToolCall:
 
     @property
     def policy_questions(self) -> list[PolicyQuestion]:
-        """The call and its fallbacks as the policy decides on them; none for a call that no
-        service is asked for."""
+        """The call and its fallbacks as the policy decides on them; none for a call that reaches
+        no service."""
         tool = self.tool
         named = tool is not None and (self.model_alias or not tool.model_skus)
         if tool is None or not named or self.done or self.kind in LOCAL_KINDS:
@@ -88,25 +88,25 @@ class EpisodeToolCall:
 
     @property
     def asks_caller(self) -> bool:
-        """Whether the episode's caller has to run it, and has not answered yet."""
+        """The episode's caller has to run it, and has not answered yet."""
         is_client = self.kind == tool_pb2.TOOL_KIND_CLIENT
         return is_client and self.failure is None and self.result is None
 
     @property
     def waits(self) -> bool:
-        """Whether a person has to decide on it first."""
+        """A person has to decide on it first."""
         if self.tool is None or self.decision is None or self.approval is not None:
             return False
         return self.decision.allowed and (self.tool.needs_approval or self.decision.needs_approval)
 
     @property
     def is_free(self) -> bool:
-        """Whether it spends none of the episode's money: a child and the caller spend their own."""
+        """It spends none of the episode's money: a child and the caller spend their own."""
         finds_tools = self.kind == tool_pb2.TOOL_KIND_FIND_TOOLS
         return finds_tools or self.ended is not None or self.result is not None
 
     def denial(self, remaining_tokens: int | None = None) -> ToolFailure | None:
-        """Why the call is not made. An llm tool needs some of the request's output tokens."""
+        """Returns why the call is not made; an llm tool needs output tokens of the request."""
         if self.tool is None:
             return ToolFailure(
                 FailureKind.NOT_FOUND, f"there is no tool {self.name}; use one of the list"
@@ -132,7 +132,7 @@ class EpisodeToolCall:
 
 
 def problem_of(instance: Any, schema: str) -> str:
-    """Why a value does not fit a JSON Schema; empty when it does."""
+    """Returns why a value does not fit a JSON Schema; empty when it does."""
     try:
         return problems(_validator(schema), instance)
     except Unresolvable as error:
@@ -140,7 +140,7 @@ def problem_of(instance: Any, schema: str) -> str:
 
 
 def arguments_problem(arguments_json: str, schema: str) -> str:
-    """Why a call's arguments do not fit its tool; empty when they do."""
+    """Returns why a call's arguments do not fit its tool; empty when they do."""
     try:
         return problem_of(json.loads(arguments_json or "{}"), schema)
     except (ValueError, RecursionError) as error:

@@ -98,7 +98,7 @@ class TurnRunner:
         if is_retry:
             # The calls that another process has sent since are not known here.
             log.unsent.clear()
-        log.again = is_retry
+        log.is_retry = is_retry
         episode = episode.with_found_tools(log, turn.turn)
         if not log.has(turn.turn, StepKind.MODEL):
             try:
@@ -121,7 +121,8 @@ class TurnRunner:
     async def _authorized(
         self, episode: RunningEpisode, log: StepLog, turn: TurnInput, asked: Sequence[pb.ToolCall]
     ) -> list[EpisodeToolCall]:
-        """The calls with the decisions of the policy, as it is now, and of people."""
+        """Returns the calls with the decisions of the policy in its present version, and of
+        people."""
         results = await self.clients.results(episode.id, turn.turn) if turn.answered else {}
         resolved = []
         for each in asked:
@@ -207,7 +208,7 @@ class TurnRunner:
 
 
 def approval_of(turn: TurnInput, call_index: int) -> trajectory_pb2.ApprovalDecision | None:
-    """What became of a call's request, for the record; None while nothing was decided."""
+    """Returns the decision about a call for its record; None while there is none."""
     approved = turn.approvals.get(str(call_index))
     if approved is None:
         return None

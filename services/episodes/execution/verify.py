@@ -55,7 +55,7 @@ INTERRUPTED = (StopReason.CANCELLED, StopReason.FAILED)
 
 
 def verifier_of(check: check_pb2.Check) -> Verifier:
-    """The verifier a check names. Raises InvalidVerifier."""
+    """Returns the verifier that a check names. Raises InvalidVerifier."""
     try:
         parameters = json.loads(check.parameters_json or "{}")
     except ValueError as error:
@@ -66,7 +66,6 @@ def verifier_of(check: check_pb2.Check) -> Verifier:
 
 
 def tools_of_check(spec: episode_pb2.EpisodeSpec) -> list[str]:
-    """Tools the check will call, none for most."""
     if not spec.HasField("check"):
         return []
     calls = verifier_of(spec.check).calls(spec.task, "any answer")
@@ -74,7 +73,6 @@ def tools_of_check(spec: episode_pb2.EpisodeSpec) -> list[str]:
 
 
 def judged(verifier: Verifier, verdict: Verdict) -> check_pb2.Judgement:
-    """A verdict with the verifier's name and version."""
     return check_pb2.Judgement(
         verifier=verifier.name,
         verifier_version=verifier.version,
@@ -90,7 +88,7 @@ def unjudged(check: check_pb2.Check, reason: str) -> check_pb2.Judgement:
 
 
 def without_answer(check: check_pb2.Check, stop_reason: StopReason) -> check_pb2.Judgement:
-    """An episode that was let run to its limits and gave no answer has not solved its task."""
+    """Judges an episode without an answer: one that reached its limits has not solved its task."""
     if stop_reason in INTERRUPTED:
         return unjudged(check, f"the episode ended early: {stop_reason}")
     verdict = Verdict.of(False, f"no answer was given: {stop_reason}")
@@ -98,10 +96,10 @@ def without_answer(check: check_pb2.Check, stop_reason: StopReason) -> check_pb2
 
 
 def answer_of(episode: RunningEpisode, log: StepLog, turn: int) -> str | None:
-    """The answer that a turn came to; None where it came to none.
+    """Returns the answer of a turn; None where it came to none.
 
-    Of several calls that gave one it is the first one's. What does not fit the answer's JSON Schema
-    is a result like any other: the model sees it, and goes on.
+    Of several calls with an answer the first one's counts. A result that does not fit the answer's
+    JSON Schema is an ordinary result: the model sees it, and continues.
     """
     action = log.model_calls[turn].response.action
     if action.WhichOneof("decision") == "final_answer":
@@ -131,8 +129,6 @@ def _fits(answer: str, schema: str) -> bool:
 
 @dataclass(frozen=True)
 class VerifierCalls:
-    """Makes the calls verifiers need."""
-
     registry: RegistryClient
     adapters: Adapters
     charges: Charges
@@ -141,7 +137,7 @@ class VerifierCalls:
     async def result(
         self, episode: RunningEpisode, steps: StepLog, turn: int, index: int, call: VerifierCall
     ) -> str:
-        """What the tool gave. Raises Unjudged when it gave nothing."""
+        """Returns the tool's result. Raises Unjudged without one."""
         if index not in steps.verifier_calls:
             try:
                 record = await self._make(episode, steps, turn, index, call)
@@ -181,7 +177,7 @@ class VerifierCalls:
         return record
 
     async def _resolve(self, episode: RunningEpisode, name: str) -> toolset_pb2.ResolvedTool:
-        """The tool of the episode, or one that its policy allows but its model was not shown."""
+        """Returns the episode's tool, or one that its policy allows beyond those offered."""
         if tool := episode.tool(name):
             return tool
         toolset = await self.registry.resolve(episode.stored.new.policy_name, [name])
@@ -230,8 +226,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AnswerJudge:
-    """Judges answers."""
-
     episodes: RunningEpisodes
     logs: StepLogs
     calls: VerifierCalls
@@ -245,15 +239,12 @@ class AnswerJudge:
             telemetry.span("judge", {"podium.verifier": episode.spec.check.verifier}),
         ):
             steps = await self.logs.open(episode.id)
-            steps.again = is_retry
+            steps.is_retry = is_retry
             if steps.judgement is None:
                 await self._judge(episode, steps, answer_time)
 
     async def judge_without_calls(self, episode: RunningEpisode, turn: int) -> bool:
-        """Judges the answer of a turn, if nobody needs to be asked; whether it is judged.
-
-        Most verifiers make no call; one that does is left to the activity.
-        """
+        """Judges the answer of a turn if its verifier makes no calls, as most do."""
         steps = await self.logs.open(episode.id, turn)
         if not episode.spec.HasField("check") or steps.judgement is not None:
             return True

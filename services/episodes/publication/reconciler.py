@@ -1,7 +1,7 @@
-"""Compares the topic with the outbox and owes again what the broker lost.
+"""Compares the topic with the outbox and publishes again what the broker lost.
 
-Acknowledged is not stored: a broker that restarts empty, or that lost records it
-had acknowledged, is found out by reading the topic back.
+Acknowledged is not stored: only reading the topic back finds records that a broker acknowledged
+and lost.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ WINDOW_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Findings:
-    """What a reconciliation found among the records it checked."""
+    """Counts of the checked records."""
 
     present: int
     lost: int
@@ -35,8 +35,8 @@ class Reconciler:
         self._topic = topic
 
     async def reconcile(self) -> Findings:
-        """Checks every record; what is not on the topic as it was sent is owed again."""
-        await self._doubt_if_shrunk()
+        """Checks every record; one that the topic lacks or holds changed is requeued."""
+        await self._unconfirm_if_shrunk()
         present = lost = 0
         while records := await self._outbox.unconfirmed(BATCH):
             found = await self._checked(records)
@@ -53,20 +53,20 @@ class Reconciler:
         lost = [entry for entry in records if found.get(entry.record_id) != entry.digest]
         await self._outbox.confirm([entry.row_id for entry in present])
         if lost:
-            log.warning("the topic lost %d records; they are owed again", len(lost))
-            await self._outbox.owe_again([entry.row_id for entry in lost])
+            log.warning("the topic lost %d records; they are queued again", len(lost))
+            await self._outbox.requeue([entry.row_id for entry in lost])
         return Findings(len(present), len(lost))
 
-    async def _doubt_if_shrunk(self) -> None:
+    async def _unconfirm_if_shrunk(self) -> None:
         high_water = await self._outbox.high_water(WINDOW_S)
         ends = await asyncio.to_thread(self._topic.end_offsets)
         if any(offset >= ends.get(partition, 0) for partition, offset in high_water.items()):
             log.warning("the topic ends before records that were on it; checking all of them")
-            await self._outbox.doubt(WINDOW_S)
+            await self._outbox.unconfirm(WINDOW_S)
 
 
 def _first_offsets(records: Sequence[PublishedRecord]) -> dict[int, int]:
-    """Where to start reading each partition: at its beginning for a record of unknown offset."""
+    """Returns the first offset to read of each partition, 0 for a record of unknown offset."""
     first: dict[int, int] = {}
     for entry in records:
         offset = max(entry.offset, 0)

@@ -1,7 +1,6 @@
-"""Records of the trajectory stream, valid before they are owed.
+"""Records of the trajectory stream, validated before they are published.
 
-A consumer drops what it has seen by record id and checks the digest; both travel
-in the headers.
+A consumer drops repetitions by record id and checks the digest; both travel in the headers.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ def trajectory_record(trajectory: pb.Trajectory) -> OutboxRecord:
 
 
 def closing_record(member: OutboxRecord, members: list[tuple[str, str]]) -> OutboxRecord:
-    """The record that closes a member's group; members are (episode id, digest)."""
+    """Builds the record that closes a member's group; members are (episode id, digest)."""
     closed = pb.GroupClosed(
         group_id=member.group_id,
         episode_ids=[episode_id for episode_id, _ in members],
@@ -52,7 +51,7 @@ def closing_record(member: OutboxRecord, members: list[tuple[str, str]]) -> Outb
 def feedback_record(
     episode_id: str, group_id: str, tenant: str, feedback: feedback_pb2.Feedback
 ) -> OutboxRecord:
-    """In the episode's partition, behind its trajectory."""
+    """Builds a record for the episode's partition, after its trajectory."""
     given = pb.FeedbackGiven(
         episode_id=episode_id, group_id=group_id, tenant=tenant, feedback=feedback
     )
@@ -66,7 +65,7 @@ def feedback_record(
 
 
 def stream_body(record: OutboxRecord) -> bytes:
-    """What goes on the topic: the record, or a reference to one that is too large."""
+    """Returns the record, or a reference to one that is too large for the topic."""
     if len(record.body) <= RECORD_BYTES_MAX:
         return record.body
     trajectory = pb.TrajectoryRecord.FromString(record.body).trajectory
@@ -81,7 +80,7 @@ def stream_body(record: OutboxRecord) -> bytes:
 
 
 def validate(body: bytes) -> None:
-    """Checks what a trainer relies on. Raises InvalidTrajectory with the reason."""
+    """Checks the fields that a trainer relies on. Raises InvalidTrajectory with the reason."""
     for turn in pb.TrajectoryRecord.FromString(body).trajectory.turns:
         response = turn.model_call.response
         logprobs, ids = response.completion_logprobs, response.completion_token_ids

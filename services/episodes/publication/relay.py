@@ -1,11 +1,11 @@
-"""Publishes what the outbox owes, oldest first, from one worker at a time."""
+"""Publishes the records of the outbox, oldest first, from one worker at a time."""
 
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from episodes.publication.records import InvalidTrajectory, stream_body, validate
-from episodes.publication.store_outbox import OutboxStore, OwedRecord
+from episodes.publication.store_outbox import OutboxStore, PendingRecord
 from podium_kit import telemetry
 from podium_kit.stream import Place, Rejection, StreamRecord
 
@@ -25,7 +25,7 @@ BATCH_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Relay:
-    """Moves owed records to the topic; one that may not go is dead-lettered."""
+    """Moves records to the topic; an invalid or rejected one is dead-lettered."""
 
     def __init__(self, outbox: OutboxStore, producer: "Producer", topic: str) -> None:
         self._outbox = outbox
@@ -33,18 +33,18 @@ class Relay:
         self._topic = topic
 
     async def relay(self) -> bool:
-        """Publishes one batch; whether more is owed.
+        """Publishes one batch, and returns whether more is pending.
 
         One relay at a time keeps groups in order.
         """
-        owed, more = await self._outbox.owed(BATCH, BATCH_BYTES_MAX)
-        sendable = [entry for entry in owed if await self._is_valid(entry)]
+        pending, more = await self._outbox.pending(BATCH, BATCH_BYTES_MAX)
+        sendable = [entry for entry in pending if await self._is_valid(entry)]
         if sendable:
             outcomes = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
             await self._note(list(zip(sendable, outcomes, strict=True)))
         return more
 
-    async def _note(self, outcomes: Sequence[tuple[OwedRecord, Place | Rejection]]) -> None:
+    async def _note(self, outcomes: Sequence[tuple[PendingRecord, Place | Rejection]]) -> None:
         await self._outbox.mark_published(
             [
                 (entry.row_id, outcome.partition, outcome.offset)
@@ -54,21 +54,21 @@ class Relay:
         )
         for entry, outcome in outcomes:
             if isinstance(outcome, Rejection):
-                await self._keep_aside(entry, outcome.reason)
+                await self._dead_letter(entry, outcome.reason)
 
-    async def _is_valid(self, entry: OwedRecord) -> bool:
+    async def _is_valid(self, entry: PendingRecord) -> bool:
         try:
             validate(entry.record.body)
         except InvalidTrajectory as error:
-            await self._keep_aside(entry, error.message)
+            await self._dead_letter(entry, error.message)
             return False
         return True
 
-    async def _keep_aside(self, entry: OwedRecord, reason: str) -> None:
+    async def _dead_letter(self, entry: PendingRecord, reason: str) -> None:
         log.error("record %s is dead-lettered: %s", entry.record.record_id, reason)
         await self._outbox.mark_dead(entry, reason)
         _dead_letters.add(1, {"podium.record.kind": entry.record.kind})
 
 
-def _stream_record(entry: OwedRecord) -> StreamRecord:
+def _stream_record(entry: PendingRecord) -> StreamRecord:
     return StreamRecord(entry.record.group_id, stream_body(entry.record), entry.record.headers)

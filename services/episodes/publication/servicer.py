@@ -16,8 +16,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class DeadLettersServicer(DeadLetterServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, store: DeadLetterStore) -> None:
         self._store = store
 
@@ -43,7 +41,7 @@ class DeadLettersServicer(DeadLetterServiceServicer):
 
 
 def _tenant(all_tenants: bool) -> str | None:
-    """Whose records the caller asks for; None for everybody's."""
+    """Returns the tenant whose records are asked for; None for all tenants."""
     if not all_tenants:
         return current_identity().tenant
     require_scope(Scope.PLATFORM_ADMIN)

@@ -12,7 +12,7 @@ from podium_kit.postgres.engine import autocommit, transaction
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record of the outbox that is not published, and why."""
+    """A record of the outbox that is not published, and the reason."""
 
     row_id: int
     record_id: str
@@ -61,7 +61,6 @@ class DeadLetterStore:
         self._engine = engine
 
     async def page(self, tenant: str | None, before: int, limit: int) -> list[DeadLetter]:
-        """The newest ones whose rows come before an id."""
         values = {"tenant": tenant, "before": before, "limit": limit}
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(PAGE, values)).all()
@@ -81,13 +80,12 @@ class DeadLetterStore:
         ]
 
     async def known(self, tenant: str | None, record_ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are dead letters."""
         values = {"tenant": tenant, "record_ids": list(record_ids)}
         async with autocommit(self._engine) as connection:
             return set((await connection.execute(KNOWN, values)).scalars())
 
     async def redrive(self, tenant: str | None, record_ids: Sequence[str]) -> int:
-        """Owes them to the stream again, all of them when none is named; how many."""
+        """Requeues dead letters, all of them when none is named, and returns their number."""
         values = {"tenant": tenant, "some": bool(record_ids), "record_ids": list(record_ids)}
         async with transaction(self._engine) as connection:
             return (await connection.execute(REDRIVE, values)).rowcount

@@ -1,4 +1,4 @@
-"""Ending an episode, and the records it then owes to the stream, in one transaction."""
+"""Ends an episode and adds its records to the outbox in one transaction."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.models import Ending, Membership, OutboxRecord, Progress, Step
 from episodes.webhooks.events import episode_ended, record_dead_lettered
-from episodes.webhooks.store import OWE_EVENT, event_values, owe_event
+from episodes.webhooks.store import ADD_EVENT, add_event, event_values
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
 from podium_kit.text import storable
@@ -46,19 +46,19 @@ FINISH_ALONE = text(
     segment AS (
         INSERT INTO segments (digest, body) SELECT digest, body FROM record ON CONFLICT DO NOTHING
     ),
-    owed AS (
+    added AS (
         INSERT INTO outbox (record_id, kind, tenant, group_id, episode_id, digest, headers)
         SELECT record_id, kind, :tenant, group_id, CAST(:id AS uuid), digest,
                CAST(headers AS jsonb)
         FROM record ORDER BY place
         ON CONFLICT (record_id) DO NOTHING
     ),
-    told AS ({OWE_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
+    announced AS ({ADD_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
     dequeued AS (DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid))
     SELECT pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
     """  # noqa: S608 all of it is constant
 )
-OWE = text(
+ADD = text(
     """
     WITH segment AS (
         INSERT INTO segments (digest, body) VALUES (:digest, :body) ON CONFLICT DO NOTHING
@@ -79,7 +79,7 @@ MEMBERS = text(
     """
 )
 # A batch ends before it gets larger, but holds one record at least.
-OWED = text(
+PENDING = text(
     """
     SELECT * FROM (
         SELECT found.*, count(*) OVER () AS candidates, row_number() OVER oldest_first AS place,
@@ -93,7 +93,7 @@ OWED = text(
     ) batch WHERE place = 1 OR batch_bytes <= :batch_bytes ORDER BY place
     """
 )
-OLDEST_OWED = text(
+OLDEST_PENDING = text(
     """
     SELECT extract(epoch FROM clock_timestamp() - create_time) FROM outbox
     WHERE publish_time IS NULL AND dead_letter_reason IS NULL ORDER BY id LIMIT 1
@@ -124,11 +124,11 @@ HIGH_WATER = text(
     " WHERE publish_time > now() - make_interval(secs => :window_s) AND confirm_time IS NOT NULL"
     " GROUP BY partition_number"
 )
-DOUBT = text(
+UNCONFIRM = text(
     "UPDATE outbox SET confirm_time = NULL"
     " WHERE publish_time > now() - make_interval(secs => :window_s)"
 )
-OWE_AGAIN = text(
+REQUEUE = text(
     "UPDATE outbox SET publish_time = NULL, confirm_time = NULL, partition_number = NULL,"
     " record_offset = NULL"
     " WHERE id = ANY(CAST(:ids AS bigint[]))"
@@ -142,7 +142,7 @@ TRAJECTORY = text(
 
 
 @dataclass(frozen=True)
-class OwedRecord:
+class PendingRecord:
     """A record that is not on the stream yet."""
 
     row_id: int
@@ -169,7 +169,7 @@ class GroupMember:
 
 
 class OutboxStore:
-    """Finishes episodes and keeps account of what the stream is owed."""
+    """Finishes episodes and tracks the records of the stream."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -184,8 +184,8 @@ class OutboxStore:
         *,
         costs: Sequence[tuple[Step, Money | None]],
     ) -> list[GroupMember]:
-        """Ends an episode, notes costs of its steps that are not noted yet, owes its records, and
-        tells watchers; repeating it changes nothing.
+        """Ends an episode, stores the costs of its steps, adds its records and notifies watchers;
+        repeating it changes nothing.
 
         Returns the finished members of a group of several, in sample order.
         """
@@ -196,11 +196,11 @@ class OutboxStore:
             await connection.execute(SETTLE, _settle_values(episode_id, costs))
             ended = await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
             if ended.rowcount:
-                await owe_event(connection, episode_ended(records[0], episode_id, ending, progress))
+                await add_event(connection, episode_ended(records[0], episode_id, ending, progress))
             # Two last members at once must not both miss the other.
             await connection.execute(LOCK_GROUP, _group_values(records[0]))
             for record in records:
-                await owe_record(connection, record, episode_id)
+                await add_record(connection, record, episode_id)
             rows = (await connection.execute(MEMBERS, _group_values(records[0]))).all()
             await connection.execute(NOTIFY, {"id": episode_id})
         return [GroupMember(str(row.id), row.digest.hex()) for row in rows]
@@ -227,21 +227,21 @@ class OutboxStore:
         async with autocommit(self._engine) as connection:
             await connection.execute(FINISH_ALONE, values)
 
-    async def owe(self, record: OutboxRecord) -> None:
-        """Owes a record that no single episode made. Repeating it changes nothing."""
+    async def add(self, record: OutboxRecord) -> None:
+        """Adds a record that no single episode made. Repeating it changes nothing."""
         async with autocommit(self._engine) as connection:
-            await owe_record(connection, record, None)
+            await add_record(connection, record, None)
 
-    async def owed(self, limit: int, batch_bytes: int) -> tuple[list[OwedRecord], bool]:
-        """The oldest records that are not on the stream, and whether there are more.
+    async def pending(self, limit: int, batch_bytes: int) -> tuple[list[PendingRecord], bool]:
+        """Returns the oldest records that are not on the stream, and whether there are more.
 
         Bodies have `batch_bytes` together at most, unless the first alone has more.
         """
         values = {"limit": limit + 1, "batch_bytes": batch_bytes}
         async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(OWED, values)).all()
+            rows = (await connection.execute(PENDING, values)).all()
         batch = [
-            OwedRecord(
+            PendingRecord(
                 row.id,
                 OutboxRecord(
                     row.record_id, row.kind, row.tenant, row.group_id, row.body, dict(row.headers)
@@ -251,13 +251,13 @@ class OutboxStore:
         ]
         return batch, bool(rows) and rows[0].candidates > len(batch)
 
-    async def oldest_owed_s(self) -> float:
-        """Age of the oldest record that is not on the stream; 0: all are."""
+    async def oldest_pending_s(self) -> float:
+        """Returns the age of the oldest record that is not on the stream; 0 without one."""
         async with autocommit(self._engine) as connection:
-            return float((await connection.execute(OLDEST_OWED)).scalar() or 0)
+            return float((await connection.execute(OLDEST_PENDING)).scalar() or 0)
 
     async def mark_published(self, placed: Sequence[tuple[int, int, int]]) -> None:
-        """Notes row id, partition and offset of acknowledged records."""
+        """Stores row id, partition and offset of acknowledged records."""
         values = {
             "ids": [row_id for row_id, _, _ in placed],
             "partitions": [partition for _, partition, _ in placed],
@@ -266,14 +266,14 @@ class OutboxStore:
         async with autocommit(self._engine) as connection:
             await connection.execute(PUBLISHED, values)
 
-    async def mark_dead(self, entry: OwedRecord, reason: str) -> None:
-        """Keeps a record aside that may not go on the stream."""
+    async def mark_dead(self, entry: PendingRecord, reason: str) -> None:
+        """Dead-letters a record."""
         async with transaction(self._engine) as connection:
             await connection.execute(DEAD, {"id": entry.row_id, "reason": reason})
-            await owe_event(connection, record_dead_lettered(entry.record, reason))
+            await add_event(connection, record_dead_lettered(entry.record, reason))
 
     async def unconfirmed(self, limit: int) -> list[PublishedRecord]:
-        """Acknowledged records that have not been read back yet, oldest first."""
+        """Returns acknowledged records that have not been read back yet, oldest first."""
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(UNCONFIRMED, {"limit": limit})).all()
         return [
@@ -284,28 +284,28 @@ class OutboxStore:
         ]
 
     async def confirm(self, row_ids: Sequence[int]) -> None:
-        """Notes that records were read back from the topic."""
+        """Marks records as read back from the topic."""
         async with autocommit(self._engine) as connection:
             await connection.execute(CONFIRM, {"ids": list(row_ids)})
 
     async def high_water(self, window_s: float) -> dict[int, int]:
-        """Largest offset per partition that was read back within the window.
+        """Returns the largest offset per partition that was read back within the window.
 
-        What is doubted does not count: it is read again whether the topic has shrunk or not.
+        Records that are to be read again do not count.
         """
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(HIGH_WATER, {"window_s": window_s})
             return {row.partition_number: row.record_offset for row in rows}
 
-    async def doubt(self, window_s: float) -> None:
-        """Takes back every confirmation within the window: the topic has lost its end."""
+    async def unconfirm(self, window_s: float) -> None:
+        """Revokes the confirmations within the window, because the topic has lost its end."""
         async with autocommit(self._engine) as connection:
-            await connection.execute(DOUBT, {"window_s": window_s})
+            await connection.execute(UNCONFIRM, {"window_s": window_s})
 
-    async def owe_again(self, row_ids: Sequence[int]) -> None:
-        """Owes records again that the broker acknowledged and lost."""
+    async def requeue(self, row_ids: Sequence[int]) -> None:
+        """Requeues records that the broker acknowledged and lost."""
         async with autocommit(self._engine) as connection:
-            await connection.execute(OWE_AGAIN, {"ids": list(row_ids)})
+            await connection.execute(REQUEUE, {"ids": list(row_ids)})
 
     async def trajectory(self, tenant: str, episode_id: str) -> bytes | None:
         async with autocommit(self._engine) as connection:
@@ -315,10 +315,10 @@ class OutboxStore:
         return row.body if row else None
 
 
-async def owe_record(
+async def add_record(
     connection: AsyncConnection, record: OutboxRecord, episode_id: str | None
 ) -> None:
-    """Owes a record to the stream, in the transaction that it is about."""
+    """Adds a record to the outbox, in the transaction of its cause."""
     values = {
         "record_id": record.record_id,
         "kind": record.kind,
@@ -329,7 +329,7 @@ async def owe_record(
         "body": record.body,
         "headers": json.dumps(record.headers),
     }
-    await connection.execute(OWE, values)
+    await connection.execute(ADD, values)
 
 
 def _group_values(record: OutboxRecord) -> dict[str, object]:

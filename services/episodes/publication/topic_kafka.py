@@ -32,13 +32,13 @@ class TopicReader:
         self._topic = topic
 
     def end_offsets(self) -> dict[int, int]:
-        """The next offset of each partition; empty when there is no topic."""
+        """Returns the next offset of each partition; empty when there is no topic."""
         with self._consumer() as consumer:
             ends = end_offsets(consumer, self._partitions(consumer))
             return {partition.partition: offset for partition, offset in ends.items()}
 
     def digests(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[str, str]:
-        """Record id to digest of the records from `starts` up to `ends`."""
+        """Maps record ids to digests of the records from `starts` up to `ends`."""
         with self._consumer() as consumer:
             found: dict[str, str] = {}
             for number, start in starts.items():

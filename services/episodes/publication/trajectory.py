@@ -35,7 +35,7 @@ def build_trajectory(
     progress: Progress,
     judgement: check_pb2.Judgement | None = None,
 ) -> trajectory_pb2.Trajectory:
-    """Everything the episode saw and did. Every step must be settled."""
+    """Collects everything that the episode saw and did. Every step must be settled."""
     new, place = episode.stored.new, episode.stored.new.membership
     now = datetime.now(UTC)
     latency_s = (now - episode.stored.create_time).total_seconds()
@@ -44,7 +44,7 @@ def build_trajectory(
     names = _weighable_names(episode)
     cost = _wire_cost(progress.cost)
     below = children_cost(log)
-    told_costs = _told_costs(episode, log)
+    told_costs = _quoted_costs(episode, log)
     return trajectory_pb2.Trajectory(
         episode_id=episode.id,
         group_id=place.group_id,
@@ -90,7 +90,6 @@ def build_trajectory(
 
 
 def summarize(log: StepLog) -> Progress:
-    """Sums over the steps of an episode, all of them settled."""
     billable = _billable(log, (*OWN_KINDS, StepKind.VERIFIER))
     usage = Usage.total([used for step in billable if (used := _usage(log, step)) is not None])
     sums = episode_pb2.Episode(
@@ -115,7 +114,7 @@ def _all_calls_failed(log: StepLog) -> bool:
 
 
 def _warnings(log: StepLog) -> list[str]:
-    """Warns that no tool call succeeded, and of what the model was not shown, by turn."""
+    """Warns where no tool call succeeded, and of content that the model was not shown, by turn."""
     failed = ["every tool call failed, so the answer rests on no result"]
     return (failed if _all_calls_failed(log) else []) + [
         f"turn {turn}: not shown to the model, whose context was full: {each}"
@@ -125,7 +124,7 @@ def _warnings(log: StepLog) -> list[str]:
 
 
 def total_cost(costs: list[Money | None]) -> Money | None:
-    """Sum of the known costs; None when nothing was ever priced, or they have no sum."""
+    """Sums the known costs; None when nothing was ever priced, or they have no sum."""
     known = [cost for cost in costs if cost is not None]
     # Calls that were never made cost a zero that takes the currency of the others.
     priced = [cost for cost in known if cost.amount] or known
@@ -136,7 +135,7 @@ def total_cost(costs: list[Money | None]) -> Money | None:
 
 
 def children_cost(log: StepLog) -> Money | None:
-    """What the episodes it called were charged; None when nothing of it was ever priced."""
+    """Sums the charges of the called episodes; None when nothing of them was ever priced."""
     return total_cost([optional_money_from_proto(child.cost) for child in _children(log)])
 
 
@@ -149,8 +148,8 @@ def _children(log: StepLog) -> list[episode_pb2.ChildEpisode]:
     ]
 
 
-def _told_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
-    """What the episode's own calls cost by the prices in its model's prompt."""
+def _quoted_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
+    """Returns the costs of the episode's own calls by the prices in its model's prompt."""
     factors = PriceFactors.read(episode.spec.price_factors)
     return [factors.cost(step.cost, _sku(log, step)) for step in _billable(log, OWN_KINDS)]
 
@@ -208,7 +207,7 @@ def _unjudged_reason(judgement: check_pb2.Judgement | None) -> str:
 def _latency_to_answer_s(
     episode: RunningEpisode, judgement: check_pb2.Judgement | None
 ) -> float | None:
-    """Seconds to the answer, when it was judged after it; otherwise None."""
+    """Returns the seconds to a judged answer; otherwise None."""
     if judgement is None or not judgement.HasField("answer_time"):
         return None
     answered = timestamp_from_proto(judgement.answer_time)
@@ -216,7 +215,7 @@ def _latency_to_answer_s(
 
 
 def _modelled_latency_s(log: StepLog) -> float:
-    """What simulated models would have taken, in seconds; calls of a turn run side by side."""
+    """Sums the simulated models' latencies in seconds; calls of a turn run side by side."""
     turns = (
         [call.latency for call in calls.values() if call.latency_modelled]
         for calls in log.tool_calls.values()
@@ -238,7 +237,7 @@ def _wire_cost(cost: Money | None) -> money_pb2.Money | None:
 
 
 def _weighable_names(episode: RunningEpisode) -> list[str]:
-    """The tools, and behind them the models that have a weight of their own."""
+    """Lists the tools, and after them the models that have a weight of their own."""
     models = [f"{tool.name}/{alias}" for tool in episode.toolset.tools for alias in tool.model_skus]
     weights = episode.toolset.preferences.tools
     names = [tool.name for tool in episode.toolset.tools]
@@ -246,7 +245,7 @@ def _weighable_names(episode: RunningEpisode) -> list[str]:
 
 
 def _call_counts(log: StepLog, names: list[str]) -> list[int]:
-    """m_tool of the paper: calls per tool, zeros included, the last turn included."""
+    """Counts calls per tool, m_tool of the paper, zeros and the last turn included."""
     calls = [call for turn in log.tool_calls.values() for call in turn.values()]
     called = [call.observation.call.tool_name for call in calls]
     called += [f"{call.observation.call.tool_name}/{call.model}" for call in calls if call.model]
@@ -254,7 +253,7 @@ def _call_counts(log: StepLog, names: list[str]) -> list[int]:
 
 
 def _usage(log: StepLog, step: Step) -> Usage | None:
-    """What a step used; None when it used nothing, or what nobody can read."""
+    """Returns the usage of a step; None for none, and for one that cannot be read."""
     used = log.charged_usage(step)
     try:
         return None if used is None else usage_from_proto(used)

@@ -1,7 +1,7 @@
-"""Has a workflow go on with an episode of the queue, from what its step log says.
+"""Hands an episode of the queue over to a workflow, which continues from its step log.
 
-The mark, the workflow and the end of the row come one after the other: whoever dies in between
-leaves a marked row, and whoever takes that does the rest. Doing any of it again changes nothing.
+The mark, the workflow and the end of the row follow each other: a worker that dies in between
+leaves a marked row, and the next holder of the lease completes it. Every step is idempotent.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,19 @@ from episodes.workflows.starter import WorkflowStarter
 
 @dataclass(frozen=True)
 class Handover:
-    """From the queue to Temporal."""
-
     queue: EpisodeQueue
     starter: WorkflowStarter
 
     async def hand_over(self, new: NewEpisode, ending: Finished | None = None) -> None:
         """Starts the workflow, which only ends the episode where an ending is given.
 
-        An episode that is not in the queue is left alone: it has a workflow, or has ended.
+        An episode that is not in the queue has a workflow, or has ended, and is not touched.
         Raises TemporalUnavailable; a worker tries again then.
         """
         marked = await self.queue.mark(new.episode_id, TurnResult.of(ending) if ending else None)
         if marked is None:
             return
         await self.starter.resume(new, new.time_limit_s - marked.ran_s, marked.ending)
-        if not await self.queue.release(new.episode_id):
+        if not await self.queue.remove(new.episode_id):
             await self.starter.cancel(new.episode_id)
             await self.queue.drop(new.episode_id)

@@ -12,7 +12,7 @@ from episodes.execution.executor import EpisodeExecutor, ExecutionLimits
 from episodes.execution.outcomes import OUT_OF_TIME, Finished, Released, first_turn
 from episodes.models import NewEpisode, StopReason
 from episodes.queue.handover import Handover
-from episodes.queue.store import QueuedEpisode, Taken, WorkQueue
+from episodes.queue.store import LeasedRow, QueuedEpisode, WorkQueue
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)
@@ -32,44 +32,44 @@ class LeasedEpisodes:
     long_after_s: float
     long_turns: int
 
-    async def do(self, taken: Taken[QueuedEpisode]) -> None:
+    async def do(self, leased: LeasedRow[QueuedEpisode]) -> None:
         try:
-            await self._run(taken)
+            await self._run(leased)
         finally:
             # The next worker may write steps that this one's copy lacks.
-            self.executor.turns.logs.forget(taken.id)
+            self.executor.turns.logs.forget(leased.id)
 
-    async def fail(self, taken: Taken[QueuedEpisode], message: str) -> None:
+    async def fail(self, leased: LeasedRow[QueuedEpisode], message: str) -> None:
         """Ends an episode that would fail at every attempt."""
-        new = self.executor.turns.episodes.keep(taken.item.stored).stored.new
+        new = self.executor.turns.episodes.cache(leased.item.stored).stored.new
         failed = Finished(StopReason.FAILED, message)
-        end = failed if taken.age_s < taken.item.time_limit_s else OUT_OF_TIME
-        await self._continue(new, await self.executor.end(taken.id, end))
+        end = failed if leased.age_s < leased.item.time_limit_s else OUT_OF_TIME
+        await self._continue(new, await self.executor.end(leased.id, end))
 
-    def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
-        """No outage ends an episode: its time limit does."""
-        return taken.item.time_limit_s
+    def max_age_s(self, leased: LeasedRow[QueuedEpisode]) -> float:
+        """An outage ends no episode: its time limit does."""
+        return leased.item.time_limit_s
 
-    async def _run(self, taken: Taken[QueuedEpisode]) -> None:
-        new = self.executor.turns.episodes.keep(taken.item.stored).stored.new
-        if taken.item.handed_over:
+    async def _run(self, leased: LeasedRow[QueuedEpisode]) -> None:
+        new = self.executor.turns.episodes.cache(leased.item.stored).stored.new
+        if leased.item.handed_over:
             await self._hand_over(new)
             return
 
         def release_reason(turn: int) -> str:
             if self.drains():
                 return DRAIN
-            return LONG if taken.age_s > self.long_after_s or turn >= self.long_turns else ""
+            return LONG if leased.age_s > self.long_after_s or turn >= self.long_turns else ""
 
         limits = ExecutionLimits(
-            taken.item.time_limit_s - taken.age_s, taken.cancelled, release_reason
+            leased.item.time_limit_s - leased.age_s, leased.cancelled, release_reason
         )
         run = first_turn(new.episode_id, new.turn_limit)
-        outcome = await self.executor.run(run, limits, is_retry=taken.attempts > 1)
+        outcome = await self.executor.run(run, limits, is_retry=leased.attempts > 1)
         if isinstance(outcome, Finished):
             await self._continue(new, outcome)
         elif isinstance(outcome, Released) and outcome.reason == DRAIN:
-            await self.leases.give_back([taken.id], 0.0)
+            await self.leases.release([leased.id], 0.0)
         else:
             await self._hand_over(new)
 

@@ -1,4 +1,4 @@
-"""Gauges of what waits or is being made: records for the topic, tasks, episodes and direct calls.
+"""Gauges of the backlog: records for the topic, tasks, episodes and direct calls.
 
 The server reports them, because it is there when every worker is gone.
 """
@@ -15,8 +15,6 @@ Ask = Callable[[], Awaitable[float]]
 
 
 def oldest(*asks: Ask) -> Ask:
-    """The largest of their answers."""
-
     async def ask() -> float:
         return max([await each() for each in asks])
 
@@ -24,16 +22,14 @@ def oldest(*asks: Ask) -> Ask:
 
 
 def total(*asks: Ask) -> Ask:
-    """The sum of their answers."""
-
     async def ask() -> float:
         return sum([await each() for each in asks])
 
     return ask
 
 
-class EpisodesStatus:
-    """Remembers the last look, which a scrape reports; nothing before the first."""
+class BacklogMetrics:
+    """Caches the last poll, which a scrape reports; nothing before the first."""
 
     def __init__(self, outbox_age_s: Ask, backlog_age_s: Ask, open_work: Ask) -> None:
         self._asks = {"outbox": outbox_age_s, "backlog": backlog_age_s, "work": open_work}
@@ -58,18 +54,18 @@ class EpisodesStatus:
             description="episodes and direct calls that wait for a worker or have one",
         )
 
-    async def look(self) -> None:
-        """Asks anew; what cannot be asked is not reported until it can.
+    async def poll(self) -> None:
+        """Reads the values anew; one that cannot be read is not reported until it can.
 
-        All else is: workers are scaled by what is queued while Temporal is away. Raises the first
-        error once all were asked.
+        The others are: workers are scaled by the queue while Temporal is away. Raises the first
+        error once all were read.
         """
-        looks = [self._look(name, ask) for name, ask in self._asks.items()]
-        for outcome in await asyncio.gather(*looks, return_exceptions=True):
+        polls = [self._poll(name, ask) for name, ask in self._asks.items()]
+        for outcome in await asyncio.gather(*polls, return_exceptions=True):
             if outcome is not None:
                 raise outcome
 
-    async def _look(self, name: str, ask: Ask) -> None:
+    async def _poll(self, name: str, ask: Ask) -> None:
         self._found.pop(name, None)
         async with asyncio.timeout(INTERVAL_S):
             self._found[name] = await ask()

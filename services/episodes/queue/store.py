@@ -42,7 +42,7 @@ _NEXT = """
                    row_number() OVER (ORDER BY q.tenant, q.due_time) AS before
             FROM {name} q
             WHERE q.tenant BETWEEN t.tenant AND t.tenant AND q.due_time <= clock_timestamp()
-            ORDER BY q.tenant, q.due_time LIMIT 2 * :most
+            ORDER BY q.tenant, q.due_time LIMIT 2 * :limit
         ) w
     )
     SELECT free.id
@@ -54,34 +54,34 @@ _NEXT = """
         WHERE q.{id} = first.id AND q.due_time <= clock_timestamp()
         FOR UPDATE SKIP LOCKED
     ) free
-    LIMIT :most
+    LIMIT :limit
 """
 # Needs no disk flush: who loses it takes the row again, and goes on from what is stored.
-TAKE = """
+ACQUIRE = """
     WITH due AS ({next}),
-    taken AS (
+    leased AS (
         UPDATE {name} q
         SET holder = :holder, attempts = attempts + 1,
             due_time = clock_timestamp() + make_interval(secs => :lease_s) {at_first}
         FROM due WHERE q.{id} = due.id
         RETURNING q.*
     )
-    SELECT {read}, taken.tenant, taken.attempts, {cancelled} AS cancelled,
+    SELECT {read}, leased.tenant, leased.attempts, {cancelled} AS cancelled,
            extract(epoch FROM clock_timestamp() - {since}) AS age_s,
            set_config('synchronous_commit', 'off', true)
-    FROM taken {join}
+    FROM leased {join}
 """
-_KEEP = """
+_RENEW = """
     UPDATE {name} SET due_time = clock_timestamp() + make_interval(secs => :lease_s)
     WHERE {id} = ANY(CAST(:ids AS uuid[])) AND holder = :holder
     RETURNING {id} AS id, {cancelled} AS cancelled
 """
-_GIVE_BACK = """
+_RELEASE = """
     UPDATE {name} SET due_time = clock_timestamp() + make_interval(secs => :delay_s), holder = ''
     WHERE {id} = ANY(CAST(:ids AS uuid[])) AND holder = :holder
 """
 _DROP = "DELETE FROM {name} WHERE {id} = CAST(:id AS uuid)"
-_WAITING = """
+_BACKLOG_AGE = """
     SELECT coalesce(extract(epoch FROM clock_timestamp() - min(due_time)), 0)
     FROM {name} WHERE due_time <= clock_timestamp()
 """
@@ -90,11 +90,11 @@ _SIZE = "SELECT count(*) FROM {name}"
 
 @dataclass(frozen=True)
 class QueueTable(Generic[T]):
-    """A table with the columns tenant, due_time, holder and attempts, in words of SQL.
+    """A table with the columns tenant, due_time, holder and attempts, as fragments of SQL.
 
-    What is taken is read by `read` and `join`, in which the row is `taken`, and made by `parse`;
-    its age counts from `since`. `at_first` are further assignments of a taking. Where rows can
-    be cancelled, `cancelled` is the column.
+    A leased row is read by `read` and `join`, in which it is `leased`, and parsed by `parse`; its
+    age counts from `since`. `at_first` are further assignments of a lease. `cancelled` is the
+    column of rows that can be cancelled.
     """
 
     kind: str
@@ -110,15 +110,16 @@ class QueueTable(Generic[T]):
     cancelled: str = "false"
 
     def statement(self, template: str) -> TextClause:
-        """One of the templates above, for this table; none of it comes from a request."""
+        """Fills one of the templates above for this table; none of it comes from a request."""
         words = ("name", "id", "read", "since", "join", "at_first", "cancelled")
         values = {word: getattr(self, word) for word in words}
         return text(template.format(**values, next=_NEXT.format(**values)))
 
 
 @dataclass(frozen=True)
-class Taken(Generic[T]):
-    """A row leased by this worker: how often it was, and since when it exists by the loop's clock.
+class LeasedRow(Generic[T]):
+    """A row leased by this worker, with the number of its leases and its time of creation by the
+    loop's clock.
 
     `cancelled` is set as soon as this worker knows.
     """
@@ -136,66 +137,76 @@ class Taken(Generic[T]):
 
 
 class WorkQueue(Generic[T]):
-    """Takes rows for one holder, and gives them back."""
+    """Leases rows for one holder, and releases them."""
 
     def __init__(self, engine: AsyncEngine, table: QueueTable[T], holder: str = "") -> None:
         self._engine = engine
         self.table = table
         self._holder = holder
-        self._take, self._keep, self._give_back, self._drop, self._waiting, self._size = map(
-            table.statement, (TAKE, _KEEP, _GIVE_BACK, _DROP, _WAITING, _SIZE)
-        )
+        (
+            self._acquire_rows,
+            self._renew,
+            self._release,
+            self._drop,
+            self._backlog_age,
+            self._size,
+        ) = map(table.statement, (ACQUIRE, _RENEW, _RELEASE, _DROP, _BACKLOG_AGE, _SIZE))
 
-    async def take(self, most: int, lease_s: float, per_tenant: int = 2**31) -> list[Taken[T]]:
+    async def acquire(
+        self, limit: int, lease_s: float, per_tenant: int = 2**31
+    ) -> list[LeasedRow[T]]:
         """Leases rows that no worker holds: tenants in turn, and a tenant's oldest row first.
 
-        A tenant has `per_tenant` rows of this holder at most. Others may take a row when its
+        A tenant has `per_tenant` rows of this holder at most. Others may lease a row when its
         lease ends.
         """
         values = {
-            "most": most,
+            "limit": limit,
             "lease_s": lease_s,
             "holder": self._holder,
             "per_tenant": per_tenant,
         }
         async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(self._take, values)).all()
-        return [self._taken(row) for row in rows]
+            rows = (await connection.execute(self._acquire_rows, values)).all()
+        return [self._leased(row) for row in rows]
 
-    async def keep(self, ids: Sequence[str], lease_s: float) -> dict[str, bool]:
-        """Renews the leases; what is still this holder's, and whether it was cancelled."""
+    async def renew(self, ids: Sequence[str], lease_s: float) -> dict[str, bool]:
+        """Renews the leases; returns those that are still this holder's, and whether each is
+        cancelled."""
         values = {"ids": list(ids), "lease_s": lease_s, "holder": self._holder}
         async with autocommit(self._engine) as connection:
-            rows = await connection.execute(self._keep, values)
+            rows = await connection.execute(self._renew, values)
             return {str(row.id): row.cancelled for row in rows}
 
-    async def give_back(self, ids: Sequence[str], delay_s: float) -> None:
-        """Lets anybody take what is this holder's, after a pause."""
+    async def release(self, ids: Sequence[str], delay_s: float) -> None:
+        """Releases this holder's rows for any worker, after a pause."""
         values = {"ids": list(ids), "delay_s": delay_s, "holder": self._holder}
         async with autocommit(self._engine) as connection:
-            await connection.execute(self._give_back, values)
+            await connection.execute(self._release, values)
 
     async def drop(self, id: str) -> None:
-        """Takes out what has ended."""
+        """Deletes a row whose work has ended."""
         async with autocommit(self._engine) as connection:
             await connection.execute(self._drop, {"id": id})
 
-    async def waiting_s(self) -> float:
-        """How long the oldest row has waited that no worker has; 0 when none does."""
+    async def backlog_age_s(self) -> float:
+        """Returns how long the oldest row has waited for a worker; 0 without one."""
         async with autocommit(self._engine) as connection:
-            return float((await connection.execute(self._waiting)).scalar_one())
+            return float((await connection.execute(self._backlog_age)).scalar_one())
 
     async def size(self) -> float:
-        """How many rows wait or are some worker's."""
+        """Counts the rows that wait or are leased."""
         async with autocommit(self._engine) as connection:
             return float((await connection.execute(self._size)).scalar_one())
 
-    def _taken(self, row: Any) -> Taken[T]:
+    def _leased(self, row: Any) -> LeasedRow[T]:
         cancelled = asyncio.Event()
         if row.cancelled:
             cancelled.set()
         since = asyncio.get_running_loop().time() - float(row.age_s)
-        return Taken(str(row.id), row.tenant, self.table.parse(row), row.attempts, since, cancelled)
+        return LeasedRow(
+            str(row.id), row.tenant, self.table.parse(row), row.attempts, since, cancelled
+        )
 
 
 # Also wakes whoever waits for the pause to end that follows a failure.
@@ -217,15 +228,15 @@ MARK = text(
               coalesce(extract(epoch FROM clock_timestamp() - begin_time), 0) AS ran_s
     """
 )
-RELEASE = text("DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid) AND NOT cancelled")
+REMOVE = text("DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid) AND NOT cancelled")
 IS_CANCELLED = text("SELECT cancelled FROM episode_queue WHERE episode_id = CAST(:id AS uuid)")
 DROP = text("DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid)")
 
 
 @dataclass(frozen=True)
-class Marked:
-    """An episode that a workflow is to go on with: how it ends, None where it goes on, and how
-    long it has run."""
+class HandoverMark:
+    """The mark of an episode that a workflow continues: its end, None where it has none, and its
+    age."""
 
     ending: TurnResult | None
     ran_s: float
@@ -233,7 +244,7 @@ class Marked:
 
 @dataclass(frozen=True)
 class QueuedEpisode:
-    """An episode as it was stored; what it has done since is in its step log."""
+    """An episode as it was accepted; its progress is in the step log."""
 
     stored: StoredEpisode
     handed_over: bool
@@ -252,12 +263,12 @@ EPISODE_QUEUE = QueueTable(
     name="episode_queue",
     id="episode_id",
     channel="episode_queue",
-    read="e.*, g.body AS toolset, taken.handover",
+    read="e.*, g.body AS toolset, leased.handover",
     join="""
-        JOIN episodes e ON e.id = taken.episode_id
+        JOIN episodes e ON e.id = leased.episode_id
         JOIN segments g ON g.digest = e.toolset_digest
     """,
-    since="taken.begin_time",
+    since="leased.begin_time",
     at_first=", begin_time = coalesce(q.begin_time, clock_timestamp())",
     cancelled="cancelled",
     parse=_queued_episode,
@@ -265,18 +276,18 @@ EPISODE_QUEUE = QueueTable(
 
 
 class EpisodeQueue:
-    """What others than the holder do to an episode of the queue."""
+    """Changes of queued episodes by others than the holder."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def cancel(self, episode_id: str) -> bool:
-        """Has its worker, or the next one, end it; False when it is not in the queue."""
+        """Has a worker end the episode; False when it is not in the queue."""
         async with autocommit(self._engine) as connection:
             return bool((await connection.execute(CANCEL, {"id": episode_id})).rowcount)
 
-    async def mark(self, episode_id: str, ending: TurnResult | None) -> Marked | None:
-        """From here on no worker takes its turns; None when it is not in the queue."""
+    async def mark(self, episode_id: str, ending: TurnResult | None) -> HandoverMark | None:
+        """Marks an episode, whose turns no worker takes from now on; None when it is not queued."""
         given = json.dumps({} if ending is None else asdict(ending))
         async with autocommit(self._engine) as connection:
             marked = await connection.execute(MARK, {"id": episode_id, "ending": given})
@@ -284,16 +295,15 @@ class EpisodeQueue:
         if row is None:
             return None
         stored = json.loads(row.handover)
-        return Marked(TurnResult(**stored) if stored else None, float(row.ran_s))
+        return HandoverMark(TurnResult(**stored) if stored else None, float(row.ran_s))
 
-    async def release(self, episode_id: str) -> bool:
-        """Takes it out; False when it stays, for it was cancelled."""
+    async def remove(self, episode_id: str) -> bool:
+        """Removes the row; False where it stays because the episode was cancelled."""
         async with autocommit(self._engine) as connection:
-            if (await connection.execute(RELEASE, {"id": episode_id})).rowcount:
+            if (await connection.execute(REMOVE, {"id": episode_id})).rowcount:
                 return True
             return not (await connection.execute(IS_CANCELLED, {"id": episode_id})).scalar()
 
     async def drop(self, episode_id: str) -> None:
-        """Takes it out, whatever it is."""
         async with autocommit(self._engine) as connection:
             await connection.execute(DROP, {"id": episode_id})

@@ -20,14 +20,16 @@ UNUSABLE_REASON_MAX = 400
 
 
 def captured_cost(entry: hold_pb2.Entry) -> Money | None:
-    """Cost of a call; None while it is unknown, also where the ledger posts the worst case."""
+    """Returns the cost of a call; None for an unknown one, also where the ledger posts the worst
+    case."""
     if any(posting.account == "provisional" for posting in entry.postings):
         return None
     return optional_money_from_proto(entry.amount)
 
 
 async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.OperationResult:
-    """The capture as it is, or else without a price: no usage may keep an episode open."""
+    """Captures a usage, without a price where the ledger rejects it: no usage may keep an episode
+    open."""
     operation = pb.Operation(capture=capture)
     try:
         [result] = await ledger.apply([operation])
@@ -41,7 +43,7 @@ async def captured_alone(ledger: Ledger, capture: pb.CaptureRequest) -> pb.Opera
 
 
 def unsent_release(key: str, failure: failure_pb2.Failure) -> pb.Operation:
-    """Gives the hold of a call back that was not sent.
+    """Releases the hold of a call that was not sent.
 
     The reason is the kind of failure: its message may quote what a user wrote.
     """
@@ -54,7 +56,7 @@ def release(key: str, reason: str) -> pb.Operation:
 
 
 def tool_call_of(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None:
-    """The tool call of a step, an orchestrator's or a verifier's; None for another step."""
+    """Returns the tool call of an orchestrator's or a verifier's step; None for another step."""
     if step.kind is StepKind.VERIFIER:
         return log.verifier_calls[step.call_index]
     return log.tool_calls[step.turn][step.call_index] if step.kind is StepKind.TOOL else None
@@ -68,7 +70,7 @@ def capture_of(steps: StepLog, step: Step) -> pb.Operation:
 
 
 def _answered_by(steps: StepLog, step: Step) -> hold_pb2.Fallback | None:
-    """The model that answered in place of the one asked for; it has its own price."""
+    """Returns the model that answered in place of the one asked for; it has its own price."""
     if step.kind is not StepKind.TOOL:
         return None
     invocation: trajectory_pb2.ToolInvocation = steps.tool_calls[step.turn][step.call_index]

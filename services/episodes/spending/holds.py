@@ -81,14 +81,15 @@ class Payer:
 
     @classmethod
     def of(cls, episode: RunningEpisode) -> "Payer":
-        """The payer of an episode's calls, which share a budget with the children they start."""
+        """Returns the payer of an episode's calls, which share a budget with the children they
+        start."""
         new, toolset = episode.stored.new, episode.toolset
         shared = shared_budget_id(episode.id, episode.spec, toolset)
         budgets = (*toolset.budget_ids, *([shared] if shared else []))
         return cls(episode.identity, new.labels, toolset, budgets, new.time_limit_s, episode.id)
 
     def reserve(self, request: pb.ReserveRequest, *, asks_again: bool) -> pb.Operation:
-        """The request of one call, completed. A report names one team and agent of the caller's,
+        """Completes the request of one call. A report names one team and agent of the caller's,
         which labels select; all of them are charged."""
         toolset = self.toolset
         completed = pb.ReserveRequest()
@@ -122,12 +123,12 @@ class Charges:
     async def settle_and_reserve(
         self, episode: RunningEpisode, log: StepLog, requests: list[pb.ReserveRequest]
     ) -> list[Reply]:
-        """Captures every unsettled step, gives back what was held for calls that never began,
-        and holds money for the requests.
+        """Captures every unsettled step, releases the holds of calls that never began, and holds
+        money for the requests.
 
-        One reply per purchase: what is granted, or why nothing is.
+        Returns one reply per request: a hold, or why there is none.
         """
-        if not log.again:
+        if not log.is_retry:
             # An earlier attempt may have sent what it held money for.
             log.unsent.update(request.key for request in requests)
         unsettled = log.unsettled()
@@ -171,7 +172,7 @@ class Charges:
     async def _apply(
         self, captures: list[pb.Operation], others: list[pb.Operation]
     ) -> list[pb.OperationResult]:
-        """All in one transaction, unless the ledger rejects one of them: then each goes alone."""
+        """Applies all in one transaction, or each alone where the ledger rejects one of them."""
         if not captures and not others:
             return []
         try:
@@ -188,7 +189,8 @@ class Charges:
         return [*captured, *await self._apply([], others)]
 
     async def release(self, episode: RunningEpisode, log: StepLog) -> list[str]:
-        """Gives back what was held for calls that were not made; keys of those that may have been.
+        """Releases the holds of calls that were not made; returns the keys of those that may have
+        been.
 
         Their holds stay open: capture them.
         """
@@ -198,8 +200,8 @@ class Charges:
             await self._ledger.apply([release(key, NOT_BEGUN) for key in unsent])
         return [key for key in held if key not in log.unsent]
 
-    async def give_back(self, key: str) -> None:
-        """Gives back what was held for a call that was rejected before it was made."""
+    async def release_unsent(self, key: str) -> None:
+        """Releases the hold of a call that was rejected before it was made."""
         await self._ledger.apply([release(key, NOT_BEGUN)])
 
     async def settle_as_unknown(self, log: StepLog, step: Step, reason: str) -> None:
@@ -230,12 +232,13 @@ async def retry_while_budget_is_held(
 
 
 def _is_held(reply: pb.ReserveResponse) -> bool:
-    """Whether the call fits once others have given back what they hold."""
+    """Returns whether the call fits once others have released their holds."""
     return reply.rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_HELD
 
 
 async def _applied_alone(ledger: Ledger, operation: pb.Operation) -> pb.OperationResult:
-    """The result; for a call that an earlier attempt asked for otherwise, what that one holds.
+    """Applies one operation; for a call that an earlier attempt asked for otherwise, returns its
+    hold.
 
     The default orchestrator, its SKU or a setting may have changed between two attempts.
     """
@@ -255,7 +258,6 @@ async def _applied_alone(ledger: Ledger, operation: pb.Operation) -> pb.Operatio
 
 
 def reply_of(response: pb.ReserveResponse, request: pb.ReserveRequest) -> Reply:
-    """The hold, or why there is none."""
     if response.HasField("rejection"):
         return response.rejection
     granted, asked = map(_output_tokens, (response.hold.worst_case, request.worst_case))

@@ -1,7 +1,7 @@
-"""The budget an episode was started with, and who else spends from it.
+"""The budget that an episode was started with, and the episodes that spend from it.
 
-An episode that can call orchestrators shares its budget with the episodes they run: it is
-a budget that calls name, and all of them name it. Any other covers its own episode alone.
+An episode that can call orchestrators shares its budget with the episodes they run: all of their
+calls name it. Any other budget covers its own episode alone.
 """
 
 from episodes.keys import budget_id
@@ -12,7 +12,6 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 
 
 def episode_budget(new: NewEpisode, spec: episode_pb2.EpisodeSpec) -> budget_pb.Budget:
-    """The budget of an episode whose spec has one."""
     budget = budget_pb.Budget(
         id=budget_id(new.episode_id),
         window=budget_pb.BUDGET_WINDOW_TOTAL,
@@ -28,7 +27,7 @@ def episode_budget(new: NewEpisode, spec: episode_pb2.EpisodeSpec) -> budget_pb.
 def shared_budget_id(
     episode_id: str, spec: episode_pb2.EpisodeSpec, toolset: toolset_pb2.Toolset
 ) -> str:
-    """The budget that the episode's calls name; empty for none."""
+    """Returns the budget that the episode's calls name; empty for none."""
     if spec.HasField("budget") and calls_orchestrators(toolset):
         return budget_id(episode_id)
     return spec.parent.budget_id

@@ -1,4 +1,4 @@
-"""Calls as the ledger sees them before they are made: what is priced, and the most it can use."""
+"""The price and the worst case of a call before it is made."""
 
 import json
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def hold_request(
     alternatives: Sequence[ledger_pb.Alternative] = (),
     fallbacks: Sequence[hold_pb2.Fallback] = (),
 ) -> ledger_pb.ReserveRequest:
-    """A call about to be made and the most it can use; its payer completes the request.
+    """Describes a call before it is made and the most it can use; its payer completes the request.
 
     A rejection names which of the alternatives would fit. The hold covers the fallback models,
     which may answer in place of the one asked for.
@@ -89,7 +89,7 @@ class ToolHolds:
     def _alternatives(
         self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
     ) -> tuple[ledger_pb.Alternative, ...]:
-        """Other models of the tool, and tools that can do the same."""
+        """Lists other models of the tool, and tools of the same capabilities."""
         choices = [
             (other, name)
             for other in self.episode.toolset.tools
@@ -119,13 +119,12 @@ class ToolHolds:
         return token_worst_case(read, self.output_tokens(tool))
 
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
-        """The longest answer of an llm tool."""
         most = tool.max_output_tokens
         return most if self.remaining_tokens is None else min(most, self.remaining_tokens)
 
 
 def most_tokens(text_bytes: int) -> int:
-    """The most tokens that a text can have, with what a chat template and a role's prompt add.
+    """Bounds the tokens of a text, with those that a chat template and a role's prompt add.
 
     English has four bytes to a token, but digits, emoji and rare scripts have one.
     """
@@ -133,7 +132,6 @@ def most_tokens(text_bytes: int) -> int:
 
 
 def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, ...]:
-    """The most a language model call can use."""
     return (
         Quantity(Dimension.INPUT_FRESH, Decimal(input_tokens)),
         Quantity(Dimension.OUTPUT_TEXT, Decimal(output_tokens)),
@@ -148,15 +146,15 @@ def call_worst_case(timeout_s: float) -> tuple[Quantity, ...]:
 
 
 def output_tokens(worst_case: tuple[Quantity, ...]) -> int:
-    """The longest answer in a worst case; 0 when there is none."""
     amounts = (entry.amount for entry in worst_case if entry.dimension is Dimension.OUTPUT_TEXT)
     return int(next(amounts, Decimal(0)))
 
 
 def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
-    """The model that an llm tool is asked for, or its only one; "" where the call names none.
+    """Returns the model that an llm tool is asked for, or its only one; "" where the call names
+    none.
 
-    It is decided here alone: priced, held, checked against the policy and sent as this one.
+    Every later step uses it: policy, price, hold and request.
     """
     only = next(iter(tool.model_skus)) if len(tool.model_skus) == 1 else None
     named = _arguments(call).get("model", only)
@@ -164,7 +162,7 @@ def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
 
 
 def model_problem(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
-    """Why an llm tool cannot be asked, for the model that wrote the call."""
+    """Returns why an llm tool cannot be asked, for the model that wrote the call."""
     if tool is None or not tool.model_skus or model_alias(call, tool):
         return None
     aliases = ", ".join(sorted(tool.model_skus))
@@ -182,19 +180,18 @@ def _arguments(call: pb.ToolCall) -> dict[str, Any]:
 
 
 def fallback_aliases(alias: str, tool: toolset_pb2.ResolvedTool) -> list[str]:
-    """The tool's other models, in its order.
+    """Returns the tool's other models, in its order.
 
-    They are those of the toolset, frozen with the episode: the hold of a retry must name the
-    same ones, whatever the policy says by then.
+    The toolset is frozen with the episode: the hold of a retry must name the same ones, even where
+    the policy has changed.
     """
     return [other for other in tool.model_aliases if other != alias][:FALLBACKS_MAX]
 
 
 def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
-    """The longest a call of the tool may take."""
     return duration_from_proto(tool.timeout) or DEFAULT_TIMEOUT_S
 
 
 def sku_of(tool: toolset_pb2.ResolvedTool, alias: str) -> str:
-    """What a call is priced by; an llm tool has one SKU per model."""
+    """Returns the SKU of a call; an llm tool has one per model."""
     return tool.model_skus.get(alias, tool.sku)

@@ -46,22 +46,20 @@ class StepLog:
     verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
     judgement: check_pb2.Judgement | None = None
     # Whether an attempt before this one may have sent what it held money for.
-    again: bool = False
+    is_retry: bool = False
     # Keys that this attempt asked money for, and that were not sent.
     unsent: set[str] = field(default_factory=set)
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the newest step; 0 when there is none."""
         return self.steps[-1].sequence if self.steps else 0
 
     @property
     def last_turn(self) -> int | None:
-        """Turn of the newest step; None when there is none."""
         return self.steps[-1].turn if self.steps else None
 
     def unsettled(self) -> list[Step]:
-        """Steps whose cost the ledger has not been asked for."""
+        """Returns the steps whose cost the ledger has not been asked for."""
         return [step for step in self.steps if not step.settled]
 
     def has(self, turn: int, kind: StepKind, call_index: int = 0) -> bool:
@@ -69,7 +67,7 @@ class StepLog:
         return any((step.turn, step.kind, step.call_index) == wanted for step in self.steps)
 
     def add(self, steps: list[Step]) -> None:
-        """Takes steps in sequence order, each once: two attempts may read the same ones at once."""
+        """Adds steps in sequence order, each once: two attempts may read the same ones at once."""
         for step in steps:
             if step.sequence <= self.last_sequence:
                 continue
@@ -87,7 +85,7 @@ class StepLog:
                 calls[step.call_index] = body
 
     def charged_usage(self, step: Step) -> usage_pb2.Usage | None:
-        """What a step used; None when it made no billable call."""
+        """Returns the usage of a step; None for one without a billable call."""
         record: trajectory_pb2.ToolInvocation
         match step.kind:
             case StepKind.MODEL:
@@ -103,13 +101,13 @@ class StepLog:
         return record.usage if record.HasField("usage") else None
 
     def settle(self, step: Step, cost: Money | None) -> None:
-        """Also where another attempt has done so meanwhile."""
+        """Settles a step, also one that another attempt has settled meanwhile."""
         place = next(i for i, each in enumerate(self.steps) if each.sequence == step.sequence)
         self.steps[place] = replace(step, settled=True, cost=cost)
 
 
 def unknown(failure: failure_pb2.Failure) -> usage_pb2.Usage:
-    """What a call used that may have been made."""
+    """Returns the usage of a call that may have been made."""
     source = usage_pb2.USAGE_SOURCE_ESTIMATED
     return usage_pb2.Usage(source=source, unusable_reason=failure.message)
 
@@ -123,10 +121,10 @@ class StepLogs:
         self._cache: OrderedDict[str, StepLog] = OrderedDict()
 
     async def open(self, episode_id: str, complete_to_turn: int | None = None) -> StepLog:
-        """The log with everything any worker has stored.
+        """Returns the log with everything that any worker has stored.
 
-        A caller that knows that nothing was stored after a turn spares the database the
-        question when this worker took that turn itself; after turn 0 no worker did.
+        A caller that knows that no step follows a turn saves the query where this worker took that
+        turn itself; before turn 1 there is none.
         """
         log = self._cache.setdefault(episode_id, StepLog(episode_id))
         self._cache.move_to_end(episode_id)
@@ -142,10 +140,10 @@ class StepLogs:
         bodies: list[tuple[int, StepKind, int, Body]],
         events: Sequence[Event] = (),
     ) -> None:
-        """Stores steps (turn, kind, call index, body), but those that another attempt did: it
-        reads them.
+        """Stores steps (turn, kind, call index, body), and reads those that another attempt
+        stored.
 
-        Events are owed to webhooks together with the steps. Raises TransactionConflict.
+        Events are added for webhooks together with the steps. Raises TransactionConflict.
         """
         while missing := [body for body in bodies if not log.has(*body[:3])]:
             steps = [
@@ -162,7 +160,6 @@ class StepLogs:
         self._settlements.add(step, cost)
 
     def forget(self, episode_id: str) -> None:
-        """Frees the log of an episode that has ended."""
         self._cache.pop(episode_id, None)
 
 
@@ -170,7 +167,7 @@ CONTEXT_BYTES_MAX = 24_000
 
 
 def expert_context(log: StepLog, turn: int) -> str:
-    """Results of the calls before a turn, newest kept when there is too much."""
+    """Returns the results of the calls before a turn, the newest where there are too many."""
     findings = [
         f"{call.observation.call.tool_name}({call.observation.call.arguments_json}):\n"
         f"{call.observation.content}"

@@ -1,4 +1,4 @@
-"""An episode as the worker holds it while it runs."""
+"""An episode in the memory of the worker that runs it."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ SECTION_OF_KIND = {
 
 @dataclass(frozen=True)
 class RunningEpisode:
-    """What never changes while an episode runs."""
+    """The constant parts of a running episode."""
 
     stored: StoredEpisode
     spec: episode_pb2.EpisodeSpec
@@ -32,13 +32,13 @@ class RunningEpisode:
 
     @property
     def identity(self) -> Identity:
-        """Whom the worker calls as: the episode's subject, allowed to post its costs."""
+        """The worker's identity for its calls: the episode's subject, allowed to post its costs."""
         scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
         new = self.stored.new
         return Identity(new.tenant, new.subject, scopes, new.groups)
 
     def with_found_tools(self, log: StepLog, turn: int | None = None) -> "RunningEpisode":
-        """With the tools that its calls of find_tools found, those of before a turn if given."""
+        """Adds the tools that its calls of find_tools found, those before a turn if given."""
         found = {
             tool.name: tool
             for number, calls in sorted(log.tool_calls.items())
@@ -54,11 +54,10 @@ class RunningEpisode:
         return replace(self, toolset=toolset)
 
     def tool(self, name: str) -> toolset_pb2.ResolvedTool | None:
-        """The tool of that name."""
         return next((tool for tool in self.toolset.tools if tool.name == name), None)
 
     def tool_definitions(self) -> list[pb.ToolDefinition]:
-        """The tools as the orchestrator and a trajectory show them."""
+        """Returns the tools as the orchestrator and a trajectory show them."""
         return [
             pb.ToolDefinition(
                 name=tool.name,
@@ -74,21 +73,20 @@ class RunningEpisode:
 
 
 class RunningEpisodes:
-    """Loads episodes, keeping the ones used last in memory."""
+    """Loads episodes and caches the ones used last."""
 
     def __init__(self, store: EpisodeStore) -> None:
         self._store = store
         self._cache: OrderedDict[str, RunningEpisode] = OrderedDict()
 
     async def get(self, episode_id: str) -> RunningEpisode:
-        """The episode. Raises EpisodeNotFound."""
+        """Returns the episode. Raises EpisodeNotFound."""
         if episode_id in self._cache:
             self._cache.move_to_end(episode_id)
             return self._cache[episode_id]
-        return self.keep(await self._store.load(episode_id))
+        return self.cache(await self._store.load(episode_id))
 
-    def keep(self, stored: StoredEpisode) -> RunningEpisode:
-        """One that was read elsewhere."""
+    def cache(self, stored: StoredEpisode) -> RunningEpisode:
         episode_id = stored.new.episode_id
         if episode_id not in self._cache:
             self._cache[episode_id] = _parse(stored)
@@ -98,7 +96,7 @@ class RunningEpisodes:
         return self._cache[episode_id]
 
     async def ending(self, episode_id: str) -> Ending | None:
-        """How it has ended, as it is stored; None while it runs. Raises EpisodeNotFound."""
+        """Returns the stored end; None while it runs. Raises EpisodeNotFound."""
         return (await self._store.load(episode_id)).ending
 
     def forget(self, episode_id: str) -> None:

@@ -1,7 +1,7 @@
 """Writes costs and wakes watchers in batches, off the path of the turns.
 
-A cost that is lost on the way is asked from the ledger again by the next turn
-or by the end of the episode, so nothing waits for these writes.
+A cost that is lost before it is written is read from the ledger again by the next turn or the end
+of the episode, so no turn waits for these writes.
 """
 
 import asyncio
@@ -49,16 +49,15 @@ class Settlements:
         await self.flush()
 
     async def flush(self) -> None:
-        """Writes what is queued once nothing is being written; what cannot be stays queued."""
+        """Writes the queue after any write under way; rows that cannot be written stay queued."""
         async with self._writing:
             if self._costs or self._announced:
                 await self._write()
 
     @asynccontextmanager
     async def taken(self, episode_id: str) -> AsyncIterator[Costs]:
-        """The costs queued for an episode, for whoever writes and announces them with something
-        else; queued again where that fails.
-        """
+        """Yields the costs queued for an episode to a caller that writes and announces them; they
+        are queued again where that fails."""
         async with self._writing:  # they may be among those that are being written
             costs = [each for each in self._costs if each[0].episode_id == episode_id]
             self._costs = [each for each in self._costs if each[0].episode_id != episode_id]

@@ -1,7 +1,7 @@
 """The step log in PostgreSQL: keyed, append-only, content-addressed.
 
-The first writer of a step wins. An attempt that lost (a worker thought dead that
-was not) reads back what won, so an effect is never recorded twice.
+The first writer of a step wins. An attempt that lost reads back what won, so an effect is never
+recorded twice.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.store import step_of
 from episodes.webhooks.models import Event
-from episodes.webhooks.store import owe_event
+from episodes.webhooks.store import add_event
 from podium_kit.money import Money
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
 from podium_kit.postgres.group_commit import GroupCommit
@@ -79,7 +79,6 @@ class StepStore:
         self._appends = GroupCommit(self._append, len, STEPS_PER_COMMIT)
 
     async def read(self, episode_id: str, after: int = 0) -> list[Step]:
-        """The steps after a sequence, in order."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(READ, {"episode_id": episode_id, "after": after})
             return [step_of(row) for row in rows]
@@ -87,7 +86,6 @@ class StepStore:
     async def find(
         self, episode_id: str, turn: int, kind: StepKind, call_index: int = 0
     ) -> Step | None:
-        """One step, if it was taken."""
         values = {"turn": turn, "kind": kind.value, "call_index": call_index}
         async with autocommit(self._engine) as connection:
             found = await connection.execute(FIND, {"episode_id": episode_id, **values})
@@ -95,12 +93,12 @@ class StepStore:
         return None if row is None else step_of(row)
 
     async def append(self, steps: Sequence[Step], events: Sequence[Event] = ()) -> bool:
-        """Stores new steps of one episode at once, in one commit with what others store meanwhile.
+        """Stores new steps of one episode at once, in one commit with those of other episodes.
 
-        Events, which are rare, are owed to webhooks in a transaction with their steps alone.
+        Events, which are rare, are added for webhooks in a transaction with their steps alone.
 
-        False when another attempt already stored one of them; then none is
-        stored, and the caller reads what the other stored. Raises TransactionConflict.
+        Returns False when another attempt already stored one of them; then none is stored, and the
+        caller reads the other's. Raises TransactionConflict.
         """
         if events:
             return await self._append_and_owe(steps, events)
@@ -111,13 +109,13 @@ class StepStore:
             async with transaction(self._engine) as connection:
                 await connection.execute(APPEND, _append_values(steps))
                 for event in events:
-                    await owe_event(connection, event)
+                    await add_event(connection, event)
         except IntegrityError as error:
             return _lost(error)
         return True
 
     async def _append(self, batches: list[Sequence[Step]]) -> list[bool]:
-        """Raises IntegrityError when one of several has lost: each is tried alone then."""
+        """Raises IntegrityError when one of several batches has lost: each is tried alone then."""
         try:
             async with autocommit(self._engine) as connection:
                 await connection.execute(APPEND, _append_values([*chain.from_iterable(batches)]))
@@ -128,7 +126,7 @@ class StepStore:
         return [True] * len(batches)
 
     async def settle(self, costs: Sequence[tuple[Step, Money | None]], news: Sequence[str]) -> None:
-        """Notes what the ledger charged for steps, and tells watchers which episodes have news.
+        """Stores the charges of steps, and notifies watchers of the episodes.
 
         Repeating it changes nothing.
         """
@@ -147,7 +145,7 @@ class StepStore:
 
 
 def _lost(error: IntegrityError) -> bool:
-    """False: another attempt has stored a step. Raises TransactionConflict."""
+    """Returns False where another attempt has stored a step. Raises TransactionConflict."""
     if getattr(error.orig, "sqlstate", None) == UNIQUE_VIOLATION:
         return False
     # The episode was forgotten, or at this moment the last other one with the same body.

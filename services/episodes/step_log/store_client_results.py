@@ -1,4 +1,4 @@
-"""What callers said their own functions gave, by episode and turn, in PostgreSQL.
+"""Results of the callers' own functions, by episode and turn, in PostgreSQL.
 
 The worker alone writes the step log; results wait here for it, so no text passes through a
 workflow's history.
@@ -30,22 +30,22 @@ GET = text(
 
 @dataclass(frozen=True)
 class ClientResults:
-    """Serialized results of a turn, and how long its calls waited for them."""
+    """Serialized results of a turn, and the seconds that its calls waited for them."""
 
     results: bytes
     waited_s: float
 
 
 class ClientResultStore:
-    """Keeps the first results of each turn."""
+    """Stores the first results of each turn."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def put(self, episode_id: str, turn: int, results: bytes) -> ClientResults | None:
-        """Stores them unless there are some; those that are stored now.
+        """Stores the results unless there are some, and returns the stored ones.
 
-        None when the episode ended without any.
+        Returns None when the episode ended without any.
         """
         values = {"episode_id": episode_id, "turn": turn, "results": results}
         async with autocommit(self._engine) as connection:
@@ -53,7 +53,6 @@ class ClientResultStore:
         return await self.get(episode_id, turn)
 
     async def get(self, episode_id: str, turn: int) -> ClientResults | None:
-        """Those of a turn; None when it was not answered."""
         async with autocommit(self._engine) as connection:
             found = await connection.execute(GET, {"episode_id": episode_id, "turn": turn})
             row = found.one_or_none()

@@ -1,4 +1,4 @@
-"""PostgreSQL notifications: of new steps, of direct calls that are new or have ended."""
+"""PostgreSQL notifications of new steps, and of new and ended direct calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,24 +15,24 @@ ALIVE = text("SELECT 1")
 class Notifications:
     """One listening connection for the whole process.
 
-    `hear` gets ids of what has news, `missed` is called where some may have been lost.
+    `notify` gets the ids of changed rows, `missed` is called where notifications may be lost.
     """
 
     def __init__(
         self,
         engine: AsyncEngine,
-        hear: Callable[[str], None],
+        notify: Callable[[str], None],
         missed: Callable[[], None],
         channel: str = CHANNEL,
     ) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._hear = hear
+        self._notify = notify
         self._missed = missed
         self._channel = channel
         self._connection: AsyncConnection | None = None
 
     async def keep_listening(self) -> None:
-        """Listens, again where the connection was lost; call it every CHECK_INTERVAL_S."""
+        """Listens, and reconnects; call it every CHECK_INTERVAL_S."""
         if self._connection is None:
             await self._listen()
             return
@@ -43,7 +43,6 @@ class Notifications:
             raise
 
     async def close(self) -> None:
-        """Listens no more."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.invalidate()
@@ -62,11 +61,11 @@ class Notifications:
 
     def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         for each in payload.split(","):
-            self._hear(each)
+            self._notify(each)
 
 
 def notify_each(*those: Callable[..., None]) -> Callable[..., None]:
-    """Calls all of them with the news."""
+    """Combines several receivers of notifications."""
 
     def notify(*news: str) -> None:
         for each in those:

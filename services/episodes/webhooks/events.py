@@ -1,4 +1,4 @@
-"""The events of episodes: ids, states and costs, nothing that a user or a model wrote."""
+"""Events of webhooks: ids, states and costs, no text of users or models."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -13,7 +13,6 @@ from podium_kit.money import Money
 def episode_ended(
     record: OutboxRecord, episode_id: str, ending: Ending, progress: Progress
 ) -> Event:
-    """An episode ended; the record is its trajectory."""
     cost = progress.cost
     return Event(
         record.tenant,
@@ -33,7 +32,6 @@ def episode_ended(
 def approval_requested(
     episode: NewEpisode, turn: int, call_index: int, tool_name: str, until: datetime
 ) -> Event:
-    """A call waits for a person."""
     return Event(
         episode.tenant,
         EventType.APPROVAL_REQUESTED,
@@ -49,7 +47,6 @@ def approval_requested(
 
 
 def budget_alert(tenant: str, passed: PassedLimit) -> Event:
-    """Spending passed a soft limit."""
     # The ledger's id holds full stops, which separate the parts of what is signed.
     digest = hashlib.sha256(passed.id.encode()).hexdigest()
     return Event(
@@ -68,7 +65,6 @@ def budget_alert(tenant: str, passed: PassedLimit) -> Event:
 
 
 def feedback_given(tenant: str, episode_id: str, feedback_id: str, score: float | None) -> Event:
-    """Somebody said how good an episode was."""
     digest = hashlib.sha256(feedback_id.encode()).hexdigest()[:32]
     return Event(
         tenant,
@@ -79,7 +75,6 @@ def feedback_given(tenant: str, episode_id: str, feedback_id: str, score: float 
 
 
 def version_promoted(tenant: str, promotion: int, version: str, previous: str) -> Event:
-    """Users get another version of the orchestrator."""
     return Event(
         tenant,
         EventType.VERSION_PROMOTED,
@@ -89,7 +84,7 @@ def version_promoted(tenant: str, promotion: int, version: str, previous: str) -
 
 
 def record_dead_lettered(record: OutboxRecord, reason: str) -> Event:
-    """A record is kept aside; one that was published again and rejected again is another event."""
+    """Every rejection of a record is an event of its own."""
     return Event(
         record.tenant,
         EventType.RECORD_DEAD_LETTERED,

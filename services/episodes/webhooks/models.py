@@ -1,4 +1,4 @@
-"""Webhooks, the events that they are told, and what became of each delivery."""
+"""Webhooks, their events and the outcomes of deliveries."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from podium_kit.money import Money
 
 
 class EventType(StrEnum):
-    """What happened; the value is the `type` that receivers see."""
+    """The type of an event; the value is the `type` that receivers see."""
 
     EPISODE_ENDED = "episode.ended"
     APPROVAL_REQUESTED = "approval.requested"
@@ -22,8 +22,6 @@ class EventType(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """What became of a delivery."""
-
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
@@ -31,7 +29,7 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True)
 class Webhook:
-    """Where a tenant's events are sent; no event types means all."""
+    """The receiver of a tenant's events; no event types means all."""
 
     id: str
     url: str
@@ -43,7 +41,7 @@ class Webhook:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is told. Its data holds nothing that a user or a model wrote."""
+    """An event, whose data holds no text of users or models."""
 
     tenant: str
     type: EventType
@@ -54,14 +52,13 @@ class Event:
 
     @property
     def body(self) -> str:
-        """What receivers get."""
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         return json.dumps({"type": self.type.value, "timestamp": now, "data": dict(self.data)})
 
 
 @dataclass(frozen=True)
 class PassedLimit:
-    """A soft limit that spending passed, as the ledger says it."""
+    """A soft limit of the ledger that spending has passed."""
 
     id: str
     budget_id: str
@@ -91,7 +88,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class DueDelivery:
-    """What the sender needs of a delivery that is due."""
+    """The sender's view of a due delivery."""
 
     id: int
     tenant: str
@@ -104,7 +101,7 @@ class DueDelivery:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What the receiver said; status 0 and an error when it said nothing."""
+    """The receiver's answer; status 0 and an error where there was none."""
 
     status_code: int
     error: str

@@ -19,26 +19,26 @@ LOOK_BACK = timedelta(days=7)
 
 
 class Alerts(Protocol):
-    """Who knows of passed limits."""
+    """A source of passed limits."""
 
     async def passed_limits(self, since: datetime) -> list[PassedLimit]: ...
 
 
 class BudgetAlerts:
-    """Owes alerts to webhooks."""
+    """Adds budget alerts to the deliveries of webhooks."""
 
     def __init__(self, store: WebhookStore, alerts: Alerts) -> None:
         self._store = store
         self._alerts = alerts
 
-    async def owe(self) -> None:
-        """Those of the last week that are not owed yet."""
+    async def poll(self) -> None:
+        """Adds the alerts of the last week that have no deliveries yet."""
         earliest = datetime.now(UTC) - LOOK_BACK
-        for tenant, since in await self._store.wanting(EventType.BUDGET_ALERT):
+        for tenant, since in await self._store.subscribers(EventType.BUDGET_ALERT):
             with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
                 passed = await self._alerts.passed_limits(max(since, earliest))
             for limit in passed:
-                await self._store.owe_past(budget_alert(tenant, limit), limit.create_time)
+                await self._store.add_past_event(budget_alert(tenant, limit), limit.create_time)
 
 
 # Whom the list of models is the same for as for everybody.
@@ -46,21 +46,21 @@ TENANT = "podium"
 
 
 class Promoted(Protocol):
-    """Who knows what users get."""
+    """A source of the promoted version."""
 
     async def promoted(self) -> str: ...
 
 
 class Promotions:
-    """Owes changes of the promoted version to webhooks."""
+    """Adds changes of the promoted version to the deliveries of webhooks."""
 
     def __init__(self, store: PromotionStore, webhooks: WebhookStore, models: Promoted) -> None:
         self._store = store
         self._webhooks = webhooks
         self._models = models
 
-    async def owe(self) -> None:
-        """Tells of a version that is another than when it was looked at last."""
+    async def poll(self) -> None:
+        """Adds the promoted version if it has changed since the last poll."""
         with acting_as(Identity(TENANT, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
             version = await self._models.promoted()
         latest = await self._store.latest()
@@ -68,5 +68,5 @@ class Promotions:
         if latest is not None and version in ("", latest):
             return
         told = EventType.VERSION_PROMOTED
-        wanting = [] if latest is None else await self._webhooks.wanting(told)
+        wanting = [] if latest is None else await self._webhooks.subscribers(told)
         await self._store.seen(version, latest or "", [tenant for tenant, _ in wanting])

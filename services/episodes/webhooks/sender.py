@@ -1,4 +1,4 @@
-"""Sends what is due, from one worker at a time."""
+"""Sends due deliveries, from one worker at a time."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ ERROR_CHARACTERS_MAX = 500
 
 
 class Receivers(Protocol):
-    """Who signs and sends."""
+    """The service that signs and sends."""
 
     async def deliver(self, delivery: DueDelivery) -> Attempt: ...
 
@@ -68,7 +68,8 @@ class _Sending:
         self.tasks[asyncio.create_task(sending)] = delivery
 
     async def some(self) -> None:
-        """Until one has ended, or it is time to look for others. Raises what one raised."""
+        """Waits until a delivery has ended, or the next poll is due. Raises an error of a
+        delivery."""
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait(self.tasks, timeout=POLL_INTERVAL_S, return_when=first)
         await asyncio.sleep(GATHER_S)
@@ -85,7 +86,7 @@ class _Sending:
 
 
 class WebhookSender:
-    """Sends due deliveries and notes what became of them."""
+    """Sends due deliveries and stores their outcomes."""
 
     def __init__(
         self, store: WebhookStore, receivers: Receivers, waits_s: tuple[float, ...] = WAITS_S
@@ -96,9 +97,10 @@ class WebhookSender:
         self._sending = _Sending()
 
     async def send_due(self) -> bool:
-        """Starts what is due and waits for some of what is under way; whether anything is.
+        """Starts due deliveries and waits for some of those under way; returns whether there are
+        any.
 
-        A tenant and a receiver have so many places at once: who is slow waits for itself alone.
+        Concurrency is bounded by tenant and receiver, so a slow receiver delays only itself.
         """
         sending = self._sending
         due = await self._store.due(sending.ids, LIMIT, TENANT_PLACES, RECEIVER_PLACES)

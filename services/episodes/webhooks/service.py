@@ -1,4 +1,4 @@
-"""What a tenant's administrator may do with webhooks."""
+"""Manages the webhooks of a tenant."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -13,8 +13,6 @@ SECRET_CHARACTERS_MAX = 200
 
 
 class Webhooks:
-    """The webhooks of the caller's tenant."""
-
     def __init__(self, store: WebhookStore) -> None:
         self._store = store
 
@@ -41,7 +39,7 @@ class Webhooks:
         return await self._store.deliveries(tenant, webhook_id, states, before, limit)
 
     async def replay(self, webhook_id: str, ids: Sequence[str]) -> int:
-        """How many are due again. Raises WebhookNotFound."""
+        """Returns the number of deliveries that are due again. Raises WebhookNotFound."""
         numbers = [int(each) for each in ids]
         count = await self._store.replay(current_identity().tenant, webhook_id, numbers)
         if numbers and count < len(set(numbers)):

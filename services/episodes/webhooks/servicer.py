@@ -23,8 +23,6 @@ NEWEST = 10**18 - 1
 
 
 class WebhooksServicer(WebhookServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, webhooks: Webhooks) -> None:
         self._webhooks = webhooks
 

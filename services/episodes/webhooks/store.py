@@ -21,7 +21,7 @@ from podium_kit.postgres.engine import autocommit, transaction
 
 # A webhook is told nothing that was before it.
 # `only_if` is a condition of a statement that this is a part of.
-OWE_EVENT = """
+ADD_EVENT = """
     INSERT INTO webhook_deliveries (tenant, webhook_id, message_id, event_type, body)
     SELECT tenant, id, :message_id, :event_type, :event_body FROM webhooks
     WHERE tenant = :tenant AND (event_types = '{{}}' OR :event_type = ANY(event_types))
@@ -29,7 +29,7 @@ OWE_EVENT = """
         AND {only_if}
     ON CONFLICT (tenant, webhook_id, message_id) DO NOTHING
 """
-OWE = text(OWE_EVENT.format(only_if="true"))
+ADD = text(ADD_EVENT.format(only_if="true"))
 TENANTS = text(
     """
     SELECT tenant, min(create_time) AS since FROM webhooks
@@ -97,30 +97,29 @@ FORGET = text(
 )
 
 
-async def owe_event(connection: AsyncConnection, event: Event) -> None:
-    """Owes an event to the tenant's webhooks, in the transaction that it is about."""
-    await connection.execute(OWE, event_values(event))
+async def add_event(connection: AsyncConnection, event: Event) -> None:
+    """Adds an event for the tenant's webhooks, in the transaction of its cause."""
+    await connection.execute(ADD, event_values(event))
 
 
 class WebhookStore:
-    """Webhooks of tenants, and deliveries."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def wanting(self, event_type: EventType) -> Sequence[tuple[str, datetime]]:
-        """Tenants that want such events, each with the time of its first webhook for them."""
+    async def subscribers(self, event_type: EventType) -> Sequence[tuple[str, datetime]]:
+        """Returns tenants that subscribe to such events, each with the time of its first webhook
+        for them."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(TENANTS, {"event_type": event_type.value})
             return [(row.tenant, row.since) for row in rows]
 
-    async def owe_past(self, event: Event, time: datetime) -> None:
-        """Owes what happened elsewhere at a time. Repeating it changes nothing."""
+    async def add_past_event(self, event: Event, time: datetime) -> None:
+        """Adds an event of another service with its time. Repeating it changes nothing."""
         async with transaction(self._engine) as connection:
-            await connection.execute(OWE, event_values(event, time))
+            await connection.execute(ADD, event_values(event, time))
 
     async def put(self, tenant: str, webhook: Webhook, maximum: int) -> Webhook | None:
-        """The stored webhook; None when the tenant has that many others."""
+        """Returns the stored webhook; None when the tenant has that many others."""
         values = {
             "tenant": tenant,
             "id": webhook.id,
@@ -137,13 +136,11 @@ class WebhookStore:
             return _webhook((await connection.execute(PUT, values)).one())
 
     async def list(self, tenant: str, after: str, limit: int) -> Sequence[Webhook]:
-        """In the order of their ids."""
         values = {"tenant": tenant, "after": after, "limit": limit}
         async with autocommit(self._engine) as connection:
             return [_webhook(row) for row in await connection.execute(LIST, values)]
 
     async def delete(self, tenant: str, webhook_id: str) -> bool:
-        """Whether it was there."""
         async with transaction(self._engine) as connection:
             deleted = await connection.execute(DELETE, {"tenant": tenant, "id": webhook_id})
             return bool(deleted.rowcount)
@@ -156,7 +153,7 @@ class WebhookStore:
         before: int,
         limit: int,
     ) -> Sequence[Delivery]:
-        """Newest first, those whose number is below `before`."""
+        """Returns the newest deliveries whose number is below `before`."""
         values = {
             "tenant": tenant,
             "webhook_id": webhook_id,
@@ -168,7 +165,7 @@ class WebhookStore:
             return [_delivery(row) for row in await connection.execute(DELIVERIES, values)]
 
     async def replay(self, tenant: str, webhook_id: str, ids: Sequence[int]) -> int:
-        """Makes deliveries due, those that failed when none is named; how many."""
+        """Makes deliveries due, the failed ones when none is named, and returns their number."""
         values = {"tenant": tenant, "webhook_id": webhook_id, "ids": [*ids]}
         async with transaction(self._engine) as connection:
             return (await connection.execute(REPLAY, values)).rowcount
@@ -176,7 +173,8 @@ class WebhookStore:
     async def due(
         self, under_way: Sequence[int], limit: int, of_tenant: int, of_receiver: int
     ) -> Sequence[DueDelivery]:
-        """The oldest that are due and not under way, so many of each tenant and webhook."""
+        """Returns the oldest deliveries that are due and not under way, bounded by tenant and
+        webhook."""
         values = {
             "under_way": [*under_way],
             "limit": limit,
@@ -201,7 +199,7 @@ class WebhookStore:
     async def note(
         self, delivery_id: int, attempt: Attempt, state: DeliveryState, wait_s: float
     ) -> None:
-        """What became of an attempt, and when the next one is due if it is still pending."""
+        """Stores an attempt, and the time of the next one if the delivery is still pending."""
         values = {
             "id": delivery_id,
             "status_code": attempt.status_code,
@@ -219,7 +217,6 @@ class WebhookStore:
 
 
 def event_values(event: Event, time: datetime | None = None) -> dict[str, object]:
-    """What OWE_EVENT asks for."""
     return {
         "tenant": event.tenant,
         "event_type": event.type.value,
@@ -261,21 +258,21 @@ SEEN = text("INSERT INTO promotions (version) VALUES (:version) RETURNING id")
 
 
 class PromotionStore:
-    """What was seen last."""
+    """Stores the promoted versions that were seen."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def latest(self) -> str | None:
-        """None before anything was seen; "" when no version was promoted then."""
+        """Returns the last version; None before the first poll, "" where none was promoted."""
         async with autocommit(self._engine) as connection:
             found: str | None = (await connection.execute(LATEST)).scalar_one_or_none()
         return found
 
     async def seen(self, version: str, previous: str, tenants: Iterable[str]) -> None:
-        """Remembers a version, and owes it to the tenants' webhooks, in one transaction."""
+        """Stores a version, and adds it for the tenants' webhooks, in one transaction."""
         async with transaction(self._engine) as connection:
             promotion = (await connection.execute(SEEN, {"version": version})).scalar_one()
             for tenant in tenants:
                 event = version_promoted(tenant, promotion, version, previous)
-                await owe_event(connection, event)
+                await add_event(connection, event)

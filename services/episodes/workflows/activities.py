@@ -47,11 +47,11 @@ async def _beat() -> None:
 
 @contextmanager
 def activity_errors() -> Iterator[None]:
-    """Raises errors as ApplicationError: only what passes by itself is tried again, and when its
-    source asks.
+    """Raises errors as ApplicationError: transient ones are retried, at the time that their source
+    names.
 
-    Without their causes: Temporal would store the words of libraries, and drop it all when they
-    are long.
+    Causes are dropped: Temporal would store the text of libraries, and drop it all when it is
+    long.
     """
     try:
         yield
@@ -78,9 +78,9 @@ def _application_error(error: DomainError) -> ApplicationError:
 
 @contextmanager
 def attempt_at(logs: StepLogs, episode_id: str) -> Iterator[None]:
-    """Forgets the log when another attempt follows: what that one sends is not known here.
+    """Forgets the log where another attempt follows, perhaps on another worker.
 
-    None follows one that its workflow cancels. Its end gives back what it had not sent.
+    No attempt follows a cancel by the workflow, whose end releases the holds of unsent calls.
     """
     try:
         yield
@@ -93,8 +93,6 @@ def attempt_at(logs: StepLogs, episode_id: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EpisodeActivities:
-    """The workflow's calls of the execution."""
-
     executor: EpisodeExecutor
 
     @activity.defn(name=TAKE_TURN)
@@ -133,7 +131,7 @@ class EpisodeActivities:
 
 
 async def _until_cancelled(running: asyncio.Task[Outcome], cancelled: asyncio.Event) -> Outcome:
-    """The outcome; the workflow's cancel is the executor's to answer, any other stops the run."""
+    """Returns the outcome; the executor handles the workflow's cancel, any other stops the run."""
     while True:
         try:
             return await asyncio.shield(running)

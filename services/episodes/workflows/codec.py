@@ -130,7 +130,8 @@ class BoundedPayloadConverter(DefaultPayloadConverter):
 
 
 def data_converter(payload_keys_file: Path | None = None) -> DataConverter:
-    """Of every client and worker. Raises FailedPrecondition when the file holds no keys."""
+    """Returns the converter of every client and worker. Raises FailedPrecondition for a file
+    without keys."""
     return replace(
         DataConverter.default,
         payload_converter_class=BoundedPayloadConverter,

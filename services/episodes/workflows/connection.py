@@ -36,7 +36,7 @@ class TemporalUnreachable(Unavailable):
 
 
 def _fix(cause: str) -> str:
-    """How to fix it, from the text of the client's error: it has no types for them."""
+    """Returns the fix for an error of the client, by its text: it has no types for them."""
     if "InvalidCertificate" in cause:
         return "its certificate is not accepted: correct TEMPORAL__AUTHORITY or _SERVER_NAME"
     if "error after connection" in cause:
@@ -53,7 +53,7 @@ async def connect_temporal(
     settings: TemporalSettings | None = None,
     attempts_max: int = ATTEMPTS_MAX,
 ) -> Client:
-    """A client, once the frontend answers.
+    """Returns a client once the frontend answers.
 
     Raises TemporalUnreachable, by default in a minute, and FailedPrecondition for a file of
     payload keys without any.
@@ -77,13 +77,13 @@ async def connect_temporal(
 
 
 async def check_temporal(client: Client) -> None:
-    """Raises when the frontend does not answer that it serves."""
+    """Raises Unavailable unless the frontend serves."""
     if not await client.service_client.check_health():
         raise Unavailable("Temporal's frontend does not serve")
 
 
 def connection_security(settings: TemporalSettings) -> dict[str, Any]:
-    """Arguments of `Client.connect`. Reads the files. Raises OSError when one cannot be read."""
+    """Returns arguments of `Client.connect`. Raises OSError when a file cannot be read."""
     if not settings.tls:
         # Named, because the client turns TLS on by itself where there is a key.
         return {"tls": False}
@@ -107,7 +107,7 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 class TemporalConnection:
-    """Whichever client is current, as `client`; open it with `open`, keep it with `renew`."""
+    """The current client, as `client`; `open` connects and `renew` reconnects."""
 
     def __init__(
         self, target: str, namespace: str, settings: TemporalSettings, client: Client
@@ -123,7 +123,7 @@ class TemporalConnection:
     async def open(
         cls, target: str, namespace: str, settings: TemporalSettings
     ) -> "TemporalConnection":
-        """Connected. Raises TemporalUnreachable after a minute without the frontend."""
+        """Raises TemporalUnreachable after a minute without the frontend."""
         client = await connect_temporal(target, namespace, settings)
         return cls(target, namespace, settings, client)
 
@@ -132,8 +132,8 @@ class TemporalConnection:
         self._followers.append(use)
 
     async def renew(self) -> None:
-        """Connects with the files as they are, if they changed or the frontend does not answer on
-        the connection that there is; call it every RENEWAL_INTERVAL_S.
+        """Reconnects where the files have changed or the frontend does not answer; call it every
+        RENEWAL_INTERVAL_S.
 
         Raises OSError and TemporalUnreachable, with the old client in place: the renewal is half
         written, or the frontend is away.
@@ -175,7 +175,7 @@ TYPES = (
 
 
 async def backlog_age_s(temporal: TemporalConnection, task_queue: str) -> float:
-    """Seconds that the oldest task has waited; 0 when none does. Raises RPCError."""
+    """Returns the seconds that the oldest task has waited; 0 without one. Raises RPCError."""
     client = temporal.client
     ages = []
     for kind in TYPES:

@@ -1,10 +1,10 @@
-"""The workflow of an episode that waits: turns until an answer, a limit, a deadline or a cancel.
+"""The workflow of an episode that waits or is long.
 
 A worker took the turns before it, by a lease; it starts from the step log that they left.
 
 One activity takes a run of turns, until a person, a child, the caller or the end needs the
-workflow. Inside it every model call and tool call is a durable step of its own, so a repeated
-attempt reads back what is done instead of doing it again.
+workflow. Every model call and tool call in it is a durable step of its own, so a repeated attempt
+reads back the steps that are done.
 """
 
 import asyncio
@@ -53,8 +53,11 @@ ADMIT_CHILD = "admit_child"
 
 @workflow.defn(name="Episode")
 class EpisodeWorkflow:
-    """State is small: the turns whose calls may be decided, what was decided, and the turns whose
-    calls the caller has answered."""
+    """Waits for people, children and the caller between runs of turns.
+
+    Its state is small: the turns whose calls may be decided, the decisions, and the turns whose
+    calls the caller has answered.
+    """
 
     @workflow.init
     def __init__(self, episode: EpisodeInput) -> None:
@@ -82,7 +85,7 @@ class EpisodeWorkflow:
 
     @workflow.update
     async def decide(self, approval: Approval) -> None:
-        """Takes a person's decision on a call.
+        """Stores a person's decision on a call.
 
         A person is asked before the turn's activity returns, so the decision may come first.
         """
@@ -90,7 +93,8 @@ class EpisodeWorkflow:
 
     @workflow.signal
     async def caller_answered(self, turn: int) -> None:
-        """The caller's results of a turn are stored; they may be before the turn waits for them."""
+        """Notes that the caller's results of a turn are stored, perhaps before the turn waits for
+        them."""
         self._answered.add(turn)
 
     @decide.validator
@@ -119,7 +123,10 @@ class EpisodeWorkflow:
         return TurnResult(stop="cancelled") if cancelled else await self._until_end(episode)
 
     async def _until_end(self, episode: EpisodeInput) -> TurnResult:
-        """Races the turns against the episode's one timer and its cancellation."""
+        """Runs the turns until their end, the episode's one timer or its cancellation.
+
+        The executor decides on the end of a running activity; this is the end where none runs.
+        """
         self._deadline = workflow.now() + timedelta(seconds=episode.time_limit_s)
         turns = asyncio.create_task(self._take_turns(episode))
         timer = asyncio.create_task(asyncio.sleep(episode.time_limit_s))
@@ -143,7 +150,7 @@ class EpisodeWorkflow:
         return ending
 
     async def _judge(self, episode: EpisodeInput) -> str:
-        """Judges the answer; why it could not, when it could not."""
+        """Judges the answer, and returns why it could not, when it could not."""
         try:
             await workflow.execute_activity(
                 JUDGE_ANSWER,
@@ -161,7 +168,7 @@ class EpisodeWorkflow:
         return ""
 
     async def _finish(self, finish: FinishInput) -> None:
-        """Settles and publishes, whatever happens: a late cancel must not leave it half done."""
+        """Settles and publishes; a late cancel must not leave it half done."""
         await shielded(
             workflow.execute_activity(
                 FINISH_EPISODE,
@@ -186,7 +193,7 @@ class EpisodeWorkflow:
     async def _following(
         self, episode: EpisodeInput, asked: TurnInput, result: TurnResult
     ) -> TurnInput:
-        """What is asked for next, once what the turn waits for is there."""
+        """Returns the next run, once the turn's waits are over."""
         if result.turn > asked.turn:
             asked = turn_input(episode, result.turn)
         self._deciding = range(asked.turn, asked.turn + bool(result.pending))
@@ -203,7 +210,7 @@ class EpisodeWorkflow:
     async def _decided_turn(
         self, episode: EpisodeInput, asked: TurnInput, pending: list[int]
     ) -> TurnInput:
-        """The turn with what people decided about the calls that waited."""
+        """Returns the turn with people's decisions about the calls that waited."""
         decided = await self._decisions(episode, asked.turn, pending)
         # A call that is not decided in time is denied. What was decided before stays decided: the
         # policy may have come to ask about another call of the turn since.
@@ -213,7 +220,7 @@ class EpisodeWorkflow:
         return replace(asked, approvals=asked.approvals | approvals, decided=decided)
 
     async def _join(self, episode: EpisodeInput, asked: TurnInput, result: TurnResult) -> TurnInput:
-        """The turn with how its children ended, which run beside its other calls.
+        """Returns the turn with the ends of its children, which run beside its other calls.
 
         No activity waits for a child, so parents never hold the slots their children need.
         """
@@ -235,7 +242,7 @@ class EpisodeWorkflow:
         return replace(asked, ended=by_index)
 
     async def _run_child(self, call: ChildCall) -> EpisodeResult:
-        """How the child ended. It has at most the time that is left to this episode."""
+        """Returns the end of a child, which has at most the remaining time of this episode."""
         left_s = max((self._deadline - workflow.now()).total_seconds(), 0.001)
         call = replace(call, time_limit_s=min(call.time_limit_s, left_s), admission_s=left_s)
         try:
@@ -267,7 +274,7 @@ class EpisodeWorkflow:
     async def _decisions(
         self, episode: EpisodeInput, turn: int, pending: list[int]
     ) -> dict[str, Approval]:
-        """Waits for people, for as long as the policy says; who decided what."""
+        """Waits for people, for as long as the policy allows, and returns their decisions."""
         decided = self._decided.setdefault(turn, {})
         with suppress(asyncio.TimeoutError):
             await workflow.wait_condition(
@@ -278,7 +285,7 @@ class EpisodeWorkflow:
 
 
 def turn_input(episode: EpisodeInput, turn: int) -> TurnInput:
-    """Asks for a turn as its first attempt does, and for those after it."""
+    """Returns the run from a turn to the turn limit."""
     return TurnInput(
         episode.episode_id,
         turn,
@@ -290,7 +297,7 @@ def turn_input(episode: EpisodeInput, turn: int) -> TurnInput:
 
 
 def _of_child(call: ChildCall) -> TypedSearchAttributes:
-    """Those of its parent, where the namespace knows them, with an episode of its own."""
+    """Returns its parent's attributes, where the namespace knows them, with the child's episode."""
     attributes = workflow.info().typed_search_attributes
     if attributes.get(EPISODE) is None:
         return attributes

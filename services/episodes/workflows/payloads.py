@@ -31,7 +31,6 @@ class TurnResult:
 
     @classmethod
     def of(cls, outcome: Outcome) -> "TurnResult":
-        """The payload of an outcome."""
         if isinstance(outcome, Finished):
             return cls(
                 stop=outcome.stop_reason,
@@ -58,7 +57,7 @@ OUT_OF_TIME = TurnResult(stop="deadline", message="the episode's time limit has 
 
 @dataclass(frozen=True)
 class EpisodeInput:
-    """Starts an episode's workflow."""
+    """The input of an episode's workflow."""
 
     episode_id: str
     turn_limit: int
@@ -91,7 +90,6 @@ class FinishInput:
 
     @classmethod
     def of(cls, episode_id: str, ending: TurnResult, unjudged_reason: str = "") -> "FinishInput":
-        """The end that a run of turns came to."""
         return cls(
             episode_id,
             ending.stop,
@@ -113,6 +111,6 @@ class FinishInput:
 
 @dataclass(frozen=True)
 class JudgeInput:
-    """Asks to judge the answer of an episode."""
+    """The input of judging an episode's answer."""
 
     episode_id: str

@@ -1,7 +1,7 @@
 """Ends episodes whose workflow Temporal no longer runs.
 
 A workflow that was terminated, or that Temporal lost, ends nothing: its episode would count as
-running for ever. What is in the queue has a worker, or is handed over to a workflow before it
+running without end. A queued episode has a worker, or is handed over to a workflow before it
 leaves the queue.
 """
 
@@ -19,7 +19,7 @@ BATCH = 200
 
 
 class WorkflowReconciler:
-    """Goes through the unfinished episodes, a batch at a time and round again."""
+    """Checks the unfinished episodes in rounds, a batch at a time."""
 
     def __init__(self, episodes: EpisodeStore, starter: WorkflowStarter) -> None:
         self._episodes = episodes
@@ -27,7 +27,7 @@ class WorkflowReconciler:
         self._after_id = ""
 
     async def reconcile(self) -> None:
-        """Ends what is gone of the next batch. Raises TemporalUnavailable."""
+        """Ends episodes of the next batch whose workflow is gone. Raises TemporalUnavailable."""
         batch = await self._episodes.unfinished(self._after_id, BATCH)
         for stored in batch:
             await self._reconcile(stored)
@@ -35,12 +35,12 @@ class WorkflowReconciler:
 
     async def _reconcile(self, stored: StoredEpisode) -> None:
         episode_id = stored.new.episode_id
-        fate = await self._starter.fate(episode_id)
-        if fate is WorkflowExecutionStatus.RUNNING:
+        status = await self._starter.status(episode_id)
+        if status is WorkflowExecutionStatus.RUNNING:
             return
         # A workflow closes after its episode has ended, which may have been a moment ago.
         if await self._episodes.has_ended(episode_id):
             return
-        reason = f"its workflow was {fate.name.lower()}" if fate else "its workflow is gone"
+        reason = f"its workflow was {status.name.lower()}" if status else "its workflow is gone"
         log.warning("episode %s is ended: %s in Temporal", episode_id, reason)
         await self._starter.end(stored.new, f"{reason} in Temporal before the episode had ended")

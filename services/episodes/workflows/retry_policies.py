@@ -1,8 +1,8 @@
-"""How long an episode's activities may take, and when they are tried again.
+"""Timeouts and retry policies of an episode's activities.
 
 No number of attempts ends an episode while a part of the platform is away: its own deadline does.
-An error that says when to try again (`Retry-After` of a model engine) overrides the intervals:
-see `episodes.temporal.activity_errors`.
+An error that names the time of the next attempt (`Retry-After` of a model engine) overrides the
+intervals: see `episodes.workflows.activities`.
 """
 
 from datetime import timedelta

@@ -22,14 +22,13 @@ def typed(values: Mapping[SearchAttributeKey[str], str]) -> TypedSearchAttribute
 
 
 def episode_input(new: NewEpisode) -> EpisodeInput:
-    """The workflow's input for an admitted episode."""
     waits_s = approval_timeout_s(new.toolset)
     checked = episode_pb2.EpisodeSpec.FromString(new.spec).HasField("check")
     return EpisodeInput(new.episode_id, new.turn_limit, new.time_limit_s, waits_s, checked)
 
 
 def search_attributes(new: NewEpisode) -> TypedSearchAttributes:
-    """The attributes of an episode's workflow. The model is "" where the default answers."""
+    """Returns the attributes of an episode's workflow; the default model is ""."""
     model = episode_pb2.EpisodeSpec.FromString(new.spec).model
     return typed(
         {EPISODE: new.episode_id, TENANT: new.tenant, POLICY: new.policy_name, MODEL: model}

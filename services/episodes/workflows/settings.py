@@ -1,4 +1,4 @@
-"""How the episodes server and its worker prove to Temporal who they are, and what it may read."""
+"""Credentials of the episodes server and its worker for Temporal, and the keys of payloads."""
 
 from typing import Self
 

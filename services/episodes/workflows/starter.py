@@ -53,7 +53,7 @@ class WorkflowStarter:
     async def resume(self, new: NewEpisode, left_s: float, ending: TurnResult | None) -> None:
         """Starts the workflow of an episode that ran without one, unless it runs or has run.
 
-        It goes on for what is left of its time, or only ends it. Raises TemporalUnavailable.
+        It continues for the remaining time, or only ends the episode. Raises TemporalUnavailable.
         """
         rest = replace(
             episode_input(new), time_limit_s=max(left_s, 0.001), ending=ending, resumed=True
@@ -62,15 +62,15 @@ class WorkflowStarter:
             await self._start(new, rest, WorkflowIDReusePolicy.REJECT_DUPLICATE)
 
     async def end(self, new: NewEpisode, reason: str) -> None:
-        """Ends an episode whose workflow is gone, by one that does nothing else.
+        """Ends an episode whose workflow is gone, by a workflow that does nothing else.
 
         Raises TemporalUnavailable.
         """
         only_end = replace(episode_input(new), ending=TurnResult(StopReason.FAILED, reason))
         await self._start(new, only_end, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
-    async def fate(self, episode_id: str) -> WorkflowExecutionStatus | None:
-        """What became of the workflow; None when there is none. Raises TemporalUnavailable."""
+    async def status(self, episode_id: str) -> WorkflowExecutionStatus | None:
+        """Returns the workflow's status; None when there is none. Raises TemporalUnavailable."""
         handle = self._temporal.client.get_workflow_handle(workflow_id(episode_id))
         try:
             async with self._answer():
@@ -113,7 +113,7 @@ class WorkflowStarter:
         return True
 
     async def caller_answered(self, episode_id: str, turn: int) -> None:
-        """Tells the workflow that results are stored; one that has ended needs none.
+        """Signals that results are stored; a workflow that has ended needs none.
 
         Raises TemporalUnavailable.
         """
@@ -167,7 +167,8 @@ class WorkflowStarter:
 
     @asynccontextmanager
     async def _answer(self) -> AsyncIterator[None]:
-        """Raises TemporalUnavailable when Temporal stalls; its client alone would wait on."""
+        """Raises TemporalUnavailable when Temporal stalls; its client alone would wait without
+        end."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 yield

@@ -71,7 +71,7 @@ async def _compare(figures: Figures, ours: Ask, direct: Ask) -> None:
         for ask in (direct, ours):
             await _tokens_per_s(ask, in_flight)
         for _ in range(ROUNDS):
-            # Taken in turns, so that both meet the same noise.
+            # LeasedRow in turns, so that both meet the same noise.
             speeds["direct"].append(await _tokens_per_s(direct, in_flight))
             speeds["ours"].append(await _tokens_per_s(ours, in_flight))
         for name, values in speeds.items():

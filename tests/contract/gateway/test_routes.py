@@ -11,27 +11,18 @@ from gateway.rest.routes import ROUTES, Route
 # Only services write these: costs, measurements, tools of followed servers, calls and decisions of
 # a running episode.
 INTERNAL = {
-    "Adjust",
     "AllowFollowing",
     "Apply",
     "ApplyEmbeddings",
-    "Capture",
     "CheckCalls",
     "CloseEpisode",
     "DeliverWebhook",
     "EndFollowing",
-    "Extend",
     "Invoke",
-    "MarkDispatched",
     "MeasurePdf",
-    "Record",
     "RecordToolFacts",
-    "Release",
     "ReleaseEpisode",
-    "Reserve",
     "ResolveToolset",
-    "Reverse",
-    "Settle",
     "UpdateFollowedTool",
 }
 routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")

@@ -157,7 +157,7 @@ async def test_an_attempt_at_an_episode_that_has_ended_spends_nothing(workers: W
 class DiesBeforeTheGroupsEnd(OutboxStore):
     """The outbox of a worker that has ended a group's last episode, and then dies."""
 
-    async def owe(self, record: OutboxRecord) -> None:
+    async def add(self, record: OutboxRecord) -> None:
         raise DatabaseUnavailable
 
 
@@ -175,7 +175,7 @@ async def test_an_attempt_at_the_last_of_a_group_owes_the_groups_end(
     assert cut == Finished(StopReason.ANSWERED, turn=1)
     ended = await run(workers.another(), run_from(last), is_retry=True)
     assert ended == Finished(StopReason.ANSWERED, settled=True)
-    owed, _ = await OutboxStore(engine).owed(10, 10_000_000)
+    owed, _ = await OutboxStore(engine).pending(10, 10_000_000)
     assert [one.record.kind for one in owed] == ["trajectory", "trajectory", "group_closed"]
 
 

@@ -60,7 +60,7 @@ async def test_a_redriven_record_reaches_the_stream(platform: EpisodesPlatform) 
         await finished(client, (await start(client)).id)
     servers = platform.kafka.bootstrap_servers
     await read_topic(servers, platform.topic, 2, platform.tenant)
-    await _keep_aside(platform, "the broker rejects it: MessageSizeTooLarge")
+    await _dead_letter(platform, "the broker rejects it: MessageSizeTooLarge")
     async with dead_letters(platform) as letters:
         found = await letters.ListDeadLetters(pb.ListDeadLettersRequest(page_size=1))
         rest = await letters.ListDeadLetters(
@@ -111,7 +111,7 @@ async def _rejected(
     assert rejected.value.code() is code
 
 
-async def _keep_aside(platform: EpisodesPlatform, reason: str) -> None:
+async def _dead_letter(platform: EpisodesPlatform, reason: str) -> None:
     """Notes the tenant's records as the relay does when the broker rejects them."""
     engine = create_async_engine(platform.database_url)
     try:

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.direct_calls.call import StoredCall
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
-from episodes.queue.store import TAKE, WorkQueue
+from episodes.queue.store import ACQUIRE, WorkQueue
 from integration.episodes.queue_rows import queued_call
 from podium_kit.money import Money
 
@@ -50,16 +50,16 @@ def rows_read(plan: dict[str, Any]) -> float:
 
 
 async def taken(queue: WorkQueue[StoredCall], most: int = 10, lease_s: float = LONG_S) -> list[str]:
-    return [call.id for call in await queue.take(most, lease_s)]
+    return [call.id for call in await queue.acquire(most, lease_s)]
 
 
 async def test_taking_reads_a_few_rows_of_each_tenant_however_many_wait(
     engine: AsyncEngine,
 ) -> None:
     await fill(engine, waiting=20_000)
-    values = {"most": 10, "lease_s": LONG_S, "holder": "a", "per_tenant": 10}
+    values = {"limit": 10, "lease_s": LONG_S, "holder": "a", "per_tenant": 10}
     async with engine.connect() as connection:
-        explained = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {CALL_QUEUE.statement(TAKE)}")
+        explained = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {CALL_QUEUE.statement(ACQUIRE)}")
         [plan] = (await connection.execute(explained, values)).scalar_one()
     assert rows_read(plan["Plan"]) < 1_000
 
@@ -68,7 +68,7 @@ async def test_a_call_is_open_until_it_is_dropped(engine: AsyncEngine) -> None:
     first, second = await stored(engine, 2)
     queue = WorkQueue(engine, CALL_QUEUE, "a")
     assert await taken(queue, most=1) == [first]
-    await queue.give_back([first], LONG_S)
+    await queue.release([first], LONG_S)
     assert await queue.size() == 2
     await queue.drop(first)
     await queue.drop(second)

@@ -175,7 +175,7 @@ async def test_a_worker_that_stops_leaves_its_calls_to_the_next(
             await asyncio.sleep(0.05)
         await own_platform.worker.terminate(grace_s=60.0)
         engine = create_async_engine(own_platform.database_url)
-        assert await WorkQueue(engine, CALL_QUEUE).waiting_s() > 0
+        assert await WorkQueue(engine, CALL_QUEUE).backlog_age_s() > 0
         await engine.dispose()
         neighbours.adapters.delay_s = 0.0
         own_platform.worker.start()

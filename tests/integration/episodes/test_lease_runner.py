@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.queue.lease_worker import PER_TENANT_MAX, LeaseRunner
-from episodes.queue.store import EPISODE_QUEUE, QueuedEpisode, Taken, WorkQueue
+from episodes.queue.lease_worker import PER_TENANT_MAX, LeaseWorker
+from episodes.queue.store import EPISODE_QUEUE, LeasedRow, QueuedEpisode, WorkQueue
 from integration.episodes.queue_rows import queued_episode
 
-Rows = list[Taken[QueuedEpisode]]
+Rows = list[LeasedRow[QueuedEpisode]]
 
 
 @dataclass
@@ -18,14 +18,14 @@ class Endless:
 
     begun: list[str] = field(default_factory=list)
 
-    async def do(self, taken: Taken[QueuedEpisode]) -> None:
+    async def do(self, taken: LeasedRow[QueuedEpisode]) -> None:
         self.begun.append(taken.id)
         await asyncio.Event().wait()
 
-    async def fail(self, taken: Taken[QueuedEpisode], message: str) -> None:
+    async def fail(self, taken: LeasedRow[QueuedEpisode], message: str) -> None:
         raise AssertionError(message)
 
-    def patience_s(self, taken: Taken[QueuedEpisode]) -> float:
+    def max_age_s(self, taken: LeasedRow[QueuedEpisode]) -> float:
         return taken.item.time_limit_s
 
 
@@ -36,8 +36,8 @@ class SlowQueue(WorkQueue[QueuedEpisode]):
         super().__init__(engine, EPISODE_QUEUE, "slow")
         self.taken, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def take(self, most: int, lease_s: float, per_tenant: int = 2**31) -> Rows:
-        rows = await super().take(most, lease_s, per_tenant)
+    async def acquire(self, most: int, lease_s: float, per_tenant: int = 2**31) -> Rows:
+        rows = await super().acquire(most, lease_s, per_tenant)
         self.taken.set()
         await self.gate.wait()
         return rows
@@ -47,9 +47,9 @@ async def test_what_is_being_taken_while_a_worker_ends_is_left_to_others(
     engine: AsyncEngine,
 ) -> None:
     queue, work = SlowQueue(engine), Endless()
-    runner, id = LeaseRunner(queue, work, 10), await queued_episode(engine)
-    runner.look()
-    taking = asyncio.create_task(runner.take())
+    runner, id = LeaseWorker(queue, work, 10), await queued_episode(engine)
+    runner.notify_all()
+    taking = asyncio.create_task(runner.acquire())
     await queue.taken.wait()
     runner.drain(0.0)
     closing = asyncio.create_task(runner.close())
@@ -57,7 +57,7 @@ async def test_what_is_being_taken_while_a_worker_ends_is_left_to_others(
     await closing
     # As the worker does once all is closed.
     taking.cancel()
-    [again] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
+    [again] = await WorkQueue(engine, EPISODE_QUEUE, "other").acquire(10, 60.0)
     assert again.id == id
 
 
@@ -65,13 +65,13 @@ async def test_a_tenant_with_neighbours_has_a_share_of_a_worker_and_alone_all_of
     engine: AsyncEngine,
 ) -> None:
     queue, work = WorkQueue(engine, EPISODE_QUEUE, "a"), Endless()
-    runner = LeaseRunner(queue, work, PER_TENANT_MAX + 20)
+    runner = LeaseWorker(queue, work, PER_TENANT_MAX + 20)
     for _ in range(PER_TENANT_MAX + 5):
         await queued_episode(engine, "flood")
 
     async def lease() -> None:
-        runner.look()
-        await runner.take()
+        runner.notify_all()
+        await runner.acquire()
 
     await lease()
     assert len(runner._running) == PER_TENANT_MAX + 5
@@ -83,22 +83,22 @@ async def test_a_tenant_with_neighbours_has_a_share_of_a_worker_and_alone_all_of
     await lease()
     assert second in runner._running
     assert len(runner._running) == PER_TENANT_MAX + 7
-    [other] = await WorkQueue(engine, EPISODE_QUEUE, "other").take(10, 60.0)
+    [other] = await WorkQueue(engine, EPISODE_QUEUE, "other").acquire(10, 60.0)
     assert other.id == waiting
     await runner.close()
 
 
 async def test_a_worker_of_another_version_leases_nothing(engine: AsyncEngine) -> None:
     versions = {"current": False}
-    runner = LeaseRunner(
+    runner = LeaseWorker(
         WorkQueue(engine, EPISODE_QUEUE, "a"), Endless(), 10, lambda: versions["current"]
     )
     id = await queued_episode(engine)
-    runner.look()
-    await runner.take()
+    runner.notify_all()
+    await runner.acquire()
     assert not runner._running
     versions["current"] = True
-    runner.look()
-    await runner.take()
+    runner.notify_all()
+    await runner.acquire()
     assert set(runner._running) == {id}
     await runner.close()

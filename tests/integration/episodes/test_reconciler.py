@@ -54,7 +54,7 @@ class Stream:
         for _ in range(count):
             trajectory = trajectory_pb2.Trajectory(episode_id=new_id(), tenant="acme")
             trajectory.group_id = trajectory.episode_id
-            await self.outbox.owe(trajectory_record(trajectory))
+            await self.outbox.add(trajectory_record(trajectory))
         await self.relay.relay()
 
 

@@ -51,17 +51,17 @@ async def test_a_record_that_is_on_no_topic_grows_old(database: Database) -> Non
     await upgrade(url, MIGRATIONS)
     engine = create_async_engine(url)
     outbox = OutboxStore(engine)
-    assert await outbox.oldest_owed_s() == 0
+    assert await outbox.oldest_pending_s() == 0
     for number in ("1", "2"):
-        await outbox.owe(OutboxRecord(number, "trajectory", "acme", "g", number.encode(), {}))
-    first = await outbox.oldest_owed_s()
-    assert await outbox.oldest_owed_s() > first > 0
-    (placed, kept_aside), _ = await outbox.owed(2, 100)
+        await outbox.add(OutboxRecord(number, "trajectory", "acme", "g", number.encode(), {}))
+    first = await outbox.oldest_pending_s()
+    assert await outbox.oldest_pending_s() > first > 0
+    (placed, kept_aside), _ = await outbox.pending(2, 100)
     await outbox.mark_published([(placed.row_id, 0, 0)])
-    assert await outbox.oldest_owed_s() > 0
+    assert await outbox.oldest_pending_s() > 0
     # What is dead-lettered waits for a person, whom another alert calls.
     await outbox.mark_dead(kept_aside, "no trainer can use it")
-    assert await outbox.oldest_owed_s() == 0
+    assert await outbox.oldest_pending_s() == 0
     await engine.dispose()
 
 
@@ -72,10 +72,10 @@ async def test_what_is_owed_comes_in_batches_of_bounded_size(database: Database)
     outbox = OutboxStore(engine)
     for number in ("1", "2", "3"):
         body = number.encode() * 10
-        await outbox.owe(OutboxRecord(number, "trajectory", "acme", "g", body, {}))
+        await outbox.add(OutboxRecord(number, "trajectory", "acme", "g", body, {}))
 
     async def batch(limit: int, batch_bytes: int) -> tuple[str, bool]:
-        owed, more = await outbox.owed(limit, batch_bytes)
+        owed, more = await outbox.pending(limit, batch_bytes)
         return "".join(each.record.record_id for each in owed), more
 
     assert await batch(3, 30) == ("123", False)

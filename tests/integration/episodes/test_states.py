@@ -14,12 +14,12 @@ from episodes.store import EpisodeFilter, EpisodeStore
 from integration.episodes.queue_rows import queued_episode
 from podium_kit.money import Money
 
-Taken = tuple[StepKind, int]
+LeasedRow = tuple[StepKind, int]
 MODEL, VERIFIER = (StepKind.MODEL, 0), (StepKind.VERIFIER, 0)
 CLIENT_CALLS = (StepKind.CLIENT_CALLS, 0)
 
 
-def steps_of(episode: str, *taken: Taken) -> list[Step]:
+def steps_of(episode: str, *taken: LeasedRow) -> list[Step]:
     return [
         Step(episode, sequence, 1, kind, index, f"{kind}{index}".encode())
         for sequence, (kind, index) in enumerate(taken, 1)
@@ -50,7 +50,7 @@ async def states(engine: AsyncEngine, episode: str) -> tuple[EpisodeState, list[
     ],
 )
 async def test_a_state_is_shown_and_found(
-    engine: AsyncEngine, taken: list[Taken], state: EpisodeState
+    engine: AsyncEngine, taken: list[LeasedRow], state: EpisodeState
 ) -> None:
     episode = await queued_episode(engine)
     if taken:

@@ -49,7 +49,7 @@ def queues(engine: AsyncEngine, request: pytest.FixtureRequest) -> Queues:
 
 
 async def taken(queue: WorkQueue[Any], most: int = 10, lease_s: float = LONG_S) -> list[str]:
-    return [one.id for one in await queue.take(most, lease_s)]
+    return [one.id for one in await queue.acquire(most, lease_s)]
 
 
 async def test_workers_that_take_at_once_share_what_is_there(queues: Queues) -> None:
@@ -84,11 +84,11 @@ async def test_a_tenants_many_rows_leave_places_to_another_tenants_few(queues: Q
 async def test_a_tenant_has_so_many_rows_of_a_worker_at_most(queues: Queues) -> None:
     many, few = await queues.add(5, "many"), await queues.add(1, "few")
     queue, other = queues.of("a"), queues.of("b")
-    leased = [one.id for one in await queue.take(10, LONG_S, per_tenant=2)]
+    leased = [one.id for one in await queue.acquire(10, LONG_S, per_tenant=2)]
     assert set(leased) == {*many[:2], *few}
-    assert await queue.take(10, LONG_S, per_tenant=2) == []
+    assert await queue.acquire(10, LONG_S, per_tenant=2) == []
     await queue.drop(many[0])
-    assert [one.id for one in await queue.take(10, LONG_S, per_tenant=2)] == [many[2]]
+    assert [one.id for one in await queue.acquire(10, LONG_S, per_tenant=2)] == [many[2]]
     assert await taken(other) == many[3:]
 
 
@@ -96,12 +96,12 @@ async def test_it_is_taken_again_when_its_lease_ends(queues: Queues) -> None:
     [id] = await queues.add(1)
     dead, alive = queues.of("dead"), queues.of("alive")
     assert await taken(dead, lease_s=0.0) == [id]
-    [one] = await alive.take(10, LONG_S)
+    [one] = await alive.acquire(10, LONG_S)
     assert (one.id, one.attempts) == (id, 2)
     # Whoever had it before hears that it is not theirs, and gives nothing back.
-    assert await dead.keep([id], LONG_S) == {}
-    await dead.give_back([id], 0.0)
-    assert await alive.keep([id], LONG_S) == {id: False}
+    assert await dead.renew([id], LONG_S) == {}
+    await dead.release([id], 0.0)
+    assert await alive.renew([id], LONG_S) == {id: False}
     assert await taken(dead) == []
 
 
@@ -109,10 +109,10 @@ async def test_what_is_given_back_is_anybodys_after_the_pause(queues: Queues) ->
     now, later = await queues.add(2)
     queue, other = queues.of("a"), queues.of("b")
     await taken(queue)
-    assert await other.waiting_s() == 0
-    await queue.give_back([now], 0.0)
-    await queue.give_back([later], LONG_S)
-    assert await other.waiting_s() > 0
+    assert await other.backlog_age_s() == 0
+    await queue.release([now], 0.0)
+    await queue.release([later], LONG_S)
+    assert await other.backlog_age_s() > 0
     assert await taken(other) == [now]
 
 
@@ -120,11 +120,11 @@ async def test_a_cancel_reaches_who_has_an_episode_and_ends_a_pause(engine: Asyn
     held, pausing = await queued_episode(engine), await queued_episode(engine)
     queue, others = WorkQueue(engine, EPISODE_QUEUE, "a"), EpisodeQueue(engine)
     await taken(queue)
-    await queue.give_back([pausing], LONG_S)
+    await queue.release([pausing], LONG_S)
     assert await others.cancel(held)
     assert await others.cancel(pausing)
-    assert await queue.keep([held], LONG_S) == {held: True}
-    [again] = await queue.take(10, LONG_S)
+    assert await queue.renew([held], LONG_S) == {held: True}
+    [again] = await queue.acquire(10, LONG_S)
     assert again.id == pausing
     assert again.cancelled.is_set()
     # One that has a workflow, or has ended, is not in the queue.
@@ -140,7 +140,7 @@ async def test_only_what_is_not_queued_is_a_workflows(engine: AsyncEngine) -> No
     await store.insert(alone)
     for left in [await store.unfinished("", 10)]:
         assert [one.new.episode_id for one in left] == [alone.episode_id]
-    assert await others.release(queued.episode_id)
+    assert await others.remove(queued.episode_id)
     assert len(await store.unfinished("", 10)) == 2
 
 
@@ -156,7 +156,7 @@ async def test_an_episode_that_is_stored_again_is_queued_once(engine: AsyncEngin
 
 async def test_the_first_who_hands_over_says_how_an_episode_ends(engine: AsyncEngine) -> None:
     episode_id, others = await queued_episode(engine), EpisodeQueue(engine)
-    [one] = await WorkQueue(engine, EPISODE_QUEUE, "dead").take(10, 0.0)
+    [one] = await WorkQueue(engine, EPISODE_QUEUE, "dead").acquire(10, 0.0)
     assert not one.item.handed_over
     ending = TurnResult(stop="answered", turn=3)
     for given in (ending, None, TurnResult(stop="failed")):
@@ -164,11 +164,11 @@ async def test_the_first_who_hands_over_says_how_an_episode_ends(engine: AsyncEn
         assert marked is not None
         assert marked.ending == ending
     # Whoever takes it next takes no turn.
-    [one] = await WorkQueue(engine, EPISODE_QUEUE, "alive").take(10, LONG_S)
+    [one] = await WorkQueue(engine, EPISODE_QUEUE, "alive").acquire(10, LONG_S)
     assert one.item.handed_over
     # A cancel that comes before it leaves is not lost.
     await others.cancel(episode_id)
-    assert not await others.release(episode_id)
+    assert not await others.remove(episode_id)
     await others.drop(episode_id)
-    assert await others.release(episode_id)
+    assert await others.remove(episode_id)
     assert await others.mark(episode_id, None) is None

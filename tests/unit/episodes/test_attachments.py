@@ -7,7 +7,7 @@ import pytest
 from callers import make_identity
 from episodes.attachments.checks import checked_attachments
 from episodes.attachments.quota import UNLIMITED
-from episodes.attachments.store import COPY, Files, keep
+from episodes.attachments.store import COPY, Files, store_files
 from episodes.errors import InvalidAttachments
 from media_files import attached, make_pdf
 from podium.common.v1 import attachment_pb2
@@ -48,7 +48,7 @@ def stated(**changes: Any) -> attachment_pb2.Attachment:
 async def keep_one(attachment: attachment_pb2.Attachment) -> None:
     files = Files((attachment_from_proto(attachment),))
     with acting_as(make_identity()):
-        await keep(Keeping(), "acme", "0190", files, UNLIMITED)  # type: ignore[arg-type]
+        await store_files(Keeping(), "acme", "0190", files, UNLIMITED)  # type: ignore[arg-type]
 
 
 async def test_a_kept_file_is_what_the_request_states() -> None:

@@ -9,7 +9,7 @@ from episodes.execution.executor import ExecutionLimits
 from episodes.execution.outcomes import Finished, Outcome, Released
 from episodes.models import EpisodeState, Progress, StopReason, StoredEpisode
 from episodes.queue.leased_episodes import LeasedEpisodes
-from episodes.queue.store import QueuedEpisode, Taken
+from episodes.queue.store import LeasedRow, QueuedEpisode
 
 TURNS, LONG_TURNS = 5, 3
 
@@ -20,12 +20,12 @@ class Work:
     def __init__(self) -> None:
         self.taken: list[int] = []
         self.handed: list[str] = []
-        self.given_back: list[str] = []
+        self.released: list[str] = []
 
     def forget(self, _: str) -> None:
         pass
 
-    def keep(self, stored: Any) -> Any:
+    def cache(self, stored: Any) -> Any:
         return SimpleNamespace(id=stored.new.episode_id, stored=stored)
 
     async def run(self, _: Any, limits: ExecutionLimits, *, is_retry: bool) -> Outcome:
@@ -40,8 +40,8 @@ class Work:
         assert ending is None
         self.handed.append(new.episode_id)
 
-    async def give_back(self, ids: list[str], _: float) -> None:
-        self.given_back += ids
+    async def release(self, ids: list[str], _: float) -> None:
+        self.released += ids
 
 
 async def work_on(
@@ -67,13 +67,13 @@ async def work_on(
     )
     stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
     item = QueuedEpisode(stored, handed_over)
-    await leased.do(Taken("e", "acme", item, 1, since, asyncio.Event()))
+    await leased.do(LeasedRow("e", "acme", item, 1, since, asyncio.Event()))
     return cast(Work, work)
 
 
 async def test_a_short_episode_ends_where_it_began() -> None:
     work = await work_on()
-    assert (work.taken, work.handed, work.given_back) == ([1, 2, 3, 4], [], [])
+    assert (work.taken, work.handed, work.released) == ([1, 2, 3, 4], [], [])
 
 
 async def test_a_workflow_continues_an_episode_of_many_turns() -> None:
@@ -88,7 +88,7 @@ async def test_a_workflow_continues_an_old_episode_after_its_turn() -> None:
 
 async def test_the_next_worker_continues_what_a_draining_one_leaves() -> None:
     work = await work_on(drains=True)
-    assert (work.taken, work.handed, work.given_back) == ([1], [], ["e"])
+    assert (work.taken, work.handed, work.released) == ([1], [], ["e"])
 
 
 async def test_an_episode_that_was_being_handed_over_is() -> None:

@@ -1,4 +1,4 @@
-"""What the relay makes of what is owed."""
+"""The relay publishes, dead-letters and reports whether more is pending."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import pytest
 
 from episodes.models import OutboxRecord
 from episodes.publication.relay import BATCH, BATCH_BYTES_MAX, Relay
-from episodes.publication.store_outbox import OutboxStore, OwedRecord
+from episodes.publication.store_outbox import OutboxStore, PendingRecord
 from podium_kit.stream import Place, StreamRecord
 from podium_kit.stream.clients import Producer
 
@@ -19,9 +19,9 @@ class OneRecord(OutboxStore):
         self.asked: list[tuple[int, int]] = []
         self.published: list[tuple[int, int, int]] = []
 
-    async def owed(self, limit: int, batch_bytes: int) -> tuple[list[OwedRecord], bool]:
+    async def pending(self, limit: int, batch_bytes: int) -> tuple[list[PendingRecord], bool]:
         self.asked.append((limit, batch_bytes))
-        return [OwedRecord(7, OutboxRecord("r", "trajectory", "acme", "g", b"", {}))], self.more
+        return [PendingRecord(7, OutboxRecord("r", "trajectory", "acme", "g", b"", {}))], self.more
 
     async def mark_published(self, placed: Sequence[tuple[int, int, int]]) -> None:
         self.published += placed

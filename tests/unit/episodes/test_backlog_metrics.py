@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from episodes.queue.metrics import EpisodesStatus
+from episodes.queue.metrics import BacklogMetrics
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DependencyAway
 
@@ -45,11 +45,11 @@ async def test_what_is_queued_is_reported_while_temporal_is_away(
         return 7.0
 
     monkeypatch.setattr(telemetry, "get_meter", lambda _: gauges)
-    standing = EpisodesStatus(size, age_s, size)
+    standing = BacklogMetrics(size, age_s, size)
     with pytest.raises(DependencyAway):
-        await standing.look()
+        await standing.poll()
     queued = {"podium.stream.outbox.age": 7.0, "podium.episodes.work.open": 7.0}
     assert gauges.scraped() == queued
     away = False
-    await standing.look()
+    await standing.poll()
     assert gauges.scraped() == {**queued, "podium.episodes.backlog.age": 2.0}
