@@ -14,7 +14,7 @@ SDK := $(PYTHON) -m scripts.sdk
 RELEASED := protos/released.binpb
 WORKERS ?= 3
 SERVERS := cost_ledger.server, episodes.server, episodes.worker, gateway.server, orchestrator_inference.server, tool_adapters.server, tool_registry.server
-SOURCES := libs services operations cli training tests scripts sdks/python
+SOURCES := libs bundled/functions services operations cli training tests scripts sdks/python
 # mypy takes longest and starts first.
 LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
 IMAGES := platform training engine
@@ -93,6 +93,9 @@ sdk: $(INSTALLED) ## Generate the clients' parts in sdks/ from the gateway's Ope
 
 lint: $(INSTALLED) ## Style, types, import rules, contracts, house rules, Dockerfile
 	@$(MAKE) --no-print-directory --jobs=$(WORKERS) --output-sync=target $(LINT)
+
+# They import the packages, whose roots pyproject.toml names.
+$(filter lint-%,$(LINT)): $(INSTALLED)
 
 lint-types:
 	$(PYTHON) -m mypy $(PYTHON_SOURCES)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import yaml
 
-from tool_adapters.functions.airports import airport_facts
-from tool_adapters.functions.chemistry import element_facts
-from tool_adapters.functions.countries import countries, country_facts, geonames
+from podium_functions.airports import airport_facts
+from podium_functions.chemistry import element_facts
+from podium_functions.countries import countries, country_facts, geonames
 
 SEED = 20251121
 OUTPUT = Path(__file__).parent / "corpus" / "library.jsonl"

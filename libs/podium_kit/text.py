@@ -1,4 +1,11 @@
-"""Text that is whole: JSON may carry half a character, which no message of ours can."""
+"""Text made whole, storable, short or free of Markdown."""
+
+import re
+
+# Of a text without space around it. No two parts match the same space: a model that writes much of
+# it would else keep everybody's calls waiting, for the time grows with its square.
+FENCED = re.compile(r"```[\w+-]*[ \t]*\n(.*)```", re.DOTALL)
+QUOTED = re.compile(r"`([^`\n]+)`")
 
 
 def whole_characters(text: str) -> str:
@@ -34,3 +41,12 @@ def format_bytes(size: float) -> str:
             return f"{size:.0f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def unfenced(code: str) -> str:
+    """Removes the Markdown fence or the backticks in which models write code."""
+    text = code.strip()
+    if fence := FENCED.fullmatch(text):
+        return fence[1].rstrip()
+    quoted = QUOTED.fullmatch(text)
+    return quoted[1] if quoted else code

@@ -8,8 +8,8 @@ from decimal import Decimal
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Usage, UsageSource
+from podium_kit.text import unfenced
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
-from tool_adapters.fences import unfenced
 from tool_adapters.models import CodeConnection, ToolDefinition
 from tool_adapters.sandbox import (
     Execution,

@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 import bm25s  # type: ignore[import-untyped]
 
+from podium_kit.helper_processes import restrict
 from tool_adapters.corpus.limits import WORDS_MAX
 from tool_adapters.corpus.words import stemmed
-from tool_adapters.helper_processes import restrict
 
 MEMORY_BYTES_MAX = 1536 * 1024**2
 

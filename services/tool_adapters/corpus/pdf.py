@@ -2,10 +2,10 @@
 
 import json
 
+from podium_kit.helper_processes import Helpers
 from tool_adapters.corpus.errors import InvalidDocument
 from tool_adapters.corpus.limits import PDF_TOO_LARGE
 from tool_adapters.corpus.models import Document, Piece
-from tool_adapters.helper_processes import Helpers
 
 MEASURE = "measure"
 READER = "tool_adapters.corpus.pdf_reader"

@@ -17,8 +17,8 @@ from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
 
 from podium_kit.attachments import PDF_TOKENS
+from podium_kit.helper_processes import restrict
 from tool_adapters.corpus.limits import HEADING_CHARACTERS_MAX, PDF_TOO_LARGE
-from tool_adapters.helper_processes import restrict
 
 PAGES_MAX = 2000
 CHARACTERS_MAX = 1_000_000

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
+from podium_kit.helper_processes import Helpers
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.errors import DomainError, InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
@@ -29,7 +30,6 @@ from tool_adapters.corpus.models import (
     Passage,
 )
 from tool_adapters.corpus.passages import pieces_of
-from tool_adapters.helper_processes import Helpers
 
 if TYPE_CHECKING:
     from tool_adapters.corpus.index import PassageIndex

@@ -1,1 +1,1 @@
-"""The bundled functions: plain typed Python that answers real questions offline."""
+"""Calls of the bundled functions in processes of their own."""

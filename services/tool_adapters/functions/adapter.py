@@ -3,16 +3,16 @@
 import asyncio
 import json
 
+from podium_functions.errors import FunctionFailed
+from podium_functions.function import Function
+from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.function import Function
 from tool_adapters.functions.processes import FunctionProcesses
-from tool_adapters.functions.table import FUNCTIONS
 from tool_adapters.models import FunctionConnection, JsonObject, ToolDefinition
 
 # Functions that wait for a process of their own, for a bounded time.
-WAITING = {"query_database": Function("queried", "tool_adapters.functions.sql")}
+WAITING = {"query_database": Function("queried", "podium_functions.sql")}
 
 
 class FunctionAdapter:

@@ -5,10 +5,10 @@ import json
 from asyncio.subprocess import Process
 from typing import Any
 
+from podium_functions.errors import FunctionFailed, limit_exceeded
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.helper_processes import READY, end, start
 from podium_kit.limits.concurrency import FairSemaphore
-from tool_adapters.functions.errors import FunctionFailed, limit_exceeded
-from tool_adapters.helper_processes import READY, end, start
 
 WORKER = "tool_adapters.functions.worker"
 PROCESSES_MAX = 3

@@ -11,10 +11,10 @@ import json
 import sys
 from typing import Any
 
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.function import Function
-from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.helper_processes import READY, restrict_memory
+from podium_functions.errors import FunctionFailed
+from podium_functions.function import Function
+from podium_functions.table import FUNCTIONS
+from podium_kit.helper_processes import READY, restrict_memory
 
 MEMORY_BYTES_MAX = 1024**3
 

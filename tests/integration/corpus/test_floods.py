@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from callers import make_identity
 from corpus_documents import make_document, make_pdf
+from podium_kit.helper_processes import Helpers
 from podium_kit.rpc.identity import Scope, acting_as
 from tool_adapters.corpus import index_builder, pdf, service
 from tool_adapters.corpus.errors import CorpusFull, InvalidSearch
@@ -17,7 +18,6 @@ from tool_adapters.corpus.limits import WORDS_MAX
 from tool_adapters.corpus.models import Document, MediaType
 from tool_adapters.corpus.service import INDEXED_HERE_CHARACTERS_MAX, Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.helper_processes import Helpers
 
 QUOTA = 400_000
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from podium.ledger.v1.price_book_service_pb2 import CreatePricesRequest
 from podium.registry.v1.tool_pb2 import ToolKind, ToolSpec
-from tool_adapters.functions.table import FUNCTIONS
+from podium_functions.table import FUNCTIONS
 
 BUNDLED = Path(__file__).resolve().parents[3] / "bundled"
 MANIFESTS = {path.stem: path for path in sorted((BUNDLED / "tools").glob("*.yaml"))}

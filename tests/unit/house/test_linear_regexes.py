@@ -22,7 +22,7 @@ parser: Any = importlib.import_module("re._parser")
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = (
     *("gateway", "episodes", "orchestrator_inference", "tool_registry", "tool_adapters"),
-    *("cost_ledger", "podium_kit"),
+    *("cost_ledger", "podium_functions", "podium_kit"),
 )
 METHODS = {"search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 CHARACTERS = 40_000
@@ -37,7 +37,7 @@ SAMPLES = {
     sre.CATEGORY_NOT_WORD: "-",
 }
 # Their texts are arguments of at most so many characters.
-BOUNDED = {"tool_adapters.functions": 1_000}
+BOUNDED = {"podium_functions": 1_000}
 # Some of them do not match, whatever the pattern.
 ENDINGS = ("\0", " \u20ac")
 Found = tuple[str, str, str, int]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tool_adapters.fences import unfenced
+from podium_kit.text import unfenced
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import yaml
 
+from podium_functions import sql_reader
 from tool_adapters.corpus import index_builder, pdf, pdf_reader, service
-from tool_adapters.functions import sql_reader, worker
+from tool_adapters.functions import worker
 from tool_adapters.functions.processes import PROCESSES_MAX
 
 ROOT = Path(__file__).parents[3]

@@ -6,9 +6,9 @@ from asyncio.subprocess import PIPE, Process
 
 import pytest
 
-from tool_adapters.functions import sql
+from podium_functions import sql
+from podium_kit.helper_processes import end, exchange
 from tool_adapters.functions.adapter import FunctionAdapter
-from tool_adapters.helper_processes import end, exchange
 
 
 async def program(code: str) -> Process:

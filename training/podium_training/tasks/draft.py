@@ -8,10 +8,10 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
+from podium_functions.sample_database import sample_database
+from podium_functions.sql_reader import opened, queried
+from podium_functions.table import FUNCTIONS
 from podium_training.tasks.task import Call
-from tool_adapters.functions.sample_database import sample_database
-from tool_adapters.functions.sql_reader import opened, queried
-from tool_adapters.functions.table import FUNCTIONS
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tool_adapters.functions.table import FUNCTIONS
+from podium_functions.table import FUNCTIONS
 
 ANSWERS: list[tuple[str, dict[str, Any], Any]] = [
     ("calculator", {"expression": "2 + 3 * 4"}, 14),

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from podium_functions.errors import FunctionFailed
+from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.table import FUNCTIONS
 
 INVALID = FailureKind.INVALID_ARGUMENTS
 NOT_FOUND = FailureKind.NOT_FOUND

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from podium_functions.errors import FunctionFailed
+from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind
 from tool_adapters.functions import processes
-from tool_adapters.functions.errors import FunctionFailed
 from tool_adapters.functions.processes import PROCESSES_PER_TENANT_MAX, FunctionProcesses
-from tool_adapters.functions.table import FUNCTIONS
 
 # Read at every border, which took seconds of a lock that all tenants share.
 BORDERS = {"from_city": "in " * 26, "to_city": "in " * 26}
@@ -27,7 +27,7 @@ async def functions() -> AsyncIterator[FunctionProcesses]:
 
 
 def test_a_city_is_not_looked_for_at_every_border(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tool_adapters.functions import cities  # noqa: PLC0415
+    from podium_functions import cities  # noqa: PLC0415
 
     looks, search = 0, cities._nicknamed
 

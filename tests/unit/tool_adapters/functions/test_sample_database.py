@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tool_adapters.functions import sample_database
+from podium_functions import sample_database
 
 
 def test_a_builder_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simpleeval import InvalidExpression, simple_eval  # type: ignore[import-untyped]
 
+from podium_functions.errors import FunctionFailed
+from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.table import FUNCTIONS
 
 calculator = FUNCTIONS["calculator"]
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podium_functions.errors import FunctionFailed
+from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.table import FUNCTIONS
 
 
 def answer_of(name: str, **arguments: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.table import FUNCTIONS
+from podium_functions.errors import FunctionFailed
+from podium_functions.table import FUNCTIONS
 
 FOUND: list[tuple[str, str, str, list[str]]] = [
     (

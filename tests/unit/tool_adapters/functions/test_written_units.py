@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podium_functions.errors import FunctionFailed
+from podium_functions.table import FUNCTIONS
+from podium_functions.written.numerals import plain_numbers
 from podium_kit.failures import FailureKind
-from tool_adapters.functions.errors import FunctionFailed
-from tool_adapters.functions.table import FUNCTIONS
-from tool_adapters.functions.written.numerals import plain_numbers
 
 convert_units = FUNCTIONS["convert_units"]
 

@@ -7,11 +7,11 @@ from random import Random
 
 import periodictable
 
+from podium_functions.airports import airports
+from podium_functions.countries import countries, country_name, geonames
 from podium_training.tasks.draft import Draft, solve
 from podium_training.tasks.splits import members
 from podium_training.tasks.task import Call, Split
-from tool_adapters.functions.airports import airports
-from tool_adapters.functions.countries import countries, country_name, geonames
 
 COUNTRY_PEOPLE_MIN, CITY_PEOPLE_MIN = 500_000, 1_000_000
 ELEMENTS = 103

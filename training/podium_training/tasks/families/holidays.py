@@ -7,13 +7,13 @@ from random import Random
 
 import holidays
 
+from podium_functions.countries import country_code
+from podium_functions.errors import FunctionFailed
 from podium_training.tasks.draft import Draft, solve
 from podium_training.tasks.families.dates import a_day, ways, written
 from podium_training.tasks.families.facts import large_countries
 from podium_training.tasks.splits import members
 from podium_training.tasks.task import Call, Split
-from tool_adapters.functions.countries import country_code
-from tool_adapters.functions.errors import FunctionFailed
 
 FIRST_YEAR, LAST_YEAR = 2002, 2035
 # More of them than that are too long a list for a small model to read.

@@ -12,7 +12,7 @@ from periodictable.formulas import Formula
 from pydantic import Field
 from pyparsing import ParseException
 
-from tool_adapters.functions.errors import closest, invalid, not_found
+from podium_functions.errors import closest, invalid, not_found
 
 SPELLINGS: dict[str, str] = yaml.safe_load(
     (Path(__file__).with_name("names") / "elements.yaml").read_text(encoding="utf-8")

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from dateutil.relativedelta import relativedelta
 from pydantic import Field
 
-from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.written.dates import (
+from podium_functions.errors import invalid
+from podium_functions.written.dates import (
     TEXT_MAX,
     Day,
     DayOfPair,

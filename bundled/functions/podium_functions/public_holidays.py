@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import holidays
 from pydantic import Field
 
-from tool_adapters.functions.countries import CountryName, country_code, country_name
-from tool_adapters.functions.errors import not_found
-from tool_adapters.functions.written.dates import Day
+from podium_functions.countries import CountryName, country_code, country_name
+from podium_functions.errors import not_found
+from podium_functions.written.dates import Day
 
 Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2100)]
 

@@ -1,6 +1,6 @@
 """The one table of bundled functions, by the name FunctionConnection uses."""
 
-from tool_adapters.functions.function import Function
+from podium_functions.function import Function
 
 # Of each module; one is imported by the first call of a function in it.
 _NAMES = {

@@ -4,7 +4,7 @@ from typing import Any
 
 from geographiclib.geodesic import Geodesic  # type: ignore[import-untyped]
 
-from tool_adapters.functions.cities import CityName, find_city
+from podium_functions.cities import CityName, find_city
 
 
 def distance_km(from_place: dict[str, Any], to_place: dict[str, Any], lat: str, lon: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic_core import ErrorDetails
 
-from tool_adapters.functions.errors import invalid
+from podium_functions.errors import invalid
 
 
 @dataclass(frozen=True)

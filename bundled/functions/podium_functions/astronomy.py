@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 import ephem
 from pydantic import Field
 
-from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.public_holidays import Year
-from tool_adapters.functions.written.dates import Beginning
+from podium_functions.errors import invalid
+from podium_functions.public_holidays import Year
+from podium_functions.written.dates import Beginning
 
 MoonPhase = Literal["new", "first_quarter", "full", "last_quarter"]
 

@@ -13,10 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
-BUILDER = "tool_adapters.functions.sample_database_builder"
+BUILDER = "podium_functions.sample_database_builder"
 # Some 3 s on an idle machine.
 BUILDING_S = 120.0
-
+# Limits of a query, for the service and for the process that runs it.
+QUERY_TIMEOUT_S = 5.0
+TOO_LONG = f"the query ran longer than {QUERY_TIMEOUT_S:g} s; filter or aggregate more"
+TOO_LARGE = "the query needs too much memory; filter or aggregate more"
 
 _building = Lock()
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from tool_adapters.functions.sql_limits import QUERY_TIMEOUT_S, TOO_LARGE, TOO_LONG
+from podium_functions.sample_database import QUERY_TIMEOUT_S, TOO_LARGE, TOO_LONG
 
 ROWS_MAX = 100
 CELL_CHARACTERS_MAX = 10_000

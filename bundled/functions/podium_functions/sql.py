@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tool_adapters.fences import unfenced
-from tool_adapters.functions.errors import invalid, limit_exceeded
-from tool_adapters.functions.sample_database import sample_database
-from tool_adapters.functions.sql_limits import TOO_LARGE, TOO_LONG
-from tool_adapters.helper_processes import end, exchange, start
+from podium_functions.errors import invalid, limit_exceeded
+from podium_functions.sample_database import TOO_LARGE, TOO_LONG, sample_database
+from podium_kit.helper_processes import end, exchange, start
+from podium_kit.text import unfenced
 
-READER = "tool_adapters.functions.sql_reader"
+READER = "podium_functions.sql_reader"
 # The reader ends by itself before, unless what it does cannot be interrupted.
 PROCESS_TIMEOUT_S = 14.0
 ANSWER_BYTES_MAX = 32 * 1024 * 1024

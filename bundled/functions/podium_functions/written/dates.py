@@ -14,8 +14,8 @@ from dateutil.parser import parser, parserinfo
 from dateutil.relativedelta import relativedelta, weekday
 from pydantic import BeforeValidator, WithJsonSchema
 
-from tool_adapters.functions.errors import invalid
-from tool_adapters.functions.written.numerals import plain_numbers, spelled_ordinals
+from podium_functions.errors import invalid
+from podium_functions.written.numerals import plain_numbers, spelled_ordinals
 
 TEXT_MAX = 60
 HELP = 'write day, month and year, for example "17 March 1991"'

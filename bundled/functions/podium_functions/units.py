@@ -18,8 +18,8 @@ from pint.facets.plain import PlainUnit
 from pint.util import UnitsContainer
 from pydantic import Field
 
-from tool_adapters.functions.errors import closest, invalid
-from tool_adapters.functions.written.numerals import NUMBER, plain_numbers, rounded
+from podium_functions.errors import closest, invalid
+from podium_functions.written.numerals import NUMBER, plain_numbers, rounded
 
 _MARKS = str.maketrans(
     {"\u00ba": "\u00b0", "\u02da": "\u00b0", "\u00b2": "2", "\u00b3": "3"}

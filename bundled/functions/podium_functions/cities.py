@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tool_adapters.functions.countries import (
+from podium_functions.countries import (
     NAMES,
     country_code,
     country_name,
@@ -15,7 +15,7 @@ from tool_adapters.functions.countries import (
     known_code,
     name_key,
 )
-from tool_adapters.functions.errors import closest, not_found
+from podium_functions.errors import closest, not_found
 
 CityName = Annotated[
     str,

@@ -10,8 +10,8 @@ import yaml
 from babel import numbers
 from pydantic import Field
 
-from tool_adapters.functions.countries import ENGLISH, countries, country_code, name_key
-from tool_adapters.functions.errors import FunctionFailed, closest, not_found
+from podium_functions.countries import ENGLISH, countries, country_code, name_key
+from podium_functions.errors import FunctionFailed, closest, not_found
 
 NAMES: dict[str, list[str]] = yaml.safe_load(
     (Path(__file__).with_name("names") / "currencies.yaml").read_text(encoding="utf-8")

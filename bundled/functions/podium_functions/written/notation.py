@@ -9,7 +9,7 @@ from collections import deque
 from itertools import pairwise
 from keyword import iskeyword
 
-from tool_adapters.functions.written.numerals import (
+from podium_functions.written.numerals import (
     NUMBER,
     SCALES,
     spelled_ordinals,

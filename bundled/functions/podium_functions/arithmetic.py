@@ -18,9 +18,9 @@ from simpleeval import (  # type: ignore[import-untyped]
     SimpleEval,
 )
 
-from tool_adapters.functions.errors import closest, invalid, limit_exceeded, tool_error
-from tool_adapters.functions.written.notation import Ambiguous, python_notation
-from tool_adapters.functions.written.numerals import rounded
+from podium_functions.errors import closest, invalid, limit_exceeded, tool_error
+from podium_functions.written.notation import Ambiguous, python_notation
+from podium_functions.written.numerals import rounded
 
 # Below Python's limit of 4300 digits for turning an integer into text.
 RESULT_BITS_MAX = 14_000

@@ -1,0 +1,1 @@
+"""The bundled functions: plain typed Python that answers real questions offline."""
