@@ -177,7 +177,7 @@ supply-chain: $(INSTALLED) ## Bills of materials of the images, known vulnerabil
 demo: setup ## Solve real tasks with everything started for real, and show the result
 	$(PYTHON) -m podium_cli demo
 
-sealed: setup ## The default policy on tasks that nobody reads, once a release; prints a row of tests/sealed/README.md
+sealed: setup ## The default policy on tasks that no one reads, once a release; prints a row of tests/sealed/README.md
 	@$(PROGRAM) sealed
 
 up: setup ## Start the platform on this machine (Ctrl-C stops it)

@@ -88,8 +88,8 @@ def vulnerabilities() -> int:
 def secrets() -> int:
     """How many credentials committed files hold, each printed.
 
-    None is tried out: that would send it to whoever it looks like one of, and would wait for ever
-    where the network drops what it does not let through.
+    None is tried out: that would send it to the provider whose key it resembles, and would wait
+    for ever where the network drops what it does not let through.
     """
     disabled = [part for guess in GUESSES for part in ("--disable-plugin", guess)]
     report = json.loads(tool(SECRETS, "detect-secrets", "scan", "--no-verify", *disabled))

@@ -11,7 +11,7 @@ PACKAGES = ("libs", "services", "protos/gen")
 
 
 def code_of_last_release(folder: Path) -> list[str]:
-    """Unpacks it into the folder; what goes on PYTHONPATH."""
+    """Unpacks it into the folder; what continues PYTHONPATH."""
     tags = _git("describe", "--tags", "--abbrev=0", "HEAD^", check=False).decode().split()
     archive = _git("archive", tags[0] if tags else BEFORE_RELEASES, *PACKAGES)
     subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)

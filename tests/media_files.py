@@ -17,7 +17,7 @@ def make_image(width: int = 64, height: int = 48, kind: str = "PNG", colour: str
 
 
 def make_pdf(words: str = "Podium") -> bytes:
-    """What begins and ends like a PDF file; nobody here reads more of it."""
+    """What begins and ends like a PDF file; no one here reads more of it."""
     return f"%PDF-1.7\n{words}\n%%EOF\n".encode()
 
 

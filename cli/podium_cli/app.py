@@ -37,7 +37,7 @@ COMMANDS = {
     "backup": (
         "commands.backup",
         MACHINE,
-        "Write a backup of all databases at one point; services go on.",
+        "Write a backup of all databases at one point; services continue.",
     ),
     "restore": (
         "commands.restore",

@@ -13,7 +13,7 @@ from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.text import one_line
 
-# Nobody waits longer for a Tab.
+# No one waits longer for a Tab.
 PATIENCE_S = 3.0
 NAMES_MAX = 500
 HELP_CHARACTERS = 60

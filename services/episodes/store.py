@@ -66,7 +66,7 @@ HAS_ROOM = text("SELECT episode_has_room(:tenant, CAST(:id AS uuid), :running_li
 WAITS = "(s.awaits_caller OR s.awaits_approval)"
 # What a running episode has done is summed from its steps; an ended one keeps its sums. It waits
 # while a call of its own or of its caller's is not decided or answered, whatever else was done
-# since, and while no worker goes on from an answer: who gave it may not have been able to say so.
+# since, and while no worker continues from an answer: who gave it may not have been able to say so.
 # `awaits_...` are NULL before its first step. Steps that cost nothing have a zero of the default
 # currency, which says nothing of what the others cost.
 _PROGRESS = """

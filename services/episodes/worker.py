@@ -102,7 +102,7 @@ async def work(config: WorkerConfig) -> None:
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-    # Of a new version it may start first: whoever does migrates.
+    # Of a new version it may start first: the first one migrates.
     await upgrade(config.database_url, MIGRATIONS)
     engine = open_engine(config.database_url, pool_size=24)
     try:

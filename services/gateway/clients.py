@@ -247,7 +247,7 @@ class EpisodesClient:
                     if event.HasField("finished"):
                         return
                 if after_sequence == asked_after:
-                    # Nothing comes after the end, which whoever resumes may have seen.
+                    # Nothing comes after the end, which anyone who resumes may have seen.
                     episode = (await self._stub.GetEpisode(whole)).episode
                     if episode.state == episode_pb2.EPISODE_STATE_FINISHED:
                         return

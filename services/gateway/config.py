@@ -56,8 +56,8 @@ class GatewaySettings(DatabaseSettings):
     limits_cache_s: float = Field(5.0, ge=0, description="how long limits are remembered")
     chat_wait_s: float = Field(3_600.0, gt=0, description="longest wait for a chat answer")
     cancel_on_disconnect: bool = Field(True, description="cancel a chat whose client went away")
-    # Longer than load balancers (60 s at many) and clients keep theirs: whoever sends a request on
-    # a connection that is closed at that moment gets a reset.
+    # Longer than load balancers (60 s at many) and clients keep theirs: a proxy that sends a
+    # request on a connection that is closed at that moment gets a reset.
     idle_connection_s: float = Field(75.0, gt=0, description="how long idle connections are kept")
     keepalive_s: float = Field(15.0, gt=0, description="silence after which a stream gets a ping")
     key_cache_s: float = Field(5.0, ge=0, description="how long a revoked key may still work")

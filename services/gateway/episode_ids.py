@@ -1,5 +1,5 @@
 """The id of a new episode: the caller's, the one its Idempotency-Key stands for, the one of the
-same request when nobody knows what became of it, or a fresh one."""
+same request when no one knows what became of it, or a fresh one."""
 
 import hashlib
 from collections.abc import AsyncIterator

@@ -77,7 +77,7 @@ class ApiKeyEnded(FailedPrecondition):
 
 
 class ScopeNotGrantable(PermissionDenied):
-    """Nobody hands out, renews or ends more than they have."""
+    """No one hands out, renews or ends more than they have."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(
@@ -163,7 +163,7 @@ class UnsupportedParameter(InvalidArgument):
 
 
 class UnknownMcpServer(InvalidArgument):
-    """An MCP server of a request that nobody registered. The platform calls no others."""
+    """An MCP server of a request that no one registered. The platform calls no others."""
 
     def __init__(self, server: str) -> None:
         super().__init__(
@@ -219,7 +219,7 @@ class ResponseStillRuns(FailedPrecondition):
 
     def __init__(self, episode_id: str, param: str) -> None:
         super().__init__(
-            f"episode {episode_id}, which this is to go on from, still runs; wait for its answer,"
+            f"episode {episode_id}, which this continues, still runs; wait for its answer,"
             " or cancel it",
             episode_id=episode_id,
             param=param,
@@ -274,7 +274,7 @@ class AnswerTooLate(DeadlineExceeded):
 
     def __init__(self, episode_id: str, wait_s: float) -> None:
         super().__init__(
-            f"no answer within {wait_s:g} s; episode {episode_id} goes on, "
+            f"no answer within {wait_s:g} s; episode {episode_id} continues, "
             f"follow it at /v1/episodes/{episode_id}/events",
             episode_id=episode_id,
             retryable="false",
@@ -286,7 +286,7 @@ class CallTooLate(DeadlineExceeded):
 
     def __init__(self, call_id: str, wait_s: float) -> None:
         super().__init__(
-            f"no answer within {wait_s:g} s; direct call {call_id} goes on, "
+            f"no answer within {wait_s:g} s; direct call {call_id} continues, "
             f"ask for it at /v1/direct-calls/{call_id}",
             call_id=call_id,
             retryable="false",
@@ -298,7 +298,7 @@ class WatchLost(Unavailable):
 
     def __init__(self, episode_id: str) -> None:
         super().__init__(
-            f"episode {episode_id} goes on, but its progress cannot be read now; "
+            f"episode {episode_id} continues, but its progress cannot be read now; "
             f"follow it at /v1/episodes/{episode_id}/events",
             episode_id=episode_id,
             # The same request again would be a second episode.
@@ -311,7 +311,7 @@ class CallLost(Unavailable):
 
     def __init__(self, call_id: str) -> None:
         super().__init__(
-            f"direct call {call_id} goes on, but what came of it cannot be read now; "
+            f"direct call {call_id} continues, but what came of it cannot be read now; "
             f"ask for it at /v1/direct-calls/{call_id}",
             call_id=call_id,
             # The same request again would be a second call.

@@ -79,7 +79,7 @@ class VersionNotFound(NotFound):
 
 
 class NotThePromotedVersion(FailedPrecondition):
-    """Somebody else has moved what users get, or it was rolled back already."""
+    """Someone else has moved what users get, or it was rolled back already."""
 
     def __init__(self, asked: str, promoted: str) -> None:
         super().__init__(f"{asked} is not promoted: {promoted or 'no version'} is", name=asked)

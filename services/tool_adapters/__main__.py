@@ -2,7 +2,7 @@
 
 import os
 
-# Before gRPC is imported. Its handlers of forks are for children that go on using gRPC; ours
+# Before gRPC is imported. Its handlers of forks are for children that continue using gRPC; ours
 # only execute a program.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 

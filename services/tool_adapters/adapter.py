@@ -142,7 +142,7 @@ class Answer:
 
 
 class CallFailed(Exception):
-    """Carries a typed failure up to the service, from where an adapter cannot go on.
+    """Carries a typed failure up to the service, from where an adapter cannot continue.
 
     `unsent`: nothing of the call had left the platform.
     """

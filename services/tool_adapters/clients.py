@@ -32,13 +32,13 @@ TOOLS_KEPT = 10_000
 OPERATORS_KINDS = {ToolKind.FUNCTION, ToolKind.CODE, ToolKind.MCP, ToolKind.RETRIEVAL}
 TERMS_KEPT_S = 60.0
 SUBJECT = "tool-adapters"
-# Longer than it takes to find that whoever bought vectors has died.
+# Longer than it takes to find that the buyer of vectors has died.
 HELD_S = 7_200.0
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A tool as it was fetched, and until when nobody has to ask again."""
+    """A tool as it was fetched, and until when no one has to ask again."""
 
     tool: ToolDefinition
     message: tool_pb2.Tool

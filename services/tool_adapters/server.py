@@ -82,7 +82,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
 FORGET_INTERVAL_S = 3600.0
 COSTS_INTERVAL_S = 1.0
-# Vectors of documents that nobody sends again.
+# Vectors of documents that no one sends again.
 VECTORS_KEPT = timedelta(days=1)
 # Rounds of the follower that may fail before another process takes over.
 LEASE_ROUNDS = 3

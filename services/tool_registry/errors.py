@@ -62,7 +62,7 @@ class FollowedElsewhere(AlreadyExists):
 
 
 class NotFollowed(NotFound):
-    """Nobody allowed the server to change tools."""
+    """No one allowed the server to change tools."""
 
     def __init__(self, server_id: str) -> None:
         super().__init__(f"no tools of an MCP server {server_id} are followed", id=server_id)

@@ -208,7 +208,7 @@ class Floor:
 
 @dataclass(frozen=True)
 class Binding:
-    """A policy that binds whoever has the principal."""
+    """A policy that binds anyone who has the principal."""
 
     principal: str
     policy: str

@@ -73,7 +73,7 @@ async def observed(
         orders={order: one.id for one in started for order in one.task.orders},
         records=records,
         charges=[_charge(row) for row in charges],
-        # An expert is asked without a key, so nobody else knows whose reply it was.
+        # An expert is asked without a key, so no one else knows whose reply it was.
         bills=[one for one in _bills(scene, billed_before) if not one.key or one.episode_id in ids],
         effects=[json.loads(line) for line in _lines(scene.effects_log)],
         open_holds=[row["key"] for row in holds],

@@ -132,7 +132,7 @@ def _effects_missing(seen: Observed, records: dict[str, list[Record]]) -> list[s
 
 
 def _orders_forgotten(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
-    """Whoever ended well did what was to be done: else nothing was tried."""
+    """A process that ended well did what was to be done: else nothing was tried."""
     asked = {call.order for one in _first(records) for call in one.calls}
     due = {
         order

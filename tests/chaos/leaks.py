@@ -88,7 +88,7 @@ def known_processes(scene: Scene) -> set[int]:
 
 
 def orphans(known: set[int]) -> list[psutil.Process]:
-    """Children of this process that it did not start: whoever did is gone."""
+    """Children of this process whose starter is gone."""
     return [each for each in psutil.Process().children() if each.pid not in known and _runs(each)]
 
 

@@ -71,7 +71,7 @@ def ready(release: Release) -> str:
 
 
 def reach(release: Release) -> str:
-    """Who may reaches whom, and nobody else."""
+    """Who may reaches whom, and no one else."""
     tried = {
         ("stranger", "podium-postgres", 5432): "refused",
         ("stranger", "podium-model-server", 8080): "refused",

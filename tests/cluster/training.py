@@ -123,7 +123,7 @@ def _play(release: Release) -> str:
 
 
 def _run(release: Release) -> str:
-    """Its second pod is killed after a step; all go on from there."""
+    """Its second pod is killed after a step; all continue from there."""
     submit = ("-m", "podium_cli", "train", "submit", "--cluster")
     begun = run(sys.executable, *submit, "--namespace", release.namespace)
     name = begun.split()[-1]

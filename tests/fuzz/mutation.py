@@ -1,4 +1,4 @@
-"""Documents like a given one, with some of their parts replaced by what nobody expects there."""
+"""Documents like a given one, with some of their parts replaced by what no one expects there."""
 
 import json
 from random import Random

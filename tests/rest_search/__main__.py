@@ -2,7 +2,7 @@
 
 schemathesis, in an environment of its own, sends what the served OpenAPI document allows and what
 it forbids to every operation of a whole platform: the one of `podium up` with a scripted model.
-Goes on after a failure, and prints a table of the operations that failed at the end. Ends with
+Continues after a failure, and prints a table of the operations that failed at the end. Ends with
 schemathesis's status: 1 for an answer of 5xx, for a status that is not documented, and for a method
 that is not allowed and answered with anything but 405 and the methods that are.
 """

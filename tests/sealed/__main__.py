@@ -1,7 +1,7 @@
 """`python -m sealed`: the default policy on the sealed tasks, once a release.
 
 Runs as `podium demo` does, on a platform of its own in a folder that is deleted at the end: no
-question stays in an episode that somebody could read or learn from. Where the platform does not
+question stays in an episode that someone could read or learn from. Where the platform does not
 start, `podium demo` says more.
 """
 
@@ -55,7 +55,7 @@ async def evaluate(tasks: Sequence[Task], choice: EngineChoice, output: Output) 
             output.note(f"{ended} of {len(tasks)}")
 
     with tempfile.TemporaryDirectory(prefix="podium-sealed-") as folder, stopping_on_sigterm():
-        # Neither PODIUM_URL nor a platform that is up: nobody else's episodes.
+        # Neither PODIUM_URL nor a platform that is up: no one else's episodes.
         session = Session(output, Target(None, None, Path(folder) / "state"))
         async with demo_platform(session, choice, yes=True, keep=False) as gateway:
             return await solve(gateway, output, tasks, Effort(), count)

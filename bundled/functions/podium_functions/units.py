@@ -46,7 +46,7 @@ _QUANTITY = re.compile(rf"({NUMBER})\s*(.*)", re.DOTALL)
 _FEET, _INCHES = re.compile(r"(?<=\d)\s*'"), re.compile(r"(?<=\d)\s*(?:\"|'')")
 _MINUS = re.compile(r"^\s*(?:-|minus\b|negative\b)\s*", re.IGNORECASE)
 _ARTICLE = re.compile(r"^\s*(half )?an?\s+", re.IGNORECASE)
-# The question goes on behind the amount: "26.2 miles in kilometres".
+# The question continues behind the amount: "26.2 miles in kilometres".
 _ASIDE = re.compile(r"(?<=[^\d\s])\s+(?:in(?:to)?|to|as)\s+[^\d\s][^\d]*$", re.IGNORECASE)
 _NEXT_QUANTITY = re.compile(r"(?:,|\band\b|\s)+(?=\d)", re.IGNORECASE)
 _READINGS_MAX = 16
@@ -199,7 +199,7 @@ def _longest(words: list[str]) -> tuple[int, Readings]:
 
 
 def _named(words: list[str]) -> Readings:
-    """A name of one or several words; nothing when nobody knows it."""
+    """A name of one or several words; nothing when no one knows it."""
     for name in dict.fromkeys((" ".join(words), " ".join(words).casefold())):
         one = name.removesuffix("s")
         if listed := _names().get(name) or _names().get(one):

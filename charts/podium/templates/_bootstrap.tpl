@@ -23,7 +23,7 @@
 {{- if or $b.tenant.enabled $b.prices.bundled $b.prices.list $b.tools.bundled $b.library.bundled $b.policies $b.budgets -}}true{{- end -}}
 {{- end }}
 
-{{/* The Secret of all keys, where every reference of a key names that one; otherwise nobody but you knows where they are. */}}
+{{/* The Secret of all keys, where every reference of a key names that one; otherwise no one but you knows where they are. */}}
 {{- define "podium.bootstrapIdentity" -}}
 {{- $c := include "podium.components" . | fromJson }}
 {{- $references := list .Values.identity.verifyKeys }}

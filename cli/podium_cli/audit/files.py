@@ -48,7 +48,7 @@ async def export(
     month: Annotated[str, MONTH] = "",
     tenant: Tenant = "",
 ) -> None:
-    """Write costs and corrections with their parts; run again to go on after a break."""
+    """Write costs and corrections with their parts; run again to continue after a break."""
     request = audit_service_pb2.ExportChargesRequest(
         format=_format(kind, focus_version), month=month, tenant=tenant
     )

@@ -120,7 +120,7 @@ class ExportPages:
     def __init__(
         self, file: Path, request: pb.ExportChargesRequest, address: tuple[str, str]
     ) -> None:
-        """`address` is the gateway's URL and key: what others fetched is not gone on with."""
+        """`address` is the gateway's URL and key: pages of others are not reused."""
         export_format = audit_pb2.ExportFormat.Name(request.format)
         whose = sha256("\n".join(address).encode()).hexdigest()[:12]
         parts = (export_format, request.month or "all", request.tenant, whose)

@@ -37,7 +37,7 @@ async def backup(
     ] = None,
     environment: Environment = False,
 ) -> None:
-    """Write a backup of all databases at one point; services go on."""
+    """Write a backup of all databases at one point; services continue."""
     from podium_operations.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
     from podium_operations.backups.local import local_databases, local_files  # noqa: PLC0415
     from podium_operations.backups.making import KeysCopy, make_backup  # noqa: PLC0415

@@ -31,7 +31,7 @@ def task_of(episode: episode_pb2.Episode) -> str:
 
 
 class EpisodeView:
-    """Prints events above a line that says what is going on now."""
+    """Prints events above a line with the present step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -18,7 +18,7 @@ from podium_kit.wire.written_messages import WRITTEN_NAMES
 from podium_operations.documents import as_yaml
 
 NAMELESS = "a tool without a name"
-# A document may hold thousands of tools; a request is short enough to see that it goes on.
+# A document may hold thousands of tools; a request is short enough to see that it continues.
 BATCH_TOOLS_MAX = 250
 BATCH_BYTES_MAX = 2 * 1024 * 1024
 

@@ -23,7 +23,7 @@ async def logs(
     session: Session,
     run: Run = "",
     *,
-    follow: Annotated[bool, typer.Option(help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option(help="Continue until the run ends.")] = False,
     release: Release = "podium",
     namespace: Namespace = "",
     context: Context = "",
@@ -44,7 +44,7 @@ async def stop(
     namespace: Namespace = "",
     context: Context = "",
 ) -> None:
-    """End a run on a cluster. Its checkpoints stay: the next run with its output goes on."""
+    """End a run on a cluster. Its checkpoints stay: the next run with its output continues."""
     runs = TrainingRuns(release, namespace, context)
     name = run or await runs.newest()
     await runs.stop(name)

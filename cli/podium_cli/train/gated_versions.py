@@ -83,5 +83,5 @@ def _all_tried(found: pb.ListModelVersionsResponse) -> bool:
 
 
 def is_tried(version: pb.ModelVersion) -> bool:
-    """Returns whether an engine serves it, or somebody has found out why none does."""
+    """Returns whether an engine serves it, or someone has found out why none does."""
     return bool(version.replica_count or version.faults)

@@ -57,7 +57,7 @@ async def improve(
         int, typer.Option(min=0, max=8, help="Rounds played before an earlier one is learnt.")
     ] = 1,
     skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on where the stream lost records, or all.")
+        bool, typer.Option("--skip-lost", help="Continue where the stream lost records, or all.")
     ] = False,
     objective: Annotated[
         Objective, typer.Option(help="What the result must be better at.")
@@ -77,7 +77,7 @@ async def improve(
     """Play rounds of episodes while the trainer learns from them, then measure and decide.
 
     Starts the trainer of the run, and plays as its newest version until all steps are done.
-    The same command goes on with a run that was interrupted; what was decided about its last
+    The same command continues with a run that was interrupted; what was decided about its last
     version is not measured again. Exit status 1 when it was
     measured and did not become better.
     """

@@ -130,7 +130,7 @@ class Rounds:
             self._check_used()
         if status := await trainer.wait():
             cause = f"the trainer ended with status {status}: {trainer.log_tail(3)}"
-            raise UserError(cause, f"see {trainer.log_path}; the same command goes on from there")
+            raise UserError(cause, f"see {trainer.log_path}; the same command continues from there")
 
     async def _model(self) -> str:
         """Returns the run's latest version, or the model that it starts from."""
@@ -171,7 +171,7 @@ class Rounds:
         elif (unused := (read - self.reached_at) * self.pace.groups) >= UNUSED_GROUPS_MAX:
             cause = f"the trainer can use none of the last {unused} groups"
             reasons = progress.reasons or "no group of them is complete"
-            fix = f"change that, and the same command goes on; see {self.config.output / LOG}"
+            fix = f"change that, and the same command continues; see {self.config.output / LOG}"
             raise UserError(f"{cause}: {reasons}", fix)
 
     def _trained(self) -> str:

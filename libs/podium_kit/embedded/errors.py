@@ -25,7 +25,7 @@ class NoFreePort(EmbeddedError):
 
 
 class PortTaken(EmbeddedError):
-    """Somebody else listens on the wanted port."""
+    """Someone else listens on the wanted port."""
 
     def __init__(self, port: int, holder: str) -> None:
         super().__init__(f"port {port} is held by {holder}: stop it, or choose another port")

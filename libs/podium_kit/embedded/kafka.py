@@ -17,7 +17,7 @@ from podium_kit.embedded.wheels import wheel_program
 class EmbeddedKafka(EmbeddedServer):
     """One broker that keeps its records in memory: a restart empties it.
 
-    It is a stream for one machine, not a store. Whoever produces keeps an outbox.
+    It is a stream for one machine, not a store. Anyone who produces keeps an outbox.
     """
 
     def __init__(

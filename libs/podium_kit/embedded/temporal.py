@@ -21,7 +21,7 @@ SQLITE_PRAGMAS = {"journal_mode": "wal", "synchronous": "normal"}
 
 
 class EmbeddedTemporal(EmbeddedServer):
-    """One server on one database file; open workflows go on after restart and kill -9."""
+    """One server on one database file; open workflows continue after restart and kill -9."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Checks of JSON Schema that end, whoever wrote schema and value.
+"""Checks of JSON Schema that end for any schema and any value.
 
 By itself jsonschema compares all items for `uniqueItems` with each other, and does as much as the
 schema's size times the value's. Here unique items are found in linear time, and each keyword that
@@ -77,7 +77,7 @@ def _unique_items(
 ) -> Iterator[ValidationError]:
     if not unique or not validator.is_type(instance, "array"):
         return
-    # Texts, because whoever chooses numbers can choose those with one hash.
+    # Texts, because anyone who chooses numbers can choose those with one hash.
     if len(set(map(_canonical, instance))) < len(instance):
         yield ValidationError(f"{instance!r} has non-unique elements")
 

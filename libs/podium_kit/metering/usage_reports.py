@@ -115,7 +115,7 @@ def vllm_usage(report: Report, request_id: object = "") -> Usage | None:
 def merged_report(earlier: Report, later: object, depth: int = DEPTH_MAX) -> dict[str, Any]:
     """One report of two in a stream: the counts are totals, so the larger of each stands.
 
-    Anthropic reports the input when a message starts and the output as it goes on; OpenAI
+    Anthropic reports the input when a message starts and the output as it continues; OpenAI
     reports once, at the end, some servers with every chunk. Added up, such a stream would be
     billed again for every chunk; and a later report may leave out what an earlier one counts.
     """

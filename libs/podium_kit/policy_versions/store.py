@@ -131,7 +131,7 @@ class VersionStore:
         and each time leaves whole weights.
         """
         for left in self._entries():
-            # Another run's name may begin with this one; it goes on with a hyphen.
+            # Another run's name may begin with this one; it continues with a hyphen.
             if left.name.startswith(prefix) and "-" not in left.name.removeprefix(prefix):
                 shutil.rmtree(left, ignore_errors=True)
 

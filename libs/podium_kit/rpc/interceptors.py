@@ -48,7 +48,7 @@ class GuardInterceptor(AroundCalls):
 
     @asynccontextmanager
     async def around(self, method: str, context: Context, request: Any) -> AsyncIterator[None]:
-        """Ends the call with a status when it must not or cannot go on."""
+        """Ends the call with a status when it must not or cannot continue."""
         try:
             if self._allowed_clients is not None:
                 require_allowed(context, self._allowed_clients)

@@ -1,4 +1,4 @@
-"""A channel that goes on under a renewed certificate.
+"""A channel that continues under a renewed certificate.
 
 gRPC reads a client's certificate once per channel. So new calls go over a fresh channel when the
 files have changed, and the old one is closed when no call can still be running on it.

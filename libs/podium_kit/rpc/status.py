@@ -117,7 +117,7 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
         return DependencyAway()
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # The caller was verified at the door, so the token is ours: one side has keys that the
-        # other does not have yet. That passes, and is no fault of whoever asked.
+        # other does not have yet. That passes, and is not the caller's fault.
         log.warning("a service does not take our internal token: are its keys being changed?")
         return DependencyAway()
     if "reason" not in metadata and code is grpc.StatusCode.RESOURCE_EXHAUSTED:

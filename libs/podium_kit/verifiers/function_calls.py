@@ -43,7 +43,7 @@ class FunctionCalls(Verifier):
         try:
             written = _CALLS.validate_json(_FENCE.sub("", answer.strip()))
         except ValidationError:
-            # Somebody who explains why no function fits makes no call either.
+            # Someone who explains why no function fits makes no call either.
             return Verdict.of(not self.expected, "the answer is no JSON list of calls")
         if len(written) != len(self.expected):
             return Verdict.of(False, f"{len(written)} calls, expected {len(self.expected)}")

@@ -1,7 +1,7 @@
 """The first API keys: the platform's own and the first tenant's, in a Secret each.
 
 They are made at the gateway's database, where being is all the proof there is. A key that its
-owner used stays, also where the Secret is gone; one that nobody ever used is what an interrupted
+owner used stays, also where the Secret is gone; one that no one ever used is what an interrupted
 run left behind, and ends.
 """
 

@@ -29,7 +29,7 @@ class AuthorityUnusable(UsageError):
 async def ensure_certificates(objects: ClusterObjects, wanted: Certificates) -> list[str]:
     """Makes those that are missing, end soon, or are of other names; what it made, in words.
 
-    A certificate of somebody else's authority stays as it is. Raises AuthorityUnusable.
+    A certificate of someone else's authority stays as it is. Raises AuthorityUnusable.
     """
     authority, made = await _authority(objects, wanted.authority_secret)
     for holder in wanted.holders:

@@ -203,7 +203,7 @@ async def _works(url: URL, where: SecretKey, *, without_database: bool = False) 
     except asyncpg.InvalidCatalogNameError:
         return without_database
     except MISSING as error:
-        # PostgreSQL tells nobody whether the role or its password is wrong.
+        # PostgreSQL tells no one whether the role or its password is wrong.
         log.debug("%s cannot log in: %s", url.username, error)
         return False
     except asyncpg.InsufficientPrivilegeError:

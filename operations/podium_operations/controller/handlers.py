@@ -135,7 +135,7 @@ class Handlers:
             async with await self._tenants.gateway(namespace) as gateway:
                 await kind.end(gateway, name, dict(spec))
         except NoTenant as error:
-            # A namespace that goes loses its Secret first: nobody is left to ask.
+            # A namespace that goes loses its Secret first: no one is left to ask.
             log.warning("%s %s/%s stays in the platform: %s", kind.plural, namespace, name, error)
         except UserError as error:
             raise kopf.TemporaryError(str(error), delay=RETRY_S) from error

@@ -65,7 +65,7 @@ class Applied:
 
 
 class Superseded(UserError):
-    """Somebody created a newer version, and a policy's older content cannot be its newest again."""
+    """Someone created a newer version, and a policy's older content cannot be its newest again."""
 
     def __init__(self, name: str, version: int, newest: int) -> None:
         super().__init__(
@@ -107,7 +107,7 @@ async def apply_tool(gateway: Gateway, name: str, spec: Spec) -> Applied:
 
 
 async def end_tool(gateway: Gateway, name: str, spec: Spec) -> None:
-    """Deprecates it: episodes that began with it go on."""
+    """Deprecates it: episodes that began with it continue."""
     path = f"/v1/tools/{segment(tool_name(name, spec))}/deprecate"
     await _found(gateway.post(path, {}, tools_pb2.DeprecateToolResponse))
 

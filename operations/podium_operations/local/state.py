@@ -90,7 +90,7 @@ class StateFolder:
 
     @property
     def mcp_servers(self) -> Path:
-        """Definitions of MCP servers, which whoever owns the folder may add to."""
+        """Definitions of MCP servers, which anyone who owns the folder may add to."""
         return self.path / "mcp-servers"
 
     @property

@@ -76,7 +76,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the id is taken, or somebody changed the same thing meanwhile."""
+    """409: the id is taken, or someone changed the same thing meanwhile."""
 
 
 class RateLimited(ApiError):

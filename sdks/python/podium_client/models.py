@@ -198,7 +198,7 @@ class RotateApiKeyRequest(Model):
         86400.0
     )
     """
-    seconds the old key goes on working
+    seconds the old key continues working
     """
 
 
@@ -479,7 +479,7 @@ class PutUserSecretRequest(Model):
     """
     hosts: list[str] = []
     """
-    Hosts that the value may be sent to, 1 to 20, as "api.example.com": whoever registers tools cannot have it sent elsewhere.
+    Hosts that the value may be sent to, 1 to 20, as "api.example.com": anyone who registers tools cannot have it sent elsewhere.
     """
 
 
@@ -813,7 +813,7 @@ class ClientResult(Model):
 
 class DeadLetter(Model):
     """
-    A record that is kept aside.
+    A record that is quarantined.
     """
 
     record_id: str = ""
@@ -877,7 +877,7 @@ class EpisodeStarted(Model):
 
 class Feedback(Model):
     """
-    What somebody says of an ended episode. Of score, label and comment one at least is set.
+    What someone says of an ended episode. Of score, label and comment one at least is set.
     """
 
     id: str = ""
@@ -2256,7 +2256,7 @@ class ApproveProposalRequest(Model):
 
 class BindPolicyRequest(Model):
     """
-    Asks to make a policy bind somebody.
+    Asks to make a policy bind someone.
     """
 
     policy: str = ""
@@ -2395,7 +2395,7 @@ class LatencyHistogram(Model):
 
 class McpStdio(Model):
     """
-    A server started as a process. What is started, and how, is defined where the adapters run: nobody who registers a tool chooses a program, an argument or an environment variable.
+    A server started as a process. What is started, and how, is defined where the adapters run: no one who registers a tool chooses a program, an argument or an environment variable.
     """
 
     server: str = ""
@@ -4389,7 +4389,7 @@ class LlmModel(Model):
     """
     modelled_latency: Duration | None = None
     """
-    For simulations: each call counts as having taken this long, at most an hour, whatever it took, and nobody waits. Trajectories mark such calls.
+    For simulations: each call counts as having taken this long, at most an hour, whatever it took, and no one waits. Trajectories mark such calls.
     """
     takes: list[Literal["MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = []
     """
@@ -4490,7 +4490,7 @@ class PolicySpec(Model):
     """
     self_approval: bool = False
     """
-    True if whoever starts an episode may approve its calls.
+    True if anyone who starts an episode may approve its calls.
     """
     no_presets: bool = False
     """
@@ -4990,7 +4990,7 @@ class ToolInvocation(Model):
     """
     latency_modelled: bool = False
     """
-    True if the model is a simulated one with a modelled latency, which nobody waited for.
+    True if the model is a simulated one with a modelled latency, which no one waited for.
     """
     found_tools: Annotated[list[ResolvedTool], Field(validate_default=True)] = []
     """
@@ -5389,7 +5389,7 @@ class Policy(Model):
 
 class AnswerToolCallsResponse(Model):
     """
-    The episode goes on.
+    The episode continues.
     """
 
     episode: Episode | None = None

@@ -3,7 +3,7 @@
     hash(n) = SHA-256(hash(n - 1) || canonical(entry n)),  hash(0) = 32 zero bytes
 
 The canonical form is a JSON array in a fixed order, so that an auditor can recompute it
-from the rows in any language. Whoever writes a batch holds the tenant's head, so the
+from the rows in any language. The writer of a batch holds the tenant's head, so the
 hashes of the batch are computed in memory, without a lock or a query per entry.
 """
 

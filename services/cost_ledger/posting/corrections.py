@@ -53,7 +53,7 @@ def settle(asked: Settle, books: Books) -> Entry:
         raise NotSettleable(asked.key, fault)
     take_back(books, EntryKind.SETTLE, posted, asked.key)
     at = posted.occur_time if not books.is_closed(asked.tenant, posted.occur_time) else books.now
-    # Whoever answered stays who answered.
+    # The model that answered stays recorded.
     price = price_of(posted.call, posted.price_version_id, posted.occur_time, books)
     entry = post_cost(books, EntryKind.CAPTURE, posted.call, usage=asked.usage, price=price, at=at)
     books.draft.holds[asked.tenant, asked.key] = replace(

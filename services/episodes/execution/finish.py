@@ -93,7 +93,7 @@ def _body(episode: RunningEpisode, log: StepLog, key: str, failure: failure_pb2.
     )
 
 
-# Of agents that nobody named: the platform's default orchestrator.
+# Of agents that no one named: the platform's default orchestrator.
 DEFAULT_AGENT = "podium"
 READ = (
     usage_pb2.USAGE_DIMENSION_INPUT_FRESH,

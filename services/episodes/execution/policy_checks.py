@@ -41,7 +41,7 @@ class PolicyChecks:
     ) -> list[EpisodeToolCall]:
         """Returns the calls with the decisions of the episode's policy in its present version.
 
-        A fallback that needs a person's approval is left out: nobody has approved it.
+        A fallback that needs a person's approval is left out: no one has approved it.
         """
         decisions = await self._decide(
             episode, {question for call in calls for question in call.policy_questions}

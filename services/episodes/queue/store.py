@@ -209,7 +209,7 @@ class WorkQueue(Generic[T]):
         )
 
 
-# Also wakes whoever waits for the pause to end that follows a failure.
+# Also wakes the worker that waits for the pause to end that follows a failure.
 CANCEL = text(
     """
     UPDATE episode_queue
@@ -219,7 +219,7 @@ CANCEL = text(
     RETURNING pg_notify('episode_queue', CAST(episode_id AS text))
     """
 )
-# Whoever marked it first says how it ends.
+# The process that marked it first decides how it ends.
 MARK = text(
     """
     UPDATE episode_queue SET handover = coalesce(handover, CAST(:ending AS jsonb))

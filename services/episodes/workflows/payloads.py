@@ -67,7 +67,7 @@ class EpisodeInput:
     checked: bool = False
     # The call a child answers; it is not admitted yet.
     call: ChildCall | None = None
-    # How it has to end, where whoever took its turns before could not end it.
+    # How it has to end, where the worker before could not end it.
     ending: TurnResult | None = None
     # Whether a worker took its turns before there was a workflow.
     resumed: bool = False

@@ -18,7 +18,7 @@ from podium_kit.rpc.errors import DomainError, message_of
 
 log = logging.getLogger(__name__)
 INVALID = (400, 404)
-# The reason of the episode service for a file that nobody reads.
+# The reason of the episode service for a file that no one reads.
 UNREAD = "UNSUPPORTED_ATTACHMENT"
 
 

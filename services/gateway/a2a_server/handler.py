@@ -46,7 +46,7 @@ REQUEST = "request"
 
 @dataclass(frozen=True)
 class TaskHandler(RequestHandler):
-    """A task is an episode. It goes on when its client goes away: its message names it, so the
+    """A task is an episode. It continues when its client goes away: its message names it, so the
     client can ask again."""
 
     starter: EpisodeStarter

@@ -1,7 +1,7 @@
 """Rejected attempts: keys that are not valid, and callers who lack a scope or a role.
 
 They are counted in memory and written every minute, a few entries for each tenant at most, so that
-nobody fills the log by trying. Changes that were rejected have entries of their own.
+no one fills the log by trying. Changes that were rejected have entries of their own.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ Kind = tuple[Claimant, str]
 
 
 class RejectedAttempts:
-    """Counts attempts of known tenants; what names no tenant is nobody's to read."""
+    """Counts attempts of known tenants; what names no tenant is no one's to read."""
 
     def __init__(self, store: AuditLogStore) -> None:
         self._store = store

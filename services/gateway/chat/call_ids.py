@@ -1,7 +1,7 @@
 """Ids of calls that a client is to run: they say which call of which turn of which episode.
 
-So the request that brings results finds its episode without anything kept here. Whoever makes an
-id up names an episode, and the episode service gives nobody another tenant's.
+So the request that brings results finds its episode without anything kept here. Anyone who makes an
+id up names an episode, and the episode service gives no one another tenant's.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""An episode that a request started or goes on with, and the wait for what it comes to."""
+"""An episode that a request started or continues with, and the wait for what it comes to."""
 
 import asyncio
 import logging
@@ -77,7 +77,7 @@ class EpisodeRun:
 
     async def leave(self, reason: str) -> None:
         """Cancels the episode if the gateway named it: no client can come back for it. One that
-        the caller named goes on, and so does one whose id an error has given."""
+        the caller named continues, and so does one whose id an error has given."""
         if self._is_over or self._episode.chosen_by_caller:
             return
         self._is_over = True

@@ -63,7 +63,7 @@ class EpisodeStarter:
         choice = await self.catalogue.resolve(body.model)
         if (results := body.results()) is not None:
             if count > 1:
-                raise UnsupportedParameter("n", "results go on with one episode; leave it out")
+                raise UnsupportedParameter("n", "results continue with one episode; leave it out")
             # The ids of its calls name it, so a client that went away can ask again.
             episode = EpisodeId(results.episode_id, chosen_by_caller=True)
             run = self.part_of(episode, results.turn)
@@ -82,7 +82,7 @@ class EpisodeStarter:
     async def _started(self, runs: list[Run], order: EpisodeOrder) -> list[Run]:
         """All of them, or none: what is rejected takes back those before it.
 
-        Those of a caller's key go on: the same request, sent again, finds them.
+        Those of a caller's key continue: the same request, sent again, finds them.
         """
         for index, run in enumerate(runs):
             try:

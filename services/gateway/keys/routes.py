@@ -52,7 +52,10 @@ class RotateApiKeyRequest(RequestModel):
     model_config = ConfigDict(extra="forbid")
 
     overlap_s: float = Field(
-        OVERLAP_S_DEFAULT, ge=0, le=OVERLAP_S_MAX, description="seconds the old key goes on working"
+        OVERLAP_S_DEFAULT,
+        ge=0,
+        le=OVERLAP_S_MAX,
+        description="seconds the old key continues working",
     )
 
 

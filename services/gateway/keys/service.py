@@ -204,7 +204,7 @@ def check_grantable(granter: Identity, scopes: Iterable[str], roles: Iterable[Ro
 
 
 def require_within(granter: Identity, scopes: Iterable[str]) -> None:
-    """Nobody grants, renews or ends what they may not do themselves. Raises ScopeNotGrantable."""
+    """No one grants, renews or ends what they may not do themselves. Raises ScopeNotGrantable."""
     # A key may carry the name of a scope that no longer exists: it allows nothing.
     for scope in sorted(frozenset(scopes) & frozenset(Scope)):
         if not granter.may(Scope(scope)):

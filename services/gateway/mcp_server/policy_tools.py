@@ -21,7 +21,7 @@ from podium_kit.rpc.errors import NotFound
 
 PAGE_SIZE = 100
 CURSOR = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-# The registry's reason for a name that nobody registered.
+# The registry's reason for a name that no one registered.
 TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
 
 

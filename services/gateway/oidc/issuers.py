@@ -75,7 +75,7 @@ class OidcIssuer(BaseModel):
         return words_at(claims, self.roles_claim)
 
     def teams_of(self, claims: Mapping[str, Any]) -> list[str]:
-        """The caller's teams; those that the provider alone knows bind nobody."""
+        """The caller's teams; those that the provider alone knows bind no one."""
         words = words_at(claims, self.teams_claim) if self.teams else []
         return [self.teams[word] for word in words if word in self.teams]
 

@@ -27,7 +27,7 @@ class ProtectedResource:
     path: str
 
     def router(self) -> APIRouter:
-        """Open, as the RFC has it; where nobody signs in there is nothing to say."""
+        """Open, as the RFC has it; where no one signs in there is nothing to say."""
         router = APIRouter(include_in_schema=False)
         if self.issuers:
             router.add_api_route(WELL_KNOWN, self._whole)

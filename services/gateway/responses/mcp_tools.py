@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from gateway.errors import UnknownMcpServer, UnsupportedParameter
 
-# What would have the platform call a server, or call it as somebody, that nobody registered.
+# What would have the platform call a server, or call it as someone, that no one registered.
 REJECTED = {
     "headers": "credentials are kept with the registered tools (podium secrets)",
     "authorization": "credentials are kept with the registered tools (podium secrets)",

@@ -69,7 +69,7 @@ RESOURCES = {
     f"{WEBHOOKS}/PutWebhook": Resource("id"),
     f"{WEBHOOKS}/DeleteWebhook": Resource("id"),
     f"{WEBHOOKS}/ReplayWebhookDeliveries": Resource("delivery_ids"),
-    # Nobody reads a secret; that it has a new version is in the answer.
+    # No one reads a secret; that it has a new version is in the answer.
     f"{SECRETS}/PutSecret": Resource("name"),
     f"{SECRETS}/DeleteSecret": Resource("name"),
     f"{SECRETS}/PutUserSecret": Resource("name"),

@@ -52,7 +52,7 @@ class ModelCatalogue:
         """Reads the list again. Raises the errors of the engine."""
         asked_at = time.monotonic()
         async with self._reading:
-            # Whoever waited takes what was read meanwhile.
+            # Anyone who waited takes what was read meanwhile.
             if self._read_at < asked_at:
                 self._models = {model.name: model for model in await self._read(timeout_s)}
                 self._read_at = time.monotonic()

@@ -197,7 +197,8 @@ class VersionAdmission:
     def _forget_restarted(self, served: Mapping[EngineReplica, frozenset[str] | None]) -> None:
         """Forgets the versions that a replica no longer lists; it must load and prove them again.
 
-        Whoever was away or lost something may have restarted, and what failed there is right now.
+        Anyone who was away or lost something may have restarted, and what failed there is right
+        now.
         """
         listed = {each.url: names for each, names in served.items() if names is not None}
         there = {(url, name) for url, names in listed.items() for name in names}

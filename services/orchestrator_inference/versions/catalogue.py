@@ -44,7 +44,7 @@ class VersionCatalogue:
     async def promote(self, name: str) -> tuple[VersionState, str]:
         """Gives a version to users; it, and the one before. Raises what `promote` raises."""
         await self.get(name)
-        # Digests of whole weights: seconds, in which calls must go on.
+        # Digests of whole weights: seconds, in which calls must continue.
         previous = await asyncio.to_thread(promote, self._store(), name)
         return await self.get(name), previous
 

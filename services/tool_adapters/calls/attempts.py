@@ -136,7 +136,7 @@ class Attempts:
             if error.unsent and not tool.charges_unsent:
                 return AdapterResult(error.failure, NOTHING_USED, unsent=True)
             return AdapterResult(error.failure)
-        except Exception as error:  # BLE001: an episode goes on without a tool that found our fault
+        except Exception as error:  # BLE001: an episode survives a tool that found our fault
             if isinstance(error, Unavailable) and tool.side_effect is not SideEffect.EFFECTFUL:
                 # A part of the platform is away, which is no answer: the caller waits and repeats.
                 raise

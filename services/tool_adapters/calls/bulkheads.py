@@ -11,7 +11,7 @@ from tool_adapters.models import ToolDefinition
 
 GATES_KEPT = 10_000
 # A limit that the operator lowered is known to tenants' tools after a minute; then it replaces the
-# former one as soon as nobody states that any more.
+# former one as soon as no one states that any more.
 STATED_S = 120.0
 
 

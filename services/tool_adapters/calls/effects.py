@@ -1,7 +1,7 @@
 """Effectful calls happen once: the same key gets the first answer, in any process.
 
 A call is claimed before it is made and answered after. A claim without an answer is a call
-that still runs, or one whose process ended in between: then nobody knows whether it took
+that still runs, or one whose process ended in between: then no one knows whether it took
 effect, and that is what the model is told. It is never made again.
 """
 

@@ -68,7 +68,7 @@ class CodeAdapter:
         await self._sandbox.close_episode(tenant, episode_id)
 
     async def close(self) -> None:
-        """Workspaces stay: an episode goes on after a restart."""
+        """Workspaces stay: an episode continues after a restart."""
         await self._sandbox.close()
 
     async def _missing(self) -> str:

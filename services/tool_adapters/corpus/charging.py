@@ -118,7 +118,7 @@ class ChargedEmbeddings:
         """A vector of length 1 for each text, in their order.
 
         Raises EmbeddingsUnavailable, and BudgetExhausted before anything is spent.
-        What was bought is kept until `stored`: whoever tries again buys the rest alone.
+        What was bought is kept until `stored`: a retry buys the rest alone.
         """
         known = await self.kept.kept(tenant, self.model, list(map(_digest, texts)))
         missing = [text for text in dict.fromkeys(texts) if _digest(text) not in known]

@@ -95,7 +95,7 @@ class Corpora:
             require_scope(Scope.PLATFORM_ADMIN)
         _require_distinct([document.id for document in documents])
         key = CorpusKey(SHARED_OWNER if shared else identity.tenant, name)
-        # Whoever sends the same again waits, and finds it stored.
+        # Anyone who sends the same again waits, and finds it stored.
         async with self._writing.setdefault(key, asyncio.Lock()):
             return await self._put(key, documents, identity.tenant)
 
@@ -151,7 +151,7 @@ class Corpora:
             async with asyncio.timeout(QUERY_VECTOR_TIMEOUT_S):
                 vector = await self._embeddings.of_query(query, tenant, corpus)
         except (DomainError, TimeoutError) as error:
-            # Also where nobody pays for a vector: words cost nothing.
+            # Also where no one pays for a vector: words cost nothing.
             log.warning("searching by words alone: %s", str(error) or "no vector in time")
             return b""
         # A model of the same name that answers otherwise fits no stored vector.

@@ -20,7 +20,7 @@ BEGIN = text(
 END = text("UPDATE embedding_costs SET usage = :usage WHERE key = :key")
 UNUSED = text("UPDATE embedding_costs SET unused = true WHERE key = :key")
 FORGET = text("DELETE FROM embedding_costs WHERE key = ANY(:keys)")
-# The oldest of every tenant, of tenants in turn: whoever owes much keeps nobody else waiting.
+# The oldest of every tenant, of tenants in turn: a tenant that owes much keeps no other waiting.
 # BETWEEN, because for "=" PostgreSQL may go through everybody's rows by age.
 OWED = text(
     """

@@ -59,6 +59,6 @@ class PostgresBoughtVectors:
             await connection.execute(DROP, values)
 
     async def forget_older_than(self, age: timedelta) -> None:
-        """Forgets what nobody came back for."""
+        """Forgets what no one came back for."""
         async with autocommit(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})

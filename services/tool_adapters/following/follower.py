@@ -98,7 +98,7 @@ class Follower:
             async with asyncio.timeout(self.lease_s / 2):
                 leased = await self.store.lease(self._name, self.lease_s)
         except Exception:
-            # Whyever it cannot renew, it must not go on: another process will.
+            # If it cannot renew, it must not continue: another process will.
             await self._stop(list(self._following))
             raise
         wanted = {(server.id, server.definition): server for server in leased}

@@ -105,7 +105,7 @@ async def _ask(
     replies = ServerReflectionStub(channel).ServerReflectionInfo(stream())
     found: list[descriptor_pb2.FileDescriptorProto] = []
     try:
-        # One to each; a server that goes on is not listened to.
+        # One to each; a server that continues is not listened to.
         for _ in requests:
             reply = await replies.read()
             if not isinstance(reply, pb.ServerReflectionResponse):

@@ -30,6 +30,6 @@ class Providers:
             async with places.slot(tenant):
                 yield
         finally:
-            # Tenants write the hosts: those that nobody asks are not kept.
+            # Tenants write the hosts: those that no one asks are not kept.
             if places.is_idle and self._places.get(host) is places:
                 del self._places[host]

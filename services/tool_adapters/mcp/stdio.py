@@ -120,7 +120,7 @@ class _Pump:
         try:
             message = read_message(line)
         except ValueError as error:
-            # Servers print other things, too; the session goes on.
+            # Servers print other things, too; the session continues.
             await received.send(error)
             return
         if isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):

@@ -13,7 +13,7 @@ OVERHEAD_S = 20.0
 
 
 class RemoteRunner:
-    """Runs jobs as whoever calls; what an episode keeps travels with them."""
+    """Runs jobs as the caller; what an episode keeps travels with them."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = SandboxServiceStub(channel)

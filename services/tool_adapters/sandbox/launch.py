@@ -149,7 +149,7 @@ def _isolate(bwrap: Path, world: World, program: int) -> list[str]:
         *(part for source, target in mounts for part in ("--ro-bind", source, target)),
         *_links(),
         *(part for folder in hidden for part in ("--tmpfs", folder)),
-        # Settings of the kernel are the machine's, whoever may write them.
+        # Settings of the kernel are the machine's, whatever their permissions.
         *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
         *(part for path in DEVICES for part in ("--dev-bind", path, path)),
         *("--size", str(sizes.temporary_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108

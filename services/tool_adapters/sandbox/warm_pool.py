@@ -41,7 +41,7 @@ class WarmPool:
             self.fill()
 
     def fill(self) -> None:
-        """Starts what is missing, while others go on."""
+        """Starts what is missing, while others continue."""
         if self._count and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._filled())
 

@@ -1,6 +1,6 @@
 """Envelope encryption: every value has a key of its own, which a master key encrypts.
 
-Both are bound to owner and name, so that a row that is copied to another owner opens for nobody.
+Both are bound to owner and name, so that a row that is copied to another owner opens for no one.
 """
 
 import json

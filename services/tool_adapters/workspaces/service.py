@@ -55,5 +55,5 @@ class Workspaces:
         await self._store.delete(whose)
 
     async def forget_older_than(self, age: timedelta) -> None:
-        """Deletes those that nobody has saved for so long."""
+        """Deletes those that no one has saved for so long."""
         await self._store.forget_older_than(age)

@@ -105,7 +105,7 @@ class PostgresWorkspaces:
         return Saved(rows[0].revision, b"".join(content for _, content in parts))
 
     async def save(self, whose: Whose, replaced: str, packed: bytes) -> bool:
-        """Returns whether nobody had replaced that revision. Raises WorkspaceFull,
+        """Returns whether no one had replaced that revision. Raises WorkspaceFull,
         DatabaseUnavailable.
         """
         most = self._quotas.workspace_bytes

@@ -1,7 +1,7 @@
 """Measurements of adapters, merged over their processes.
 
 What was measured in the last ten minutes that a tool was called counts: latency of an hour before
-says nothing about then. A tool that nobody calls keeps what is known of it for a week. Latencies
+says nothing about then. A tool that no one calls keeps what is known of it for a week. Latencies
 come as histograms and usage as sums, so merging is addition and loses nothing.
 """
 

@@ -20,7 +20,7 @@ PAGE_SIZE = 200
 # Trajectories hold every token: so many are in memory at once.
 AT_ONCE = 8
 SOLVED = 1.0
-# Of ended episodes that nobody has read; the rest comes with the next round.
+# Of ended episodes that no one has read; the rest comes with the next round.
 UNREAD_MAX = 20
 WATCH_S = 10.0
 # Ask the writer, once more when that failed, and say so.

@@ -36,7 +36,7 @@ PRESET_NAMES = {
 
 
 def new_policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
-    """A policy somebody wrote. Raises InvalidPolicy. What is stored is not checked again."""
+    """A policy someone wrote. Raises InvalidPolicy. What is stored is not checked again."""
     _check(spec)
     policy = policy_from_proto(spec)
     _check_weights(policy.preferences)

@@ -17,7 +17,7 @@ from tool_registry.toolsets.views import (
     offers_models,
 )
 
-# Of a call that nobody measured yet (assumed; the contract states it).
+# Of a call that no one measured yet (assumed; the contract states it).
 UNMEASURED = (
     Quantity(Dimension.CALL, Decimal(1)),
     Quantity(Dimension.INPUT_FRESH, Decimal(500)),

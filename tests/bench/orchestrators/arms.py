@@ -30,7 +30,7 @@ EXPERTS_AT_ONCE, MODELS_AT_ONCE = 8, 4
 
 @dataclass(frozen=True)
 class Arm:
-    """Who orchestrates: a model, or whoever always asks the expert of that alias."""
+    """Who orchestrates: a model, or a rule that always asks the expert of that alias."""
 
     name: str
     expert: str = ""

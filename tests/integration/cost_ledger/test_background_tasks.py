@@ -1,4 +1,4 @@
-"""A roll-up that cannot go on shows in the ledger's health, and goes on when it can."""
+"""A roll-up that cannot continue shows in the ledger's health, and continues when it can."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -21,7 +21,7 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
         self.asked: list[policies_pb.CheckCallsRequest] = []
         # Groups whose every call is rejected.
         self.bound: set[str] = set()
-        # What tokens said of those who asked; nobody verifies them here.
+        # What tokens said of those who asked; no one verifies them here.
         self.callers: list[frozenset[str]] = []
 
     async def CheckCalls(

@@ -135,8 +135,8 @@ async def run_platform(
 ) -> AsyncIterator[EpisodesPlatform]:
     """Server and worker on a fresh database, namespace-wide queue and topic of their own.
 
-    `settings` are further ones, each for whom it is known to. Whoever wants to start them by
-    itself gets them not `started`.
+    `settings` are further ones, each for the processes that know it. A test that wants to start
+    them by itself gets them not `started`.
     """
     keys, port, health_port = make_key_pair(), free_port(), free_port()
     neighbours = Neighbours()

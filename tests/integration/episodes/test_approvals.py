@@ -1,4 +1,4 @@
-"""Whoever starts an episode does not approve its calls, unless the policy says so."""
+"""Anyone who starts an episode does not approve its calls, unless the policy says so."""
 
 from typing import TYPE_CHECKING
 

@@ -89,7 +89,7 @@ async def test_each_expert_is_sent_what_it_reads(platform: EpisodesPlatform) -> 
     assert list(asked["0"].files) == [RED]
     assert asked["0"].task == f"{TASK}\n\nNot shown to you: {PLAN.attachment.placeholder}"
     assert not asked["1"].files
-    # Whoever answers in its place must see the same.
+    # A replacement must see the same.
     assert list(asked["0"].fallback_models) == list(asked["1"].fallback_models) == []
     # The orchestrator reads what stands for them, and nothing else has their bytes.
     assert {each.task for each in neighbours.orchestrator.requests} == {TASK}

@@ -1,4 +1,6 @@
-"""Calls of a running episode are decided for whoever started it: teams, roles and key included."""
+"""Calls of a running episode are decided for the caller that started it: teams, roles and key
+included.
+"""
 
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start

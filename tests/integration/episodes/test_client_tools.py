@@ -1,4 +1,6 @@
-"""Functions of the episode's caller: it is asked to run them, and the episode goes on with them."""
+"""Functions of the episode's caller: it is asked to run them, and the episode continues with
+them.
+"""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Records that are kept aside from the stream are listed, and published again on request."""
+"""Records that are quarantined from the stream are listed, and published again on request."""
 
 import asyncio
 from collections.abc import AsyncIterator

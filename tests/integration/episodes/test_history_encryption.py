@@ -185,7 +185,7 @@ async def test_an_episode_waits_for_a_key_that_is_gone(
 
 
 def _replace(file: Path, keys: str) -> None:
-    """At once, as Kubernetes replaces a Secret's file: whoever reads it never finds half."""
+    """At once, as Kubernetes replaces a Secret's file: anyone who reads it never finds half."""
     new = file.with_suffix(".new")
     new.write_text(keys)
     new.replace(file)

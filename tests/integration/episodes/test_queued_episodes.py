@@ -1,4 +1,6 @@
-"""An episode that needs nobody but its worker needs no workflow; else it gets one, and goes on."""
+"""An episode that needs no one but its worker needs no workflow; else it gets one, and
+continues.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -203,7 +205,7 @@ async def test_what_waits_is_handed_over_when_temporal_is_back(
             request = pb.ApproveToolCallRequest(episode_id=started.id, turn=1, approved=True)
             with pytest.raises(grpc.aio.AioRpcError) as away:
                 await boss.ApproveToolCall(request)
-            # Whoever of server and client waits longer.
+            # Whichever of server and client waits longer.
             assert away.value.code() in AGAIN
         finally:
             process.resume()
@@ -238,5 +240,5 @@ async def test_what_a_dead_worker_had_is_anothers_without_temporal(
         finally:
             process.resume()
     assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
-    # The model was asked once a turn, whoever took it.
+    # The model was asked once a turn, whichever worker took it.
     assert len(neighbours.orchestrator.requests) == 4

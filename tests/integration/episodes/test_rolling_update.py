@@ -105,7 +105,7 @@ class Load:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start_on(group))
             yield
-            # The start under way is waited for: whoever was answered is in `begun`.
+            # The start under way is waited for: every answered one is in `begun`.
             self.enough = True
 
     async def go_on(self) -> None:

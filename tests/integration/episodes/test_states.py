@@ -73,7 +73,7 @@ async def test_what_was_decided_or_answered_waits_no_longer(engine: AsyncEngine)
 
 
 async def test_an_answer_that_nobody_goes_on_from_may_be_given_again(engine: AsyncEngine) -> None:
-    """It was stored, and the workflow could not be told; whoever polls gives it once more."""
+    """It was stored, and the workflow could not be told; the next poll gives it once more."""
     episode, waiting = await queued_episode(engine), EpisodeState.WAITING
     await StepStore(engine).append(steps_of(episode, MODEL, CLIENT_CALLS))
     await ClientResultStore(engine).put(episode, 1, b"")

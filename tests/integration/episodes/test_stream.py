@@ -49,7 +49,7 @@ async def test_modelled_latencies_count_and_are_marked(platform: EpisodesPlatfor
     made = [each for turn in trajectory.turns for each in turn.tool_invocations]
     assert [each.latency.seconds for each in made] == [600, 900, 600]
     assert all(each.latency_modelled for each in made)
-    # Calls of a turn run side by side; nobody waited for any.
+    # Calls of a turn run side by side; no one waited for any.
     assert trajectory.features.modelled_latency.seconds == 1500
     assert 1500 <= trajectory.features.latency.seconds < 1600
     assert trajectory.latency.seconds < 100

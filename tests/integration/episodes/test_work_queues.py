@@ -72,7 +72,7 @@ async def test_a_tenants_many_rows_leave_places_to_another_tenants_few(queues: Q
     first, *others = await queues.add(3, "few")
     queue, other = queues.of("a"), queues.of("b")
     assert set(await taken(queue, most=2)) == {many[0], first}
-    # Whoever has the fewest that are worked on is next, on another worker, too.
+    # The tenant with the fewest that are worked on is next, on another worker, too.
     assert set(await taken(other, most=4)) == {*many[1:3], *others}
     await queue.drop(first)
     [newest] = await queues.add(1, "few")

@@ -125,7 +125,7 @@ async def test_results_go_on_with_one_episode(gateway: GatewayUnderTest) -> None
         assert {each.finish_reason for each in first.choices} == {"tool_calls"}
         second = first.model_copy(update={"choices": first.choices[1:]})
         results = with_results(second, "cold", "hot")
-        with pytest.raises(openai.BadRequestError, match="results go on with one episode"):
+        with pytest.raises(openai.BadRequestError, match="results continue with one episode"):
             await client.chat.completions.create(model="podium", messages=results, n=2)
         answer = await client.chat.completions.create(model="podium", messages=results)
     assert answer.choices[0].message.content == "It is cold and hot."

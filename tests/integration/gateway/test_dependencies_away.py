@@ -23,7 +23,7 @@ CHAT = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
 
 @pytest.fixture
 def silent_target() -> Iterator[str]:
-    """A process that is stopped: the kernel takes its connections, nobody answers them."""
+    """A process that is stopped: the kernel takes its connections, no one answers them."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 

@@ -69,7 +69,7 @@ class Parser:
             return (await self.client.post(tenant, content=b" " * size)).status_code
 
     async def end_first(self) -> None:
-        """The oldest body is parsed; whoever waited gets its turn."""
+        """The oldest body is parsed; anyone who waited gets its turn."""
         self.parsing.pop(0)[1].set()
         await self.settled()
 

@@ -20,13 +20,13 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 from temporalio.client import Client
 
-# An account that nobody has.
+# An account that no one has.
 OTHER = 54_321
 TOPIC = "trajectories.v1"
 
 
 def forged(folder: Path) -> tuple[Path, Path]:
-    """A certificate of the name that ours has, signed by nobody of ours."""
+    """A certificate of the name that ours has, signed by no one of ours."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""docs/runbooks/disaster-recovery.md, performed: back up, destroy, restore, go on."""
+"""docs/runbooks/disaster-recovery.md, performed: back up, destroy, restore, continue."""
 
 import asyncio
 import json

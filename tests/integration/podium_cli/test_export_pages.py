@@ -1,4 +1,4 @@
-"""An export that is cut goes on after the last response that arrived, also in another run."""
+"""An export that is cut continues after the last response that arrived, also in another run."""
 
 import json
 from collections.abc import Iterator

@@ -71,7 +71,7 @@ def test_our_own_processes_get_through(
 
 @pytest.fixture
 def payload_key_id(podium: CommandLine) -> str:
-    """Of the key that encrypts histories; nobody else reads its file."""
+    """Of the key that encrypts histories; no one else reads its file."""
     file = podium.state_dir / "keys" / "payload-keys"
     assert not file.stat().st_mode & (stat.S_IRWXO | stat.S_IRWXG)
     return file.read_text().split()[0]

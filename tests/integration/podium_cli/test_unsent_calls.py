@@ -20,7 +20,7 @@ own/unsent/model,output_text,0.001
 
 
 def spec(kind: str, url: str) -> dict[str, Any]:
-    """A tool of that kind at an address where nobody listens."""
+    """A tool of that kind at an address where no one listens."""
     model = {
         "alias": "expert",
         "model": "m",

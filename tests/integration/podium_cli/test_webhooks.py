@@ -22,7 +22,7 @@ def tried(podium: CommandLine) -> dict[str, Any]:
 def test_a_webhook_is_made_followed_replayed_and_deleted(
     podium: CommandLine, model: OpenAiServer
 ) -> None:
-    # Nobody listens there.
+    # No one listens there.
     url = "http://127.0.0.1:9/hook"
     made = podium(
         *("webhooks", "create", "gone", url, "--secret", "hooks"),

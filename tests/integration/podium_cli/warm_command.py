@@ -73,7 +73,7 @@ def serve(address: str) -> None:
     for module in pkgutil.walk_packages(podium_cli.__path__, "podium_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    # Nobody waits for a fork: it sends its status itself.
+    # No one waits for a fork: it sends its status itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)

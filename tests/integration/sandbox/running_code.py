@@ -10,7 +10,7 @@ from tool_adapters.sandbox.inside.supervisor import OOM_SCORE_ADJ
 
 
 def running_code(own_processes: Processes) -> list[psutil.Process]:
-    """Code goes first where memory ends, and whoever may not read its name can see that."""
+    """Code goes first where memory ends, and anyone who may not read its name can see that."""
     return [each for each in own_processes("") if _goes_first(each.pid)]
 
 

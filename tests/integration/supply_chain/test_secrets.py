@@ -1,4 +1,4 @@
-"""The scan for credentials finds one that was committed, and shows it to nobody."""
+"""The scan for credentials finds one that was committed, and shows it to no one."""
 
 import socket
 import subprocess
@@ -19,7 +19,7 @@ def test_a_committed_credential_is_found_and_not_tried_out(
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "settings.py"], cwd=tmp_path, check=True)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        # Takes connections and never answers: whoever asks a provider waits for ever.
+        # Takes connections and never answers: anyone who asks a provider waits for ever.
         proxy = "http://{}:{}".format(*silent.getsockname())
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         monkeypatch.setenv("UV_OFFLINE", "1")

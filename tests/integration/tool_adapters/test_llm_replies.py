@@ -31,7 +31,7 @@ def ended(reason: str) -> dict[str, Any]:
 
 
 class Scripted:
-    """Streams the same events to whoever asks, or rejects what it does not know."""
+    """Streams the same events to anyone who asks, or rejects what it does not know."""
 
     def __init__(self, *events: dict[str, Any] | bytes, rejects: dict[str, Any]) -> None:
         self._events, self._rejects = events, rejects

@@ -23,7 +23,7 @@ def developer(registry: RunningRegistry, *groups: str, tenant: str = "acme") -> 
 
 
 async def with_mail_and_a_ban(registry: RunningRegistry) -> Caller:
-    """An admin whose tenant has the tool, and a policy that nobody is bound to yet."""
+    """An admin whose tenant has the tool, and a policy that no one is bound to yet."""
     ada = registry.as_()
     await ada.register(make_spec("mail"))
     await ada.create_policy("loose", allow=named("mail"))
@@ -43,7 +43,7 @@ async def test_a_bound_caller_escapes_by_no_name_of_a_policy(
     assert [tool.name for tool in (await dan.resolve(policy)).toolset.tools] == ["mail"]
     bound = await ada.bind("no-mail", principal)
     assert (bound.principal, bound.policy, bound.created_by) == (principal, "no-mail", "ada")
-    # The running episode and the next one; nobody else.
+    # The running episode and the next one; no one else.
     decision = await dan.decided(policy)
     assert not decision.allowed
     assert decision.reason == "denied by name mail (policy no-mail, which binds the caller)"

@@ -1,4 +1,4 @@
-"""The sealed tasks hold together, and nobody trains on them; messages name ids alone."""
+"""The sealed tasks hold together, and no one trains on them; messages name ids alone."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is left behind is named, whoever started it."""
+"""What is left behind is named, whatever started it."""
 
 import os
 import signal

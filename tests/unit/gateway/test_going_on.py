@@ -1,4 +1,4 @@
-"""What goes on from an episode before."""
+"""What continues from an episode before."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

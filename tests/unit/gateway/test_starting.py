@@ -56,7 +56,7 @@ async def test_but_not_those_that_the_same_request_finds_again() -> None:
 async def test_an_episode_that_an_error_says_goes_on_is_not_cancelled() -> None:
     episodes = WaitingEpisodes()
     run = EpisodeRun(episodes, EpisodeId("episode", chosen_by_caller=False), wait_s=0)
-    with pytest.raises(AnswerTooLate, match="episode goes on"):
+    with pytest.raises(AnswerTooLate, match="episode continues"):
         await run.outcome()
     await run.leave("the client disconnected")
     assert not episodes.cancelled

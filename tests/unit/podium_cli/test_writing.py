@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from podium_cli.app import app
 
-# Whoever gets as far as that has begun.
+# A process that gets this far has begun.
 NOWHERE = ["--url", "http://127.0.0.1:1", "--api-key", "key"]
 ROLLOUT = ["train", "rollout", "--count", "1", "--evaluation"]
 

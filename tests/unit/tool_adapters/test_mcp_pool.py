@@ -20,7 +20,7 @@ SESSIONS_MAX = 4
 
 
 class Servers:
-    """Opens clients that nobody uses, and knows whose are open."""
+    """Opens clients that no one uses, and knows whose are open."""
 
     def __init__(self) -> None:
         self.open: list[str] = []

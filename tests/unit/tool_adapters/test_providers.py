@@ -47,7 +47,7 @@ async def test_a_place_at_a_provider_goes_to_the_tenant_that_has_the_fewest() ->
     await asyncio.gather(*asked)
     # The first place that became free, though nineteen of the other tenant had asked before.
     assert served[3] == "quiet"
-    # Hosts that nobody asks any more are not kept.
+    # Hosts that no one asks any more are not kept.
     assert not providers._places
 
 

@@ -17,7 +17,7 @@ from tool_adapters.clients import RegistryTools
 
 
 class OneTool(rpc.ToolRegistryServiceServicer):
-    """Every name is a tool of the platform, or of whoever asks."""
+    """Every name is a tool of the platform, or of anyone who asks."""
 
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared

@@ -44,7 +44,7 @@ def test_no_secret_breaks_json(value: str) -> None:
     [
         ('{"k": "a s3cr3t-value b"}', {"k": "a [secret] b"}),
         ('{"s3cr3t-value": 1}', {"[secret]": 1}),
-        # Escaped, it is the same text to whoever reads it.
+        # Escaped, it is the same text to anyone who reads it.
         ('{"k": "\\u00733cr3t\\u002dvalue"}', {"k": "[secret]"}),
         ('["s3cr3t\\"quoted"]', ["[secret]"]),
         ("[12345678, 1.5, -2e3]", ["[secret]", 1.5, -2000.0]),

@@ -11,7 +11,7 @@ With --experts POOL it hands a task to one of those experts where that promises 
 under the weights and prices of its prompt. `python -m podium_training.experts` serves them.
 
 With --mistakes .1 every tenth call is made with a garbled word first, and right after its error:
-what learns from it goes on after errors of its own.
+what learns from it continues after errors of its own.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Calls that fail: what follows them shows how to go on from an error."""
+"""Calls that fail: what follows them shows how to continue from an error."""
 
 import re
 from collections.abc import Mapping

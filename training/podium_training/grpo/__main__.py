@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--skip-lost",
         action="store_true",
-        help="go on at the log's start where retention removed records that were not read, or the"
+        help="continue at the log's start where retention removed unread records, or the"
         " topic was emptied",
     )
     parser.add_argument(

@@ -105,7 +105,7 @@ def load(path: Path) -> Checkpoint:
     """One checkpoint. Raises DamagedCheckpoint naming the file."""
     if damaged := _damaged(path):
         raise DamagedCheckpoint(
-            f"{damaged} is not what was written; remove {path} to go on from the one before"
+            f"{damaged} is not what was written; remove {path} to continue from the one before"
         )
     state = json.loads((path / STATE).read_text())
     return Checkpoint(

@@ -116,7 +116,7 @@ class LoraConfig(Section):
     rank: int = Field(16, ge=1, description="of the two matrices beside every linear layer")
     alpha: int = Field(32, ge=1, description="their product counts alpha / rank")
     seed: int = Field(0, description="of the first matrix's values; the second starts at 0")
-    start: Path | None = Field(None, description="folder of an adapter to go on from instead")
+    start: Path | None = Field(None, description="folder of an adapter to continue from instead")
 
 
 class PublishConfig(Section):

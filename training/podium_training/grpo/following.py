@@ -33,7 +33,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """The first process cannot go on, so none can."""
+    """The first process cannot continue, so none can."""
 
     reason: str
 

@@ -1,7 +1,7 @@
 """`python -m podium_training.grpo.mixing RUN.yaml ADAPTER --share S --number N`: publishes a mix.
 
 Each matrix of the version is the weighted mean of two adapters' matrices: `lora.start` of the
-configuration, and ADAPTER. What a policy gained by going on from another is had in part, for less
+configuration, and ADAPTER. What a policy gained by continuing from another is had in part, for less
 of what it lost; useful where one comes from the other, so that their matrices mean the same.
 """
 

@@ -33,7 +33,7 @@ class Publisher:
     def publish(self, model: PreTrainedModel, step: int, offsets: Mapping[int, int]) -> Manifest:
         """The version of a step, numbered by it.
 
-        A run that goes on from a checkpoint comes by steps again; it computes the same bits, so
+        A run that continues from a checkpoint comes by steps again; it computes the same bits, so
         what is there already stays. Raises ArtifactRejected when it is damaged.
         """
         name = VersionName(self.run, step)

@@ -47,7 +47,7 @@ OPTIMIZERS: dict[AveragesName, Callable[..., torch.optim.Optimizer]] = {
 
 
 def train(config: RunConfig, *, skip_lost: bool = False) -> int:
-    """Runs, or goes on from the newest checkpoint; the steps taken in all.
+    """Runs, or continues from the newest checkpoint; the steps taken in all.
 
     Raises InvalidConfig, LogCut when the log lacks records that are not to be skipped, and
     Interrupted when a signal ended it.

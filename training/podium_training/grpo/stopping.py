@@ -12,7 +12,7 @@ class Interrupted(RuntimeError):
     """The run was asked to end; its checkpoint is written."""
 
     def __init__(self, step: int) -> None:
-        super().__init__(f"stopped after step {step}; the same command goes on from there")
+        super().__init__(f"stopped after step {step}; the same command continues from there")
 
 
 def stop_on_signals() -> Event:

@@ -224,7 +224,7 @@ class Trainer:
             self.unsaved = self._state()
 
     def _publish(self, checkpoint: Checkpoint) -> None:
-        """After the checkpoint: what is published can be gone on from. Raises NotPublished."""
+        """After the checkpoint: what is published can be continued from. Raises NotPublished."""
         between = self.options.checkpoint_every * self.publish_every
         due = self.step % between == 0 or self.step == self.options.steps
         if self.publish is None or not due:
@@ -315,7 +315,7 @@ class Trainer:
             log.warning("%d records of partition %d are lost", count, partition)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where a checkpoint was written; learner and reader must be there already."""
+        """Continues where a checkpoint was written; learner and reader must be there already."""
         self.step = checkpoint.step
         state = checkpoint.state
         self.assembler.seen.update(dict.fromkeys(state["seen"]))

@@ -42,12 +42,12 @@ class RolloutTotals:
 
 @dataclass(frozen=True)
 class RolloutRun:
-    """One run. What has a default below `limits` is filled in as the run goes on."""
+    """One run. What has a default below `limits` is filled in as the run continues."""
 
     task_file: str
     """JSONL of tasks, as the workers see it."""
     task_digest: str
-    """SHA-256 of its bytes: a run that goes on must find the tasks it began with."""
+    """SHA-256 of its bytes: a run that continues must find the tasks it began with."""
     group_size: int
     groups_at_once: int
     tools_max: int

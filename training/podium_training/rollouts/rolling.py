@@ -1,7 +1,7 @@
 """Runs planned groups through the gateway, as any application would, so many at once.
 
 A run keeps nothing of its own: the platform knows every episode by the id the plan gave
-it, so whatever is started again goes on where it is, or is there already.
+it, so whatever is started again continues where it is, or is there already.
 """
 
 import json

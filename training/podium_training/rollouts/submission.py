@@ -50,7 +50,7 @@ async def start_run(client: Client, task_queue: str, run: RolloutRun) -> Run:
 async def schedule_runs(
     client: Client, task_queue: str, run: RolloutRun, name: str, cron: str
 ) -> None:
-    """A run of its own at every time, unless the one before still goes on. Raises UsageError."""
+    """A run of its own at every time, unless the one before still continues. Raises UsageError."""
     action = ScheduleActionStartWorkflow(
         RolloutWorkflow.run, run, id=f"rollouts/{name}", task_queue=task_queue
     )

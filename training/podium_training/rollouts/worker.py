@@ -31,7 +31,7 @@ class WorkerSettings(RolloutSettings):
 
 
 async def serve(settings: WorkerSettings) -> None:
-    """Takes runs from the queue until SIGTERM; another worker goes on with what it leaves."""
+    """Takes runs from the queue until SIGTERM; another worker continues with what it leaves."""
     stop_telemetry = telemetry.configure("rollout-worker", settings.telemetry)
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):

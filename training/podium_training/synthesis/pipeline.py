@@ -2,7 +2,7 @@
 
 domain.json    tables, rows and tools, served by `python -m podium_training.synthesis.server`
 tasks.jsonl    tasks for `podium train rollout --task-file`
-replies.jsonl  what the models said; a run that is started again goes on from it
+replies.jsonl  what the models said; a run that is started again continues from it
 """
 
 import asyncio

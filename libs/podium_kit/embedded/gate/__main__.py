@@ -1,8 +1,8 @@
 """`python -m podium_kit.embedded.gate`: a server behind mutual TLS.
 
-The gate takes its port where everybody is, and moves with the server into a network that nobody
-else can reach. There the server listens on a loopback of its own, in plaintext. Whoever connects to
-the gate must show a certificate of its authority; then bytes pass.
+The gate takes its port where everybody is, and moves with the server into a network that no one
+else can reach. There the server listens on a loopback of its own, in plaintext. Anyone who
+connects to the gate must show a certificate of its authority; then bytes pass.
 """
 
 import argparse
@@ -53,7 +53,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _pass_on, server, number)
-    # Nobody is let in before there is a server.
+    # No one is let in before there is a server.
     while server.returncode is None and not accepts_connections(arguments.inner_port):  # noqa: ASYNC110
         await asyncio.sleep(POLL_INTERVAL_S)
     connecting: set[asyncio.Task[None]] = set()

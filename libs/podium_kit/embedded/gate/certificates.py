@@ -23,7 +23,7 @@ class TlsFiles:
 def issue(folder: Path) -> tuple[TlsFiles, TlsFiles]:
     """Files of the gates, and of their clients, in a private folder.
 
-    Nobody keeps the authority's key, so nothing else will ever be let in.
+    No one keeps the authority's key, so nothing else will ever be let in.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     authority = Authority.new("podium on loopback")

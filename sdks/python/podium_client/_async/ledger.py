@@ -136,7 +136,7 @@ class AsyncLedger:
     ) -> AsyncIterator[ExportChargesResponse]:
         """Rows of a table as they come; a format is like EXPORT_FORMAT_FOCUS_1_2.
 
-        Whole when `sequence` has reached `head_sequence`; else go on after that sequence.
+        Whole when `sequence` has reached `head_sequence`; else continue after that sequence.
         """
         parts = self._transport.lines(
             "/v1/audit/export",

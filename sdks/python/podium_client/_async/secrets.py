@@ -1,4 +1,4 @@
-"""Secrets that tools use by name: secret://NAME, or secret://user/NAME of whoever calls."""
+"""Secrets that tools use by name: secret://NAME, or secret://user/NAME of the calling user."""
 
 from collections.abc import Sequence
 

@@ -60,7 +60,7 @@ class AsyncKeys:
         )
 
     async def rotate(self, key_id: str, *, overlap_s: float | None = None) -> RotateApiKeyResponse:
-        """A key in its place; the old one goes on working for a while."""
+        """A key in its place; the old one continues working for a while."""
         body = {} if overlap_s is None else {"overlap_s": overlap_s}
         address = path(KEY + "/rotate", id=key_id)
         return await self._transport.call(

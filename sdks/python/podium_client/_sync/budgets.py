@@ -81,7 +81,7 @@ class Budgets:
         end_time: datetime | None = None,
         version: int = 0,
     ) -> Budget:
-        """Changes what is given. With a `version`, only if nobody changed it meanwhile."""
+        """Changes what is given. With a `version`, only if no one changed it meanwhile."""
         body = UpdateBudgetRequest(version=version)
         changed = []
         if limit is not None:

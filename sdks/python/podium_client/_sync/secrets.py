@@ -1,5 +1,5 @@
 # Written by `make sdk` from podium_client/_async; do not edit.
-"""Secrets that tools use by name: secret://NAME, or secret://user/NAME of whoever calls."""
+"""Secrets that tools use by name: secret://NAME, or secret://user/NAME of the calling user."""
 
 from collections.abc import Sequence
 

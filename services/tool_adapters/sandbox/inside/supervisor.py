@@ -5,7 +5,8 @@ process (process 1 of a namespace takes no signals from inside), nor read or wri
 memory and descriptors (it is not dumpable, and the filter has no ptrace); so what is
 reported of the child, above all how it ended, is not the child's to write. With the end
 of this process the kernel ends all that is left; it ends when its standard input is closed,
-so nothing runs on without whoever ordered it, however that one and the launchers between died.
+so nothing runs on without the caller that ordered it, however that one and the launchers between
+died.
 """
 
 import ctypes
@@ -45,7 +46,7 @@ def main() -> None:
     if header:
         job = json.loads(header)
         code, state = (sys.stdin.buffer.read(job[part]) for part in ("code_bytes", "state_bytes"))
-        # Less is half a job: whoever sent it has died.
+        # Less is half a job: its sender has died.
         if len(code) == job["code_bytes"] and len(state) == job["state_bytes"]:
             with suppress(watching.NobodyWaits):
                 _do(job, code.decode(), state, folder, settings["mounts"])

@@ -1,7 +1,7 @@
 """The work folder as its supervisor handles it: packed, unpacked, measured and looked through.
 
 All of it happens inside the sandbox, so a hostile tree of links and odd modes can do no
-harm; outside a packed workspace is bytes that nobody opens.
+harm; outside a packed workspace is bytes that no one opens.
 """
 
 import io

@@ -40,7 +40,7 @@ async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
         key = load_public_key(anchor.public_key.encode())
         assert anchor.root.is_signed(anchor.signature, key)
     assert await verified(worker) == []
-    # Whoever recomputes the whole chain cannot recompute what was signed.
+    # Anyone who recomputes the whole chain cannot recompute what was signed.
     await as_superuser(
         ledger.database_url, "UPDATE entry SET hash = sha256(hash) WHERE sequence = 4"
     )

@@ -33,5 +33,5 @@ async def replicas(databases: Databases) -> AsyncIterator[Replicas]:
 
 @pytest_asyncio.fixture
 async def books(replicas: Replicas) -> Books:
-    """The books of a tenant nobody else has."""
+    """The books of a tenant no one else has."""
     return Books(replicas, f"tenant-{uuid4().hex[:12]}")

@@ -1,4 +1,4 @@
-"""Prices nobody knew, and prices that changed the past, elsewhere."""
+"""Prices no one knew, and prices that changed the past, elsewhere."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -46,7 +46,7 @@ class Scene:
         process.start()
 
     async def finish(self) -> None:
-        """Waits until the caller has made all its calls, whoever started it last."""
+        """Waits until the caller has made all its calls, also after a restart."""
         while status := await self.caller.wait():
             assert status == -signal.SIGKILL, self.caller.log_tail()
             await asyncio.sleep(0.05)

@@ -65,7 +65,7 @@ async def test_what_a_dead_caller_had_called_is_charged_provisionally(
     assert len(keys) == len(set(keys))
     assert Decimal(status.posted.amount) == len(keys) * Decimal(PRICE)
     guessed = {entry.key for entry in charged if _is_provisional(entry)}
-    # Whoever died right after a call leaves at least that call to the ledger's guess.
+    # A worker that died right after a call leaves at least that call to the ledger's guess.
     assert guessed or point == "captured"
 
 

@@ -117,5 +117,5 @@ class PoliciesUnderTest:
             yield rpc.PolicyServiceStub(channel)
 
     def plain_channel(self) -> grpc.aio.Channel:
-        """A channel of somebody who is not part of Podium."""
+        """A channel of someone who is not part of Podium."""
         return grpc.aio.insecure_channel(f"127.0.0.1:{self.port}")

@@ -1,4 +1,4 @@
-"""Between pods both sides prove who they are; whoever cannot never reaches a handler."""
+"""Between pods both sides prove who they are; anyone who cannot never reaches a handler."""
 
 import asyncio
 from collections.abc import Iterator

@@ -138,7 +138,7 @@ async def test_a_renewal_half_written_changes_nothing(
     files, client = authority.issue("server"), authority.issue("client")
     async with server.serving(named, tls=files):
         before = serial(files)
-        # A key that is not the certificate's: somebody writes one file after the other.
+        # A key that is not the certificate's: someone writes one file after the other.
         authority.issue("other").private_key.replace(files.private_key)
         assert await shown_by(server, client) == before
         files.certificate.unlink()

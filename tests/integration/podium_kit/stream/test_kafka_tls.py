@@ -37,7 +37,7 @@ async def test_producer_consumer_and_check_speak_mutual_tls(broker: SecuredBroke
 
 
 async def test_the_next_connection_shows_the_renewed_certificate(broker: SecuredBroker) -> None:
-    """Strimzi renews a user's certificate in its Secret; nobody restarts."""
+    """Strimzi renews a user's certificate in its Secret; no one restarts."""
     files, renewed = (broker.authority.issue(name) for name in ("before", "after"))
     producer = Producer(broker.settings(files))
     await producer.send(TOPIC, [RECORD])

@@ -1,4 +1,4 @@
-"""Whatever lies on the topic, a run rejects it with a reason, keeps it aside and goes on."""
+"""Whatever lies on the topic, a run rejects it with a reason, quarantines it and continues."""
 
 import asyncio
 import base64

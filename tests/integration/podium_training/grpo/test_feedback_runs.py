@@ -26,7 +26,7 @@ BY_FEEDBACK = {"groups": {"outcome": "feedback"}}
 
 
 def scored(groups: int) -> Records:
-    """Groups that nobody checked, then a score for every member, each group's in turn."""
+    """Groups that no one checked, then a score for every member, each group's in turn."""
     records = make_records(groups)
     scores: Records = []
     for key, record in records:

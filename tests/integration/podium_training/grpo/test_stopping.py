@@ -41,7 +41,7 @@ async def test_a_stopped_run_saves_its_last_step(
     checkpoint = latest(folder / "run" / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.step == metrics_of(folder)[-1]["step"] < STEPS
-    stopped = f"stopped after step {checkpoint.step}; the same command goes on from there"
+    stopped = f"stopped after step {checkpoint.step}; the same command continues from there"
     assert stopped in run.log_tail(100)
     await finish(run)
     whole = make_run(tmp_path / "whole", kafka, topic, **fields)

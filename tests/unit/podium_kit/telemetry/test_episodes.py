@@ -1,4 +1,4 @@
-"""Whoever knows an episode's id is in its trace."""
+"""Anyone who knows an episode's id is in its trace."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

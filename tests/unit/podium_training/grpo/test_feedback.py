@@ -1,4 +1,4 @@
-"""Episodes wait for somebody's score; the first one is their outcome."""
+"""Episodes wait for someone's score; the first one is their outcome."""
 
 from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb

@@ -26,7 +26,7 @@ def make_batch() -> tuple[PackedRows, Distribution]:
     packed = pack(make_group(seed=3))
     draw = torch.Generator().manual_seed(7)
     words = torch.randint(-(2**31), 2**31 - 1, (VOCABULARY, VOCABULARY // BITS), generator=draw)
-    # The same for all that go on from a place, and what they went on with is legal.
+    # The same for all that continue from a place, and what they went on with is legal.
     legal = words.int()[packed.predicted_from]
     for number, place in enumerate(packed.predicted_from):
         for target in packed.targets[packed.predicted_from == place]:

@@ -1,4 +1,4 @@
-"""An adapter can go on from another; one that does not fit is rejected by name."""
+"""An adapter can continue from another; one that does not fit is rejected by name."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run goes on with after a restart."""
+"""What a run continues with after a restart."""
 
 import hashlib
 from pathlib import Path

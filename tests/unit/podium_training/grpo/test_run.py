@@ -1,4 +1,4 @@
-"""A run that goes on: from its own checkpoints, to versions that were not published yet."""
+"""A run that continues: from its own checkpoints, to versions that were not published yet."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A corpus is loaded and indexed once per version, whoever searches it meanwhile."""
+"""A corpus is loaded and indexed once per version, whatever searches it meanwhile."""
 
 import asyncio
 from typing import Any

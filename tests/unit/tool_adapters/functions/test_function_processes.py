@@ -1,4 +1,4 @@
-"""A function that holds the interpreter holds up nobody, and ends when its time is over."""
+"""A function that holds the interpreter holds up no one, and ends when its time is over."""
 
 import asyncio
 from asyncio.subprocess import Process

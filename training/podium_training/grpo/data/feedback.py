@@ -1,4 +1,4 @@
-"""Episodes whose outcome is what somebody said of them, which comes later on the same partition."""
+"""Episodes whose outcome is what someone said of them, which comes later on the same partition."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def judged_by(trajectory: pb.Trajectory, given: pb.FeedbackGiven) -> pb.Trajecto
 
 @dataclass
 class AwaitedFeedback:
-    """Usable episodes that nobody has scored yet; the first score of each counts."""
+    """Usable episodes that no one has scored yet; the first score of each counts."""
 
     maximum: int = WAITING_MAX
     """One more, and the oldest is given up: they are in memory and in every checkpoint."""

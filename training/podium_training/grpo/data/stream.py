@@ -1,6 +1,6 @@
 """Reads the trajectory topic by offset, in a reproducible order.
 
-No consumer group decides where to go on: the trainer's checkpoint does, so a record
+No consumer group decides where to continue: the trainer's checkpoint does, so a record
 influences the weights exactly once. Partitions take turns, one record each, as far as the
 log reached when they were last looked at. The same log gives the same order; that of a log
 which grew meanwhile is kept for replay.
@@ -32,7 +32,7 @@ FETCH_BYTES_MAX = 4 * 1024 * 1024
 SILENT_POLLS_MAX = 120
 # Records held of a partition while another is awaited: as many as one poll gives at most.
 HELD_MAX = 500
-FIX = "restart with --skip-lost to go on without them"
+FIX = "restart with --skip-lost to continue without them"
 
 
 class LogCut(Fault):
@@ -196,7 +196,7 @@ class LogReader:
             self._fetched[source] += map(_log_record, fetched)
 
     def _pass_no_records(self, awaited: TopicPartition) -> None:
-        """Goes on behind the last offsets of a partition, where its broker has no record."""
+        """Continues behind the last offsets of a partition, where its broker has no record."""
         if self._silent_polls % (2 * PATIENT_POLLS) == PATIENT_POLLS:
             ask_anew(self._consumer)
         elif self._silent_polls % PATIENT_POLLS == 0:

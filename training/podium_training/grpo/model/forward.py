@@ -41,7 +41,7 @@ def token_logprobs(
     """Computes the log-probabilities of trained tokens, with a gradient where gradients are on.
 
     Only positions that predict a trained token reach the output layer, once, however many rows
-    go on from there.
+    continue from there.
     """
     places, which = packed.predicted_from.unique(return_inverse=True)
     hidden = _hidden(model, packed)[places]

@@ -219,7 +219,7 @@ class PutUserSecretRequest(_message.Message):
     """See PutSecretRequest."""
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Hosts that the value may be sent to, 1 to 20, as "api.example.com": whoever registers tools
+        """Hosts that the value may be sent to, 1 to 20, as "api.example.com": anyone who registers tools
         cannot have it sent elsewhere.
         """
 

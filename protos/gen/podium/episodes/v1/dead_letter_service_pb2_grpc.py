@@ -59,7 +59,7 @@ class DeadLetterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RedriveDeadLetters(self, request, context):
-        """Publishes such records again. What is still rejected is kept aside again, with the new reason.
+        """Publishes such records again. What is still rejected is quarantined again, with the new reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -508,7 +508,7 @@ Global___AnswerToolCallsRequest: _TypeAlias = AnswerToolCallsRequest  # noqa: Y0
 
 @_typing.final
 class AnswerToolCallsResponse(_message.Message):
-    """The episode goes on."""
+    """The episode continues."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -142,7 +142,7 @@ class EpisodeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ApproveToolCall(self, request, context):
-        """Decides a call that waits for approval. Whoever started the episode may deny
+        """Decides a call that waits for approval. Anyone who started the episode may deny
         its calls, and approve them only where the policy says so.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

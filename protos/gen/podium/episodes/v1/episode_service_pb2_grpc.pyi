@@ -51,7 +51,7 @@ class EpisodeServiceStub:
     CancelEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
     ApproveToolCall: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]
-    """Decides a call that waits for approval. Whoever started the episode may deny
+    """Decides a call that waits for approval. Anyone who started the episode may deny
     its calls, and approve them only where the policy says so.
     """
     ListApprovals: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ListApprovalsRequest, _episode_service_pb2.ListApprovalsResponse]
@@ -93,7 +93,7 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     CancelEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]  # type: ignore[assignment]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
     ApproveToolCall: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ApproveToolCallRequest, _episode_service_pb2.ApproveToolCallResponse]  # type: ignore[assignment]
-    """Decides a call that waits for approval. Whoever started the episode may deny
+    """Decides a call that waits for approval. Anyone who started the episode may deny
     its calls, and approve them only where the policy says so.
     """
     ListApprovals: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ListApprovalsRequest, _episode_service_pb2.ListApprovalsResponse]  # type: ignore[assignment]
@@ -174,7 +174,7 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.ApproveToolCallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.ApproveToolCallResponse, _abc.Awaitable[_episode_service_pb2.ApproveToolCallResponse]]:
-        """Decides a call that waits for approval. Whoever started the episode may deny
+        """Decides a call that waits for approval. Anyone who started the episode may deny
         its calls, and approve them only where the policy says so.
         """
 

@@ -19,7 +19,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Feedback(_message.Message):
-    """What somebody says of an ended episode. Of score, label and comment one at least is set."""
+    """What someone says of an ended episode. Of score, label and comment one at least is set."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -55,7 +55,7 @@ class TrajectoryRecord(_message.Message):
 
     @_builtins.property
     def feedback_given(self) -> Global___FeedbackGiven:
-        """Somebody said how good a finished episode was; it comes after the episode."""
+        """Someone said how good a finished episode was; it comes after the episode."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ Global___TrajectoryRecord: _TypeAlias = TrajectoryRecord  # noqa: Y015
 
 @_typing.final
 class FeedbackGiven(_message.Message):
-    """Somebody said how good an episode was."""
+    """Someone said how good an episode was."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -512,7 +512,7 @@ class ToolInvocation(_message.Message):
     and cost these are; unset when no other did.
     """
     latency_modelled: _builtins.bool
-    """True if the model is a simulated one with a modelled latency, which nobody waited for."""
+    """True if the model is a simulated one with a modelled latency, which no one waited for."""
     unsent: _builtins.bool
     """True if nothing of the call left the platform, so that it was free: its hold was
     given back, and usage is unset.

@@ -34,11 +34,11 @@ class _WebhookEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Webh
     WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED: _WebhookEventType.ValueType  # 2
     """A call waits for a person: "approval.requested"."""
     WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED: _WebhookEventType.ValueType  # 3
-    """A record is kept aside from the stream: "record.dead_lettered"."""
+    """A record is quarantined from the stream: "record.dead_lettered"."""
     WEBHOOK_EVENT_TYPE_BUDGET_ALERT: _WebhookEventType.ValueType  # 4
     """Spending passed a soft limit of a budget: "budget.alert"."""
     WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: _WebhookEventType.ValueType  # 5
-    """Somebody said how good an episode was: "feedback.given"."""
+    """Someone said how good an episode was: "feedback.given"."""
     WEBHOOK_EVENT_TYPE_VERSION_PROMOTED: _WebhookEventType.ValueType  # 6
     """Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 
@@ -52,11 +52,11 @@ WEBHOOK_EVENT_TYPE_EPISODE_ENDED: WebhookEventType.ValueType  # 1
 WEBHOOK_EVENT_TYPE_APPROVAL_REQUESTED: WebhookEventType.ValueType  # 2
 """A call waits for a person: "approval.requested"."""
 WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED: WebhookEventType.ValueType  # 3
-"""A record is kept aside from the stream: "record.dead_lettered"."""
+"""A record is quarantined from the stream: "record.dead_lettered"."""
 WEBHOOK_EVENT_TYPE_BUDGET_ALERT: WebhookEventType.ValueType  # 4
 """Spending passed a soft limit of a budget: "budget.alert"."""
 WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: WebhookEventType.ValueType  # 5
-"""Somebody said how good an episode was: "feedback.given"."""
+"""Someone said how good an episode was: "feedback.given"."""
 WEBHOOK_EVENT_TYPE_VERSION_PROMOTED: WebhookEventType.ValueType  # 6
 """Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 Global___WebhookEventType: _TypeAlias = WebhookEventType  # noqa: Y015

@@ -233,7 +233,7 @@ class PolicySpec(_message.Message):
     training_consent: _builtins.bool
     """True if trajectories under this policy may train a model."""
     self_approval: _builtins.bool
-    """True if whoever starts an episode may approve its calls."""
+    """True if anyone who starts an episode may approve its calls."""
     no_presets: _builtins.bool
     """True if episodes must run under a policy that the tenant wrote; only in the
     policies named "floor" and "platform-floor".

@@ -370,7 +370,7 @@ Global___ListActivationsResponse: _TypeAlias = ListActivationsResponse  # noqa: 
 
 @_typing.final
 class BindPolicyRequest(_message.Message):
-    """Asks to make a policy bind somebody."""
+    """Asks to make a policy bind someone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -117,7 +117,7 @@ class PolicyServiceServicer(object):
 
     def DeletePolicy(self, request, context):
         """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-        they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
+        they were no default and are not scheduled, they bind no one, and no tool of kind podium names the policy. Else it is
         FAILED_PRECONDITION and deletes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

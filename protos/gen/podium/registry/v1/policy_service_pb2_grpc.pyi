@@ -40,7 +40,7 @@ class PolicyServiceStub:
     """
     DeletePolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.DeletePolicyRequest, _policy_service_pb2.DeletePolicyResponse]
     """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-    they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
+    they were no default and are not scheduled, they bind no one, and no tool of kind podium names the policy. Else it is
     FAILED_PRECONDITION and deletes nothing.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.GetPolicyRequest, _policy_service_pb2.GetPolicyResponse]
@@ -80,7 +80,7 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """
     DeletePolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.DeletePolicyRequest, _policy_service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
     """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-    they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
+    they were no default and are not scheduled, they bind no one, and no tool of kind podium names the policy. Else it is
     FAILED_PRECONDITION and deletes nothing.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.GetPolicyRequest, _policy_service_pb2.GetPolicyResponse]  # type: ignore[assignment]
@@ -129,7 +129,7 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.DeletePolicyResponse, _abc.Awaitable[_policy_service_pb2.DeletePolicyResponse]]:
         """Deletes versions of a policy that nothing used: no episode and no call was resolved under them,
-        they were no default and are not scheduled, they bind nobody, and no tool of kind podium names the policy. Else it is
+        they were no default and are not scheduled, they bind no one, and no tool of kind podium names the policy. Else it is
         FAILED_PRECONDITION and deletes nothing.
         """
 

@@ -52,11 +52,11 @@ class _ToolKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolKind.Val
     """
     TOOL_KIND_FIND_TOOLS: _ToolKind.ValueType  # 9
     """find_tools: asks the registry for more tools. It is offered where a toolset
-    leaves tools out, and answered by the episode worker; nobody registers one.
+    leaves tools out, and answered by the episode worker; no one registers one.
     """
     TOOL_KIND_CLIENT: _ToolKind.ValueType  # 10
     """A function of the episode's caller, who runs it: it comes with the episode, its
-    calls wait for the caller's results, and nobody registers one.
+    calls wait for the caller's results, and no one registers one.
     """
 
 class ToolKind(_ToolKind, metaclass=_ToolKindEnumTypeWrapper):
@@ -84,11 +84,11 @@ worker starts it; its calls have the prices of what they call.
 """
 TOOL_KIND_FIND_TOOLS: ToolKind.ValueType  # 9
 """find_tools: asks the registry for more tools. It is offered where a toolset
-leaves tools out, and answered by the episode worker; nobody registers one.
+leaves tools out, and answered by the episode worker; no one registers one.
 """
 TOOL_KIND_CLIENT: ToolKind.ValueType  # 10
 """A function of the episode's caller, who runs it: it comes with the episode, its
-calls wait for the caller's results, and nobody registers one.
+calls wait for the caller's results, and no one registers one.
 """
 Global___ToolKind: _TypeAlias = ToolKind  # noqa: Y015
 
@@ -789,7 +789,7 @@ Global___McpConnection: _TypeAlias = McpConnection  # noqa: Y015
 @_typing.final
 class McpStdio(_message.Message):
     """A server started as a process. What is started, and how, is defined where the adapters run:
-    nobody who registers a tool chooses a program, an argument or an environment variable.
+    no one who registers a tool chooses a program, an argument or an environment variable.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -964,7 +964,7 @@ class LlmModel(_message.Message):
     @_builtins.property
     def modelled_latency(self) -> _duration_pb2.Duration:
         """For simulations: each call counts as having taken this long, at most an hour,
-        whatever it took, and nobody waits. Trajectories mark such calls.
+        whatever it took, and no one waits. Trajectories mark such calls.
         """
 
     @_builtins.property

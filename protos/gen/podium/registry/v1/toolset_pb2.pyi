@@ -325,7 +325,7 @@ class Toolset(_message.Message):
     training_consent: _builtins.bool
     """True if the trajectory may train a model."""
     self_approval: _builtins.bool
-    """True if whoever started the episode may approve its calls."""
+    """True if anyone who started the episode may approve its calls."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedTool]:
         """The tools, in name order; then find_tools, where it is offered; then those of
