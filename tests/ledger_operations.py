@@ -31,12 +31,6 @@ class LedgerOperations(Stub):
     async def MarkDispatched(self, request: pb.MarkDispatchedRequest) -> pb.MarkDispatchedResponse:
         return (await self._one({}, mark_dispatched=request)).mark_dispatched
 
-    async def Adjust(self, request: pb.AdjustRequest) -> pb.AdjustResponse:
-        return (await self._one({}, adjust=request)).adjust
-
-    async def Settle(self, request: pb.SettleRequest) -> pb.SettleResponse:
-        return (await self._one({}, settle=request)).settle
-
     async def _one(self, options: dict[str, Any], **operation: Any) -> pb.OperationResult:
         asked: Any = self.Apply
         batch = pb.ApplyRequest(operations=[pb.Operation(**operation)])

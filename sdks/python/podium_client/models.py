@@ -1203,6 +1203,29 @@ class AddInvoiceLinesResponse(Model):
     """
 
 
+class AdjustRequest(Model):
+    """
+    Asks to adjust a cost.
+    """
+
+    key: str = ""
+    """
+    Key of the adjustment itself.
+    """
+    sequence: int = 0
+    """
+    Sequence of the entry to adjust: a capture or a record that is final.
+    """
+    change: Money | None = None
+    """
+    What is added to the cost, in its currency; negative takes away. The cost with all of its adjustments is never below zero.
+    """
+    reason: str = ""
+    """
+    Why, for the auditor.
+    """
+
+
 class Anchor(Model):
     """
     The signed root of all tenants' journals.
@@ -1834,6 +1857,21 @@ class ReconcileInvoiceResponse(Model):
     summaries: Annotated[list[MatchSummary], Field(validate_default=True)] = []
     """
     One per state that occurs.
+    """
+
+
+class SettleRequest(Model):
+    """
+    Asks to replace a cost by the true one.
+    """
+
+    key: str = ""
+    """
+    The key of the hold whose cost is provisional or estimated.
+    """
+    usage: Usage | None = None
+    """
+    What the call used, as the provider says.
     """
 
 
@@ -3942,6 +3980,17 @@ class ReportSpendResponse(Model):
     """
 
 
+class SettleResponse(Model):
+    """
+    The posted truth.
+    """
+
+    entry: Entry | None = None
+    """
+    The capture; the entry before it takes the former cost back.
+    """
+
+
 class SimulatePricesRequest(Model):
     """
     Asks what a window would have cost.
@@ -5052,6 +5101,17 @@ class Turn(Model):
     tool_invocations: Annotated[list[ToolInvocation], Field(validate_default=True)] = []
     """
     The tool calls, in call order; empty for a final answer.
+    """
+
+
+class AdjustResponse(Model):
+    """
+    The posted adjustment.
+    """
+
+    entry: Entry | None = None
+    """
+    The entry.
     """
 
 

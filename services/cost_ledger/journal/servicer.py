@@ -43,6 +43,14 @@ class CostLedgerServicer(rpc.CostLedgerServiceServicer):
             require_of_embeddings(*names_in(operation))
         return pb.ApplyEmbeddingsResponse(results=await self._all(request.operations))
 
+    async def Adjust(self, request: pb.AdjustRequest, context: Context) -> pb.AdjustResponse:
+        [result] = await self._all([pb.Operation(adjust=request)])
+        return result.adjust
+
+    async def Settle(self, request: pb.SettleRequest, context: Context) -> pb.SettleResponse:
+        [result] = await self._all([pb.Operation(settle=request)])
+        return result.settle
+
     async def ClosePeriod(
         self, request: pb.ClosePeriodRequest, context: Context
     ) -> pb.ClosePeriodResponse:

@@ -61,6 +61,9 @@ RESOURCES = {
     f"{PRICES}/CreatePrices": Resource("specs.sku", PRICES, "GetEffectivePrices", "skus"),
     # The answer shows what is gone.
     f"{PRICES}/DeletePrices": Resource("ids"),
+    # The request names the entry or the call, and the answer has the correction.
+    f"{LEDGER}/Adjust": Resource("key"),
+    f"{LEDGER}/Settle": Resource("key"),
     # What is closed has no name but its end.
     f"{LEDGER}/ClosePeriod": Resource("end_time"),
     f"{VERSIONS}/PromoteModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),

@@ -111,6 +111,8 @@ ROUTES = (
     Route("GET", "/v1/audit/proof", AUDIT, "ProveEntry"),
     Route("GET", "/v1/audit/charges", AUDIT, "ListCharges"),
     Route("GET", "/v1/audit/export", AUDIT, "ExportCharges", json_lines=True),
+    Route("POST", "/v1/audit/adjust", LEDGER, "Adjust"),
+    Route("POST", "/v1/audit/settle", LEDGER, "Settle"),
     Route("POST", "/v1/audit/close", LEDGER, "ClosePeriod"),
     Route("POST", "/v1/audit/simulate", AUDIT, "SimulatePrices"),
     Route("POST", "/v1/invoices", AUDIT, "AddInvoiceLines"),

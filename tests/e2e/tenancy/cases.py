@@ -129,6 +129,16 @@ RPCS: dict[str, Case] = {
     "BudgetService/CloseBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/ListBudgets": (OWN, {}),
     "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),
+    "CostLedgerService/Adjust": (
+        REJECTED,
+        {
+            "key": "$unknown/adjust",
+            "sequence": 999_999,
+            "change": {"currency_code": "USD", "amount": "-1"},
+            "reason": "mine",
+        },
+    ),
+    "CostLedgerService/Settle": (REJECTED, {"key": "$hold", "usage": USAGE}),
     "CostLedgerService/ReleaseEpisode": (OWN, EPISODE),
     "CostLedgerService/ListEntries": (OWN, EPISODE),
     "CostLedgerService/ReportSpend": (OWN, {"group_by": ["SPEND_DIMENSION_TOOL"]}),

@@ -41,33 +41,37 @@ async def budget(admin: Client) -> None:
 
 
 @pytest.mark.usefixtures("budget")
-async def test_an_adjustment_takes_no_more_than_is_left_of_the_cost(worker: Client) -> None:
+async def test_an_adjustment_takes_no_more_than_is_left_of_the_cost(
+    worker: Client, admin: Client
+) -> None:
     cost = (await worker.ledger.Record(make_record())).entry  # $0.00225
-    first = await worker.ledger.Adjust(adjustment(cost.sequence, "-0.002"))
-    assert await worker.ledger.Adjust(adjustment(cost.sequence, "-0.002")) == first
-    too_much = worker.ledger.Adjust(adjustment(cost.sequence, "-0.001", "more"))
+    first = await admin.ledger.Adjust(adjustment(cost.sequence, "-0.002"))
+    assert await admin.ledger.Adjust(adjustment(cost.sequence, "-0.002")) == first
+    too_much = admin.ledger.Adjust(adjustment(cost.sequence, "-0.001", "more"))
     assert "less than nothing" in await rejection_of(too_much, BLOCKED)
-    await worker.ledger.Adjust(adjustment(cost.sequence, "-0.00025", "rest"))
+    await admin.ledger.Adjust(adjustment(cost.sequence, "-0.00025", "rest"))
     assert await posted(worker) == 0
     assert not await findings_of(worker)
 
 
-async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(worker: Client) -> None:
+async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(
+    worker: Client, admin: Client
+) -> None:
     hold = await worker.ledger.Reserve(make_reserve("k"))
     assert hold.HasField("hold")
-    assert "is no cost" in await rejection_of(worker.ledger.Adjust(adjustment(1, "1")), BLOCKED)
+    assert "is no cost" in await rejection_of(admin.ledger.Adjust(adjustment(1, "1")), BLOCKED)
     cost = (await worker.ledger.Record(make_record())).entry
     euros = money_pb2.Money(currency_code="EUR", amount="1")
-    other = worker.ledger.Adjust(adjustment(cost.sequence, "1", change=euros))
+    other = admin.ledger.Adjust(adjustment(cost.sequence, "1", change=euros))
     assert "it is in USD" in await rejection_of(other, BLOCKED)
     unknown = (await worker.ledger.Record(make_record(sku="nobody/knows"))).entry
-    unpriced = worker.ledger.Adjust(adjustment(unknown.sequence, "1"))
+    unpriced = admin.ledger.Adjust(adjustment(unknown.sequence, "1"))
     assert "price is unknown" in await rejection_of(unpriced, BLOCKED)
     undo = pb.ReverseRequest(key="undo", sequence=cost.sequence, reason="wrong")
     await worker.ledger.Reverse(undo)
-    reversed_one = worker.ledger.Adjust(adjustment(cost.sequence, "1"))
+    reversed_one = admin.ledger.Adjust(adjustment(cost.sequence, "1"))
     assert "already corrects it" in await rejection_of(reversed_one, BLOCKED)
-    missing = worker.ledger.Adjust(adjustment(99, "1"))
+    missing = admin.ledger.Adjust(adjustment(99, "1"))
     await rejection_of(missing, grpc.StatusCode.NOT_FOUND)
 
 
@@ -75,51 +79,52 @@ async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(worker: 
     ("request_", "words"),
     [
         (adjustment(1, "0"), "nothing to adjust"),
-        (adjustment(1, "1", reason=""), "reason is unset"),
-        (adjustment(0, "1"), "sequence is unset"),
+        (adjustment(1, "1", reason=""), "reason is empty"),
+        (adjustment(0, "1"), "sequence is"),
     ],
 )
 async def test_an_adjustment_that_cannot_be_understood_is_rejected(
-    worker: Client, request_: pb.AdjustRequest, words: str
+    worker: Client, admin: Client, request_: pb.AdjustRequest, words: str
 ) -> None:
-    rejection = await rejection_of(worker.ledger.Adjust(request_), grpc.StatusCode.INVALID_ARGUMENT)
+    rejection = await rejection_of(admin.ledger.Adjust(request_), grpc.StatusCode.INVALID_ARGUMENT)
     assert words in rejection
 
 
 @pytest.mark.usefixtures("budget")
 async def test_an_adjusted_cost_is_reversed_only_after_it_is_adjusted_back(
     worker: Client,
+    admin: Client,
 ) -> None:
     cost = (await worker.ledger.Record(make_record())).entry
-    await worker.ledger.Adjust(adjustment(cost.sequence, "0.001"))
+    await admin.ledger.Adjust(adjustment(cost.sequence, "0.001"))
     undo = pb.ReverseRequest(key="undo", sequence=cost.sequence, reason="wrong")
     assert "adjust it back" in await rejection_of(worker.ledger.Reverse(undo), BLOCKED)
-    await worker.ledger.Adjust(adjustment(cost.sequence, "-0.001", "back"))
+    await admin.ledger.Adjust(adjustment(cost.sequence, "-0.001", "back"))
     await worker.ledger.Reverse(undo)
     assert await posted(worker) == 0
 
 
 @pytest.mark.usefixtures("budget")
-async def test_an_estimate_is_settled_once(worker: Client) -> None:
+async def test_an_estimate_is_settled_once(worker: Client, admin: Client) -> None:
     await worker.ledger.Reserve(make_reserve("k"))
     guess = make_capture("k")
     guess.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
     await worker.ledger.Capture(guess)
     truth = pb.SettleRequest(key="k", usage=make_usage(input_fresh=1000, output_text=200))
-    entry = await worker.ledger.Settle(truth)
+    entry = await admin.ledger.Settle(truth)
     assert entry.entry.amount == usd("0.00325")
-    assert await worker.ledger.Settle(truth) == entry
+    assert await admin.ledger.Settle(truth) == entry
     other = pb.SettleRequest(key="k", usage=make_usage(input_fresh=1, output_text=1))
-    again = worker.ledger.Settle(other)
+    again = admin.ledger.Settle(other)
     assert "other content" in await rejection_of(again, grpc.StatusCode.ALREADY_EXISTS)
     assert await posted(worker) == Decimal("0.00325")
     assert not await findings_of(worker)
 
 
-async def test_a_true_or_missing_cost_cannot_be_settled(worker: Client) -> None:
+async def test_a_true_or_missing_cost_cannot_be_settled(worker: Client, admin: Client) -> None:
     truth = pb.SettleRequest(key="k", usage=make_usage(output_text=1))
-    await rejection_of(worker.ledger.Settle(truth), grpc.StatusCode.NOT_FOUND)
+    await rejection_of(admin.ledger.Settle(truth), grpc.StatusCode.NOT_FOUND)
     await worker.ledger.Reserve(make_reserve("k"))
-    assert "capture it" in await rejection_of(worker.ledger.Settle(truth), BLOCKED)
+    assert "capture it" in await rejection_of(admin.ledger.Settle(truth), BLOCKED)
     await worker.ledger.Capture(make_capture("k"))
-    assert "is no estimate" in await rejection_of(worker.ledger.Settle(truth), BLOCKED)
+    assert "is no estimate" in await rejection_of(admin.ledger.Settle(truth), BLOCKED)

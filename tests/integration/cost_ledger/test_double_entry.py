@@ -60,11 +60,11 @@ async def post_every_kind(worker: Client, admin: Client) -> None:
     await ledger.Capture(make_capture("c"))
     await ledger.Release(pb.ReleaseRequest(key="d"))
     settled = (
-        await ledger.Settle(pb.SettleRequest(key="a", usage=make_usage(output_text=100)))
+        await admin.ledger.Settle(pb.SettleRequest(key="a", usage=make_usage(output_text=100)))
     ).entry
     assert (captured.amount, settled.amount) == (usd("0.07"), usd("0.001"))
     recorded = (await ledger.Record(make_record("r"))).entry
-    await ledger.Adjust(
+    await admin.ledger.Adjust(
         pb.AdjustRequest(key="r+", sequence=recorded.sequence, change=usd("0.5"), reason="invoice")
     )
     other = (await ledger.Record(make_record("s"))).entry

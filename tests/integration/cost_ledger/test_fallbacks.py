@@ -152,13 +152,14 @@ async def test_the_actual_cost_is_posted_also_of_a_model_without_a_reservation(
 
 async def test_a_settled_estimate_stays_the_answer_of_the_model_that_gave_it(
     worker: Client,
+    admin: Client,
 ) -> None:
     await reserve(worker, DEAR)
     guess = answered_by(DEAR)
     guess.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
     await worker.ledger.Capture(guess)
     truth = pb.SettleRequest(key="k", usage=make_usage(input_fresh=1000, output_text=200))
-    entry = (await worker.ledger.Settle(truth)).entry
+    entry = (await admin.ledger.Settle(truth)).entry
     assert (entry.sku, entry.subject.model, entry.amount) == (DEAR, "dear", usd("0.0065"))
     assert not await findings_of(worker)
 

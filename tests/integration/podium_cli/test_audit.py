@@ -275,6 +275,30 @@ def test_months_are_closed_by_an_admin_and_stay_closed(platform: Platform, books
     assert [entry["outcome"] for entry in log].count("done") == 2
 
 
+def test_an_admin_corrects_costs_and_the_audit_log_shows_it(
+    platform: Platform, books: Books
+) -> None:
+    auditor = as_tenant(platform, "auditor")
+    capture = books.captures()[0]
+    adjust = ("audit", "adjust", capture["sequence"], "0.25", "--reason", "billed twice")
+    assert "tenant:admin" in auditor(*adjust).stderr
+    entry = books.podium.json(*adjust)["entry"]
+    assert (entry["kind"], entry["corrects_sequence"]) == (
+        "ENTRY_KIND_ADJUST",
+        capture["sequence"],
+    )
+    assert books.podium.json(*adjust)["entry"] == entry
+    books.podium.json(*adjust, "--credit")
+    final = books.podium("audit", "settle", capture["key"], "output_text=1")
+    assert (final.returncode, "its usage is no estimate" in final.stderr) == (1, True), final.stderr
+    typo = books.podium("audit", "settle", capture["key"], "words=1")
+    assert "output_text" in typo.stderr
+    for action, done in (("Adjust", 3), ("Settle", 0)):
+        log = auditor.json("audit", "log", "--action", action)["entries"]
+        assert [one["outcome"] for one in log].count("done") == done
+    assert books.podium("audit", "verify").returncode == 0
+
+
 def test_a_forged_entry_is_named_by_verify(books: Books) -> None:
     whole = books.podium("audit", "verify")
     assert (whole.returncode, "nothing is wrong" in whole.stderr) == (0, True), whole.stdout

@@ -31,13 +31,25 @@ from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb
 from podium.ledger.v1 import hold_pb2 as podium_dot_ledger_dot_v1_dot_hold__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*podium/ledger/v1/cost_ledger_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\"g\n\x0b\x41lternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"\xb7\x04\n\x0eReserveRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12;\n\runknown_price\x18\x05 \x01(\x0e\x32$.podium.ledger.v1.UnknownPricePolicy\x12(\n\x07\x63\x65iling\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0ctime_to_live\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nbudget_ids\x18\x08 \x03(\t\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x33\n\x0c\x61lternatives\x18\x0c \x03(\x0b\x32\x1d.podium.ledger.v1.Alternative\x12\x19\n\x11min_output_tokens\x18\r \x01(\x03\x12\x12\n\ndispatched\x18\x1e \x01(\x08\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\x12-\n\tfallbacks\x18( \x03(\x0b\x32\x1a.podium.ledger.v1.Fallback\x12\x12\n\nasks_again\x18) \x01(\x08\x12\r\n\x05teams\x18* \x03(\t\x12\x0e\n\x06\x61gents\x18+ \x03(\t\"v\n\x0fReserveResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12\x30\n\trejection\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.RejectionH\x00\x42\t\n\x07outcome\"\xa6\x01\n\x0e\x43\x61ptureRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x61nswered_by\x18( \x01(\x0b\x32\x1a.podium.ledger.v1.Fallback\"9\n\x0f\x43\x61ptureResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"-\n\x0eReleaseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"7\n\x0fReleaseResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\xec\x01\n\rRecordRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\"8\n\x0eRecordResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"$\n\x15MarkDispatchedRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\">\n\x16MarkDispatchedResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"g\n\rAdjustRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\'\n\x06\x63hange\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x0e\n\x06reason\x18\x04 \x01(\t\"8\n\x0e\x41\x64justResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"D\n\rSettleRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\"8\n\x0eSettleResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"b\n\x12\x43losePeriodRequest\x12\x16\n\x03key\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12\x34\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xfa\xbb\x18\x02\x08\x01\"=\n\x13\x43losePeriodResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"?\n\x0eReverseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"9\n\x0fReverseResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"R\n\x16\x41pplyEmbeddingsRequest\x12\x38\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.OperationB\x07\xfa\xbb\x18\x03@\xe8\x07\"M\n\x17\x41pplyEmbeddingsResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"\xcf\x03\n\tOperation\x12\x33\n\x07reserve\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.ReserveRequestH\x00\x12\x33\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32 .podium.ledger.v1.CaptureRequestH\x00\x12\x33\n\x07release\x18\x03 \x01(\x0b\x32 .podium.ledger.v1.ReleaseRequestH\x00\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32\x1f.podium.ledger.v1.RecordRequestH\x00\x12\x42\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32\'.podium.ledger.v1.MarkDispatchedRequestH\x00\x12\x33\n\x07reverse\x18\x07 \x01(\x0b\x32 .podium.ledger.v1.ReverseRequestH\x00\x12\x31\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32\x1f.podium.ledger.v1.AdjustRequestH\x00\x12\x31\n\x06settle\x18\t \x01(\x0b\x32\x1f.podium.ledger.v1.SettleRequestH\x00\x42\x0b\n\toperationJ\x04\x08\x05\x10\x06\"?\n\x0c\x41pplyRequest\x12/\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.Operation\"\xda\x03\n\x0fOperationResult\x12\x34\n\x07reserve\x18\x01 \x01(\x0b\x32!.podium.ledger.v1.ReserveResponseH\x00\x12\x34\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32!.podium.ledger.v1.CaptureResponseH\x00\x12\x34\n\x07release\x18\x03 \x01(\x0b\x32!.podium.ledger.v1.ReleaseResponseH\x00\x12\x32\n\x06record\x18\x04 \x01(\x0b\x32 .podium.ledger.v1.RecordResponseH\x00\x12\x43\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32(.podium.ledger.v1.MarkDispatchedResponseH\x00\x12\x34\n\x07reverse\x18\x07 \x01(\x0b\x32!.podium.ledger.v1.ReverseResponseH\x00\x12\x32\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32 .podium.ledger.v1.AdjustResponseH\x00\x12\x32\n\x06settle\x18\t \x01(\x0b\x32 .podium.ledger.v1.SettleResponseH\x00\x42\x08\n\x06resultJ\x04\x08\x05\x10\x06\"C\n\rApplyResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"D\n\x15ReleaseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x17\n\x0fkeep_dispatched\x18\x02 \x01(\x08\"R\n\x16ReleaseEpisodeResponse\x12%\n\x05holds\x18\x01 \x03(\x0b\x32\x16.podium.ledger.v1.Hold\x12\x11\n\tkept_keys\x18\x02 \x03(\t\"\x8a\x01\n\x12ListEntriesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12*\n\x05kinds\x18\x04 \x03(\x0e\x32\x1b.podium.ledger.v1.EntryKind\"X\n\x13ListEntriesResponse\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8d\x02\n\x12ReportSpendRequest\x12:\n\x08group_by\x18\x01 \x03(\x0e\x32 .podium.ledger.v1.SpendDimensionB\x06\xfa\xbb\x18\x02@\x03\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12 \n\tpage_size\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x07 \x01(\x08\"\xa5\x01\n\x08SpendRow\x12\x0e\n\x06values\x18\x01 \x03(\t\x12(\n\x07\x61mounts\x18\x02 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\ncall_count\x18\x03 \x01(\x03\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x03\x12.\n\nquantities\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"X\n\x13ReportSpendResponse\x12(\n\x04rows\x18\x01 \x03(\x0b\x32\x1a.podium.ledger.v1.SpendRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x8f\x02\n\x0eSpendDimension\x12\x1f\n\x1bSPEND_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13SPEND_DIMENSION_DAY\x10\x01\x12\x19\n\x15SPEND_DIMENSION_MODEL\x10\x02\x12\x18\n\x14SPEND_DIMENSION_TOOL\x10\x03\x12\x1b\n\x17SPEND_DIMENSION_EPISODE\x10\x04\x12\x18\n\x14SPEND_DIMENSION_USER\x10\x05\x12\x18\n\x14SPEND_DIMENSION_TEAM\x10\x06\x12!\n\x1dSPEND_DIMENSION_PRICE_VERSION\x10\x07\x12\x1a\n\x16SPEND_DIMENSION_TENANT\x10\x08\x32\xaf\x05\n\x11\x43ostLedgerService\x12}\n\x0f\x41pplyEmbeddings\x12(.podium.ledger.v1.ApplyEmbeddingsRequest\x1a).podium.ledger.v1.ApplyEmbeddingsResponse\"\x15\xaa\xbb\x18\x11\x65mbeddings:record\x12p\n\x0b\x43losePeriod\x12$.podium.ledger.v1.ClosePeriodRequest\x1a%.podium.ledger.v1.ClosePeriodResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12Z\n\x05\x41pply\x12\x1e.podium.ledger.v1.ApplyRequest\x1a\x1f.podium.ledger.v1.ApplyResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eReleaseEpisode\x12\'.podium.ledger.v1.ReleaseEpisodeRequest\x1a(.podium.ledger.v1.ReleaseEpisodeResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12j\n\x0bListEntries\x12$.podium.ledger.v1.ListEntriesRequest\x1a%.podium.ledger.v1.ListEntriesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bReportSpend\x12$.podium.ledger.v1.ReportSpendRequest\x1a%.podium.ledger.v1.ReportSpendResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*podium/ledger/v1/cost_ledger_service.proto\x12\x10podium.ledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x1bpodium/ledger/v1/hold.proto\"g\n\x0b\x41lternative\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"\xb7\x04\n\x0eReserveRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12.\n\nworst_case\x18\x04 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12;\n\runknown_price\x18\x05 \x01(\x0e\x32$.podium.ledger.v1.UnknownPricePolicy\x12(\n\x07\x63\x65iling\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0ctime_to_live\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nbudget_ids\x18\x08 \x03(\t\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x33\n\x0c\x61lternatives\x18\x0c \x03(\x0b\x32\x1d.podium.ledger.v1.Alternative\x12\x19\n\x11min_output_tokens\x18\r \x01(\x03\x12\x12\n\ndispatched\x18\x1e \x01(\x08\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\x12-\n\tfallbacks\x18( \x03(\x0b\x32\x1a.podium.ledger.v1.Fallback\x12\x12\n\nasks_again\x18) \x01(\x08\x12\r\n\x05teams\x18* \x03(\t\x12\x0e\n\x06\x61gents\x18+ \x03(\t\"v\n\x0fReserveResponse\x12&\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.HoldH\x00\x12\x30\n\trejection\x18\x02 \x01(\x0b\x32\x1b.podium.ledger.v1.RejectionH\x00\x42\t\n\x07outcome\"\xa6\x01\n\x0e\x43\x61ptureRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x61nswered_by\x18( \x01(\x0b\x32\x1a.podium.ledger.v1.Fallback\"9\n\x0f\x43\x61ptureResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"-\n\x0eReleaseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"7\n\x0fReleaseResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\xec\x01\n\rRecordRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x07subject\x18\x02 \x01(\x0b\x32\x19.podium.ledger.v1.Subject\x12\x0b\n\x03sku\x18\x03 \x01(\t\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12.\n\noccur_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rservice_class\x18\n \x01(\t\x12\x0e\n\x06region\x18\x0b \x01(\t\x12\x16\n\x0epolicy_version\x18\x1f \x01(\t\"8\n\x0eRecordResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"$\n\x15MarkDispatchedRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\">\n\x16MarkDispatchedResponse\x12$\n\x04hold\x18\x01 \x01(\x0b\x32\x16.podium.ledger.v1.Hold\"\x94\x01\n\rAdjustRequest\x12\x16\n\x03key\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12\x1f\n\x08sequence\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\xf0?\x12/\n\x06\x63hange\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.MoneyB\x06\xfa\xbb\x18\x02\x08\x01\x12\x19\n\x06reason\x18\x04 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xf4\x03\"8\n\x0e\x41\x64justResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"W\n\rSettleRequest\x12\x16\n\x03key\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12.\n\x05usage\x18\x02 \x01(\x0b\x32\x17.podium.common.v1.UsageB\x06\xfa\xbb\x18\x02\x08\x01\"8\n\x0eSettleResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"b\n\x12\x43losePeriodRequest\x12\x16\n\x03key\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xc8\x01\x12\x34\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xfa\xbb\x18\x02\x08\x01\"=\n\x13\x43losePeriodResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"?\n\x0eReverseRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"9\n\x0fReverseResponse\x12&\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.podium.ledger.v1.Entry\"R\n\x16\x41pplyEmbeddingsRequest\x12\x38\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.OperationB\x07\xfa\xbb\x18\x03@\xe8\x07\"M\n\x17\x41pplyEmbeddingsResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"\xcf\x03\n\tOperation\x12\x33\n\x07reserve\x18\x01 \x01(\x0b\x32 .podium.ledger.v1.ReserveRequestH\x00\x12\x33\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32 .podium.ledger.v1.CaptureRequestH\x00\x12\x33\n\x07release\x18\x03 \x01(\x0b\x32 .podium.ledger.v1.ReleaseRequestH\x00\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32\x1f.podium.ledger.v1.RecordRequestH\x00\x12\x42\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32\'.podium.ledger.v1.MarkDispatchedRequestH\x00\x12\x33\n\x07reverse\x18\x07 \x01(\x0b\x32 .podium.ledger.v1.ReverseRequestH\x00\x12\x31\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32\x1f.podium.ledger.v1.AdjustRequestH\x00\x12\x31\n\x06settle\x18\t \x01(\x0b\x32\x1f.podium.ledger.v1.SettleRequestH\x00\x42\x0b\n\toperationJ\x04\x08\x05\x10\x06\"?\n\x0c\x41pplyRequest\x12/\n\noperations\x18\x01 \x03(\x0b\x32\x1b.podium.ledger.v1.Operation\"\xda\x03\n\x0fOperationResult\x12\x34\n\x07reserve\x18\x01 \x01(\x0b\x32!.podium.ledger.v1.ReserveResponseH\x00\x12\x34\n\x07\x63\x61pture\x18\x02 \x01(\x0b\x32!.podium.ledger.v1.CaptureResponseH\x00\x12\x34\n\x07release\x18\x03 \x01(\x0b\x32!.podium.ledger.v1.ReleaseResponseH\x00\x12\x32\n\x06record\x18\x04 \x01(\x0b\x32 .podium.ledger.v1.RecordResponseH\x00\x12\x43\n\x0fmark_dispatched\x18\x06 \x01(\x0b\x32(.podium.ledger.v1.MarkDispatchedResponseH\x00\x12\x34\n\x07reverse\x18\x07 \x01(\x0b\x32!.podium.ledger.v1.ReverseResponseH\x00\x12\x32\n\x06\x61\x64just\x18\x08 \x01(\x0b\x32 .podium.ledger.v1.AdjustResponseH\x00\x12\x32\n\x06settle\x18\t \x01(\x0b\x32 .podium.ledger.v1.SettleResponseH\x00\x42\x08\n\x06resultJ\x04\x08\x05\x10\x06\"C\n\rApplyResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.podium.ledger.v1.OperationResult\"D\n\x15ReleaseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x17\n\x0fkeep_dispatched\x18\x02 \x01(\x08\"R\n\x16ReleaseEpisodeResponse\x12%\n\x05holds\x18\x01 \x03(\x0b\x32\x16.podium.ledger.v1.Hold\x12\x11\n\tkept_keys\x18\x02 \x03(\t\"\x8a\x01\n\x12ListEntriesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x12\n\nepisode_id\x18\x03 \x01(\t\x12*\n\x05kinds\x18\x04 \x03(\x0e\x32\x1b.podium.ledger.v1.EntryKind\"X\n\x13ListEntriesResponse\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.podium.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8d\x02\n\x12ReportSpendRequest\x12:\n\x08group_by\x18\x01 \x03(\x0e\x32 .podium.ledger.v1.SpendDimensionB\x06\xfa\xbb\x18\x02@\x03\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nepisode_id\x18\x04 \x01(\t\x12 \n\tpage_size\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x07 \x01(\x08\"\xa5\x01\n\x08SpendRow\x12\x0e\n\x06values\x18\x01 \x03(\t\x12(\n\x07\x61mounts\x18\x02 \x03(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\ncall_count\x18\x03 \x01(\x03\x12\x1b\n\x13unpriced_call_count\x18\x04 \x01(\x03\x12.\n\nquantities\x18\x05 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\"X\n\x13ReportSpendResponse\x12(\n\x04rows\x18\x01 \x03(\x0b\x32\x1a.podium.ledger.v1.SpendRow\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x8f\x02\n\x0eSpendDimension\x12\x1f\n\x1bSPEND_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13SPEND_DIMENSION_DAY\x10\x01\x12\x19\n\x15SPEND_DIMENSION_MODEL\x10\x02\x12\x18\n\x14SPEND_DIMENSION_TOOL\x10\x03\x12\x1b\n\x17SPEND_DIMENSION_EPISODE\x10\x04\x12\x18\n\x14SPEND_DIMENSION_USER\x10\x05\x12\x18\n\x14SPEND_DIMENSION_TEAM\x10\x06\x12!\n\x1dSPEND_DIMENSION_PRICE_VERSION\x10\x07\x12\x1a\n\x16SPEND_DIMENSION_TENANT\x10\x08\x32\xf5\x06\n\x11\x43ostLedgerService\x12}\n\x0f\x41pplyEmbeddings\x12(.podium.ledger.v1.ApplyEmbeddingsRequest\x1a).podium.ledger.v1.ApplyEmbeddingsResponse\"\x15\xaa\xbb\x18\x11\x65mbeddings:record\x12\x61\n\x06\x41\x64just\x12\x1f.podium.ledger.v1.AdjustRequest\x1a .podium.ledger.v1.AdjustResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12\x61\n\x06Settle\x12\x1f.podium.ledger.v1.SettleRequest\x1a .podium.ledger.v1.SettleResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12p\n\x0b\x43losePeriod\x12$.podium.ledger.v1.ClosePeriodRequest\x1a%.podium.ledger.v1.ClosePeriodResponse\"\x14\xaa\xbb\x18\x0ctenant:admin\xb0\xbb\x18\x01\x12Z\n\x05\x41pply\x12\x1e.podium.ledger.v1.ApplyRequest\x1a\x1f.podium.ledger.v1.ApplyResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12u\n\x0eReleaseEpisode\x12\'.podium.ledger.v1.ReleaseEpisodeRequest\x1a(.podium.ledger.v1.ReleaseEpisodeResponse\"\x10\xaa\xbb\x18\x0cledger:write\x12j\n\x0bListEntries\x12$.podium.ledger.v1.ListEntriesRequest\x1a%.podium.ledger.v1.ListEntriesResponse\"\x0e\xaa\xbb\x18\nspend:read\x12j\n\x0bReportSpend\x12$.podium.ledger.v1.ReportSpendRequest\x1a%.podium.ledger.v1.ReportSpendResponse\"\x0e\xaa\xbb\x18\nspend:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.cost_ledger_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ADJUSTREQUEST'].fields_by_name['key']._loaded_options = None
+  _globals['_ADJUSTREQUEST'].fields_by_name['key']._serialized_options = b'\372\273\030\005\010\001 \310\001'
+  _globals['_ADJUSTREQUEST'].fields_by_name['sequence']._loaded_options = None
+  _globals['_ADJUSTREQUEST'].fields_by_name['sequence']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\360?'
+  _globals['_ADJUSTREQUEST'].fields_by_name['change']._loaded_options = None
+  _globals['_ADJUSTREQUEST'].fields_by_name['change']._serialized_options = b'\372\273\030\002\010\001'
+  _globals['_ADJUSTREQUEST'].fields_by_name['reason']._loaded_options = None
+  _globals['_ADJUSTREQUEST'].fields_by_name['reason']._serialized_options = b'\372\273\030\005\010\001 \364\003'
+  _globals['_SETTLEREQUEST'].fields_by_name['key']._loaded_options = None
+  _globals['_SETTLEREQUEST'].fields_by_name['key']._serialized_options = b'\372\273\030\005\010\001 \310\001'
+  _globals['_SETTLEREQUEST'].fields_by_name['usage']._loaded_options = None
+  _globals['_SETTLEREQUEST'].fields_by_name['usage']._serialized_options = b'\372\273\030\002\010\001'
   _globals['_CLOSEPERIODREQUEST'].fields_by_name['key']._loaded_options = None
   _globals['_CLOSEPERIODREQUEST'].fields_by_name['key']._serialized_options = b'\372\273\030\005\010\001 \310\001'
   _globals['_CLOSEPERIODREQUEST'].fields_by_name['end_time']._loaded_options = None
@@ -52,6 +64,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPORTSPENDREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ApplyEmbeddings']._loaded_options = None
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ApplyEmbeddings']._serialized_options = b'\252\273\030\021embeddings:record'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Adjust']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Adjust']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Settle']._loaded_options = None
+  _globals['_COSTLEDGERSERVICE'].methods_by_name['Settle']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ClosePeriod']._loaded_options = None
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ClosePeriod']._serialized_options = b'\252\273\030\014tenant:admin\260\273\030\001'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['Apply']._loaded_options = None
@@ -62,8 +78,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ListEntries']._serialized_options = b'\252\273\030\nspend:read'
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ReportSpend']._loaded_options = None
   _globals['_COSTLEDGERSERVICE'].methods_by_name['ReportSpend']._serialized_options = b'\252\273\030\nspend:read'
-  _globals['_SPENDDIMENSION']._serialized_start=4540
-  _globals['_SPENDDIMENSION']._serialized_end=4811
+  _globals['_SPENDDIMENSION']._serialized_start=4605
+  _globals['_SPENDDIMENSION']._serialized_end=4876
   _globals['_ALTERNATIVE']._serialized_start=280
   _globals['_ALTERNATIVE']._serialized_end=383
   _globals['_RESERVEREQUEST']._serialized_start=386
@@ -86,48 +102,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MARKDISPATCHEDREQUEST']._serialized_end=1740
   _globals['_MARKDISPATCHEDRESPONSE']._serialized_start=1742
   _globals['_MARKDISPATCHEDRESPONSE']._serialized_end=1804
-  _globals['_ADJUSTREQUEST']._serialized_start=1806
-  _globals['_ADJUSTREQUEST']._serialized_end=1909
-  _globals['_ADJUSTRESPONSE']._serialized_start=1911
-  _globals['_ADJUSTRESPONSE']._serialized_end=1967
-  _globals['_SETTLEREQUEST']._serialized_start=1969
-  _globals['_SETTLEREQUEST']._serialized_end=2037
-  _globals['_SETTLERESPONSE']._serialized_start=2039
-  _globals['_SETTLERESPONSE']._serialized_end=2095
-  _globals['_CLOSEPERIODREQUEST']._serialized_start=2097
-  _globals['_CLOSEPERIODREQUEST']._serialized_end=2195
-  _globals['_CLOSEPERIODRESPONSE']._serialized_start=2197
-  _globals['_CLOSEPERIODRESPONSE']._serialized_end=2258
-  _globals['_REVERSEREQUEST']._serialized_start=2260
-  _globals['_REVERSEREQUEST']._serialized_end=2323
-  _globals['_REVERSERESPONSE']._serialized_start=2325
-  _globals['_REVERSERESPONSE']._serialized_end=2382
-  _globals['_APPLYEMBEDDINGSREQUEST']._serialized_start=2384
-  _globals['_APPLYEMBEDDINGSREQUEST']._serialized_end=2466
-  _globals['_APPLYEMBEDDINGSRESPONSE']._serialized_start=2468
-  _globals['_APPLYEMBEDDINGSRESPONSE']._serialized_end=2545
-  _globals['_OPERATION']._serialized_start=2548
-  _globals['_OPERATION']._serialized_end=3011
-  _globals['_APPLYREQUEST']._serialized_start=3013
-  _globals['_APPLYREQUEST']._serialized_end=3076
-  _globals['_OPERATIONRESULT']._serialized_start=3079
-  _globals['_OPERATIONRESULT']._serialized_end=3553
-  _globals['_APPLYRESPONSE']._serialized_start=3555
-  _globals['_APPLYRESPONSE']._serialized_end=3622
-  _globals['_RELEASEEPISODEREQUEST']._serialized_start=3624
-  _globals['_RELEASEEPISODEREQUEST']._serialized_end=3692
-  _globals['_RELEASEEPISODERESPONSE']._serialized_start=3694
-  _globals['_RELEASEEPISODERESPONSE']._serialized_end=3776
-  _globals['_LISTENTRIESREQUEST']._serialized_start=3779
-  _globals['_LISTENTRIESREQUEST']._serialized_end=3917
-  _globals['_LISTENTRIESRESPONSE']._serialized_start=3919
-  _globals['_LISTENTRIESRESPONSE']._serialized_end=4007
-  _globals['_REPORTSPENDREQUEST']._serialized_start=4010
-  _globals['_REPORTSPENDREQUEST']._serialized_end=4279
-  _globals['_SPENDROW']._serialized_start=4282
-  _globals['_SPENDROW']._serialized_end=4447
-  _globals['_REPORTSPENDRESPONSE']._serialized_start=4449
-  _globals['_REPORTSPENDRESPONSE']._serialized_end=4537
-  _globals['_COSTLEDGERSERVICE']._serialized_start=4814
-  _globals['_COSTLEDGERSERVICE']._serialized_end=5501
+  _globals['_ADJUSTREQUEST']._serialized_start=1807
+  _globals['_ADJUSTREQUEST']._serialized_end=1955
+  _globals['_ADJUSTRESPONSE']._serialized_start=1957
+  _globals['_ADJUSTRESPONSE']._serialized_end=2013
+  _globals['_SETTLEREQUEST']._serialized_start=2015
+  _globals['_SETTLEREQUEST']._serialized_end=2102
+  _globals['_SETTLERESPONSE']._serialized_start=2104
+  _globals['_SETTLERESPONSE']._serialized_end=2160
+  _globals['_CLOSEPERIODREQUEST']._serialized_start=2162
+  _globals['_CLOSEPERIODREQUEST']._serialized_end=2260
+  _globals['_CLOSEPERIODRESPONSE']._serialized_start=2262
+  _globals['_CLOSEPERIODRESPONSE']._serialized_end=2323
+  _globals['_REVERSEREQUEST']._serialized_start=2325
+  _globals['_REVERSEREQUEST']._serialized_end=2388
+  _globals['_REVERSERESPONSE']._serialized_start=2390
+  _globals['_REVERSERESPONSE']._serialized_end=2447
+  _globals['_APPLYEMBEDDINGSREQUEST']._serialized_start=2449
+  _globals['_APPLYEMBEDDINGSREQUEST']._serialized_end=2531
+  _globals['_APPLYEMBEDDINGSRESPONSE']._serialized_start=2533
+  _globals['_APPLYEMBEDDINGSRESPONSE']._serialized_end=2610
+  _globals['_OPERATION']._serialized_start=2613
+  _globals['_OPERATION']._serialized_end=3076
+  _globals['_APPLYREQUEST']._serialized_start=3078
+  _globals['_APPLYREQUEST']._serialized_end=3141
+  _globals['_OPERATIONRESULT']._serialized_start=3144
+  _globals['_OPERATIONRESULT']._serialized_end=3618
+  _globals['_APPLYRESPONSE']._serialized_start=3620
+  _globals['_APPLYRESPONSE']._serialized_end=3687
+  _globals['_RELEASEEPISODEREQUEST']._serialized_start=3689
+  _globals['_RELEASEEPISODEREQUEST']._serialized_end=3757
+  _globals['_RELEASEEPISODERESPONSE']._serialized_start=3759
+  _globals['_RELEASEEPISODERESPONSE']._serialized_end=3841
+  _globals['_LISTENTRIESREQUEST']._serialized_start=3844
+  _globals['_LISTENTRIESREQUEST']._serialized_end=3982
+  _globals['_LISTENTRIESRESPONSE']._serialized_start=3984
+  _globals['_LISTENTRIESRESPONSE']._serialized_end=4072
+  _globals['_REPORTSPENDREQUEST']._serialized_start=4075
+  _globals['_REPORTSPENDREQUEST']._serialized_end=4344
+  _globals['_SPENDROW']._serialized_start=4347
+  _globals['_SPENDROW']._serialized_end=4512
+  _globals['_REPORTSPENDRESPONSE']._serialized_start=4514
+  _globals['_REPORTSPENDRESPONSE']._serialized_end=4602
+  _globals['_COSTLEDGERSERVICE']._serialized_start=4879
+  _globals['_COSTLEDGERSERVICE']._serialized_end=5764
 # @@protoc_insertion_point(module_scope)

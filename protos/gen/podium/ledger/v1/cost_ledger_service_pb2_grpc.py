@@ -43,6 +43,16 @@ class CostLedgerServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.FromString,
                 _registered_method=True)
+        self.Adjust = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/Adjust',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.FromString,
+                _registered_method=True)
+        self.Settle = channel.unary_unary(
+                '/podium.ledger.v1.CostLedgerService/Settle',
+                request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.FromString,
+                _registered_method=True)
         self.ClosePeriod = channel.unary_unary(
                 '/podium.ledger.v1.CostLedgerService/ClosePeriod',
                 request_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ClosePeriodRequest.SerializeToString,
@@ -80,6 +90,20 @@ class CostLedgerServiceServicer(object):
     def ApplyEmbeddings(self, request, context):
         """Holds money for vectors of corpora and posts what they cost, for the adapters,
         which sign it themselves: all that their key permits in the ledger.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Adjust(self, request, context):
+        """Posts the difference between an earlier cost and the truth.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Settle(self, request, context):
+        """Replaces a provisional or estimated cost by the provider's usage.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,6 +151,16 @@ def add_CostLedgerServiceServicer_to_server(servicer, server):
                     servicer.ApplyEmbeddings,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.SerializeToString,
+            ),
+            'Adjust': grpc.unary_unary_rpc_method_handler(
+                    servicer.Adjust,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.SerializeToString,
+            ),
+            'Settle': grpc.unary_unary_rpc_method_handler(
+                    servicer.Settle,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.SerializeToString,
             ),
             'ClosePeriod': grpc.unary_unary_rpc_method_handler(
                     servicer.ClosePeriod,
@@ -185,6 +219,60 @@ class CostLedgerService(object):
             '/podium.ledger.v1.CostLedgerService/ApplyEmbeddings',
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.ApplyEmbeddingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Adjust(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/Adjust',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.AdjustResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Settle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.CostLedgerService/Settle',
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_cost__ledger__service__pb2.SettleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,10 @@ class CostLedgerServiceStub:
     """Holds money for vectors of corpora and posts what they cost, for the adapters,
     which sign it themselves: all that their key permits in the ledger.
     """
+    Adjust: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]
+    """Posts the difference between an earlier cost and the truth."""
+    Settle: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]
+    """Replaces a provisional or estimated cost by the provider's usage."""
     ClosePeriod: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]
     """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]
@@ -65,6 +69,10 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     """Holds money for vectors of corpora and posts what they cost, for the adapters,
     which sign it themselves: all that their key permits in the ledger.
     """
+    Adjust: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]  # type: ignore[assignment]
+    """Posts the difference between an earlier cost and the truth."""
+    Settle: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]  # type: ignore[assignment]
+    """Replaces a provisional or estimated cost by the provider's usage."""
     ClosePeriod: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]  # type: ignore[assignment]
     """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]  # type: ignore[assignment]
@@ -92,6 +100,22 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         """Holds money for vectors of corpora and posts what they cost, for the adapters,
         which sign it themselves: all that their key permits in the ledger.
         """
+
+    @_abc_1.abstractmethod
+    def Adjust(
+        self,
+        request: _cost_ledger_service_pb2.AdjustRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.AdjustResponse, _abc.Awaitable[_cost_ledger_service_pb2.AdjustResponse]]:
+        """Posts the difference between an earlier cost and the truth."""
+
+    @_abc_1.abstractmethod
+    def Settle(
+        self,
+        request: _cost_ledger_service_pb2.SettleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cost_ledger_service_pb2.SettleResponse, _abc.Awaitable[_cost_ledger_service_pb2.SettleResponse]]:
+        """Replaces a provisional or estimated cost by the provider's usage."""
 
     @_abc_1.abstractmethod
     def ClosePeriod(
