@@ -16,6 +16,7 @@ TOGETHER = (
     "tests/integration/podium_cli/",
     "tests/integration/episodes/",
     "tests/e2e/",
+    "tests/integration/pages/",
     "tests/integration/misbehaviour/",
     "tests/workflows/",
     "tests/integration/cost_ledger/complaints/",

@@ -85,7 +85,8 @@ REASONS: dict[Fault, dict[str, str]] = {
     },
     Fault.STATE_LOST: {
         "": "it keeps nothing of its own: what it holds in memory is lost by `kill`",
-        victims.POSTGRES: "it is the state: tests/integration/podium_cli/test_disaster_recovery.py",
+        victims.POSTGRES: "it is the state: tests/integration/podium_operations/"
+        "test_disaster_recovery.py",
         victims.TEMPORAL: "its episodes end as failed: tests/integration/episodes/"
         "test_lost_workflows.py",
         victims.SIGNING_KEY: "it is `rotation`",

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from chart.crd_schemas import holds
 from chart.rendering import Json, of_kind, render
-from integration.podium_cli.test_kubernetes_objects import OBJECTS
+from integration.podium_cli.tools.test_kubernetes_objects import OBJECTS
 
 CRDS = {one["spec"]["names"]["plural"]: one for one in render({}, "podium-crds")}
 

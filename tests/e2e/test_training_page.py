@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.podium_cli.pages import Page, Terminal
+from integration.pages.pages import Page, Terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "train-and-promote.md"
 NOT_RUN = {

@@ -141,11 +141,6 @@ def assert_as_changed(podium: CommandLine, model: OpenAiServer) -> None:
 @pytest.mark.parametrize(
     ("options", "cause", "fix"),
     [
-        (
-            ["--openai-base-url", "http://127.0.0.1:1/v1", "--openai-model", "m"],
-            "no model server",
-            "/v1",
-        ),
         (["--openai-base-url", "http://127.0.0.1:1/v1"], "no model named", "--openai-model"),
         (["--model", "nowhere"], "holds no model", "path"),
     ],

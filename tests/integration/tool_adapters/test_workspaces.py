@@ -17,7 +17,7 @@ from callers import client_channel, make_identity, make_key_pair
 from embedded_servers import Database
 from integration.misbehaviour.database_wire import database_wire
 from integration.misbehaviour.faults import Fault
-from integration.podium_cli.test_backups import connected, rows
+from integration.podium_operations.test_backups import connected, rows
 from integration.tool_adapters.adapters_process import adapters_process
 from integration.tool_adapters.adapters_under_test import (
     AdaptersUnderTest,

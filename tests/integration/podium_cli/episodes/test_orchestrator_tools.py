@@ -6,7 +6,7 @@ from pathlib import Path
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer
 
-GUIDE = Path(__file__).parents[3] / "docs/tools-and-policies.md"
+GUIDE = Path(__file__).parents[4] / "docs/tools-and-policies.md"
 
 
 def manifest() -> str:

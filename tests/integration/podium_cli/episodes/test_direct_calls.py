@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_clamping import api
-from integration.podium_cli.test_fallback_models import PRICES, as_admin, expert, price_of
+from integration.podium_cli.episodes.test_clamping import api
+from integration.podium_cli.episodes.test_fallback_models import PRICES, as_admin, expert, price_of
 from openai_server import OpenAiServer, Reply
 
 TASK: Any = [

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_orchestrator_tools import manifest
+from integration.podium_cli.episodes.test_orchestrator_tools import manifest
 from openai_server import OpenAiServer, Reply
 
 TASK = "How many moons has Mars?"

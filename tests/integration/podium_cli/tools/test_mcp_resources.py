@@ -7,8 +7,8 @@ import pytest
 from mcp import Client, MCPError, types
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_clamping import api
-from integration.podium_cli.test_mcp_tools import client_of
+from integration.podium_cli.episodes.test_clamping import api
+from integration.podium_cli.tools.test_mcp_tools import client_of
 from openai_server import OpenAiServer
 
 ANSWER = '{"thought": "", "answer": "two"}'

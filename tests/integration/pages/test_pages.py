@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from episode_costs import misreported
+from integration.pages.pages import FILE, Page, Terminal
 from integration.podium_cli.conftest import (
     CommandLine,
     end_quietly,
     engine_options,
     wait_until_up,
 )
-from integration.podium_cli.pages import FILE, Page, Terminal
 from openai_server import OpenAiServer
 from podium_operations.local.state import Connection, StateFolder
 from temporary_files import server_folder

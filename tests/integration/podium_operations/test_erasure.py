@@ -24,7 +24,7 @@ from integration.episodes.platform_under_test import (
 )
 from integration.episodes.test_attachments import readers, starting
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_backups import connected, rows
+from integration.podium_operations.test_backups import connected, rows
 from media_files import attached, make_pdf
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.anchors import load_public_key

@@ -13,9 +13,9 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_clamping import api
-from integration.podium_cli.test_direct_calls import experts, ledger_entries, prices
-from integration.podium_cli.test_fallback_models import PRICES
+from integration.podium_cli.episodes.test_clamping import api
+from integration.podium_cli.episodes.test_direct_calls import experts, ledger_entries, prices
+from integration.podium_cli.episodes.test_fallback_models import PRICES
 from openai_server import OpenAiServer
 
 __all__ = ["experts", "prices"]

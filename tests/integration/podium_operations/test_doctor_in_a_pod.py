@@ -10,7 +10,7 @@ import yaml
 
 from certificates import Authority
 from chart.rendering import Json, of_kind, profile, rendered
-from integration.podium_cli.api_server import ApiServer, everything
+from integration.podium_operations.api_server import ApiServer, everything
 from podium_operations.cluster.api_server import ClusterUnreachable, PodAccount
 from podium_operations.cluster.examination import examine_cluster
 from podium_operations.cluster.requirements import integrations

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_clamping import api
+from integration.podium_cli.episodes.test_clamping import api
 from openai_server import OpenAiServer
 
 TASK = "How ill is patient Rosalind-4711?"

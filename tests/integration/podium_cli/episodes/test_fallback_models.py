@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_clamping import api, entries, run, trajectory
+from integration.podium_cli.episodes.test_clamping import api, entries, run, trajectory
 from integration.tool_adapters.tool_specs import llm_spec
 from openai_server import OpenAiServer, Reply
 from podium.registry.v1 import tool_pb2

@@ -10,9 +10,9 @@ import openai
 import pytest
 
 from integration.podium_cli.conftest import CommandLine
-from integration.podium_cli.test_clamping import api
-from integration.podium_cli.test_direct_calls import client, ledger_entries  # noqa: F401 fixtures
-from integration.podium_cli.test_fallback_models import as_admin
+from integration.podium_cli.episodes.test_clamping import api
+from integration.podium_cli.episodes.test_direct_calls import client, ledger_entries  # noqa: F401 fixtures
+from integration.podium_cli.episodes.test_fallback_models import as_admin
 from openai_server import EMBEDDING_SIZE, OpenAiServer, Reply, vector_of
 
 PRICE = Decimal("0.00000002")

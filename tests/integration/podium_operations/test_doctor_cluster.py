@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from chart.rendering import ROOT, SWITCHES, profile
-from integration.podium_cli.api_server import ApiServer, everything
+from integration.podium_operations.api_server import ApiServer, everything
 from podium_operations.cluster.requirements import integrations, of_modes
 
 
