@@ -10,7 +10,7 @@ from integration.podium_cli.conftest import CommandLine
 from podium_kit.client.gateway import Gateway
 from podium_kit.limits.concurrency import in_parallel
 
-OPERATIONS = 250
+OPERATIONS = 600
 
 
 def big_document(count: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ RUNS = {"StartEpisode", "CancelEpisode", "NextAction", "Invoke"}
 APPROVES, READS_TRAJECTORIES = {"ApproveToolCall"}, {"GetTrajectory"}
 SEES_MONEY = {"ListEntries", "ReportSpend"}
 ADMINISTERS = {"CreatePolicy", "ActivatePolicy", "CreatePrices"}
-POSTS_COSTS = {"Reserve", "Capture", "Release", "Record", "Reverse", "Apply", "RecordToolFacts"}
+POSTS_COSTS = {"Apply", "RecordToolFacts"}
 LISTED = (
     WRITES_TOOLS | RUNS | APPROVES | READS_TRAJECTORIES | SEES_MONEY | ADMINISTERS | POSTS_COSTS
 )
