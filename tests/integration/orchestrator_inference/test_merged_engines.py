@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import httpx
 import pytest
 
 from openai_server import OpenAiServer
@@ -13,8 +14,14 @@ from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.engine.merged import MergedEngines
 from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
 from orchestrator_inference.engine.pool import EnginePool
+from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import ModelNotFound
 from orchestrator_inference.models import Constraint, Message, Sampling
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.policy_versions import CanaryPrompt
+from podium_kit.policy_versions.canary import PROMPTS
+from unit.podium_training.grpo.builders import make_model
+from vllm_server import BASE, VllmServer
 
 ANY = Constraint({"type": "object"}, '{"type": "object"}', "0" * 64)
 BLUE, GREEN = "policy-demo-v1", "policy-demo-v2"
@@ -114,3 +121,62 @@ async def test_an_engine_that_is_known_keeps_its_connections(
         (first,) = await merged.replicas()
         await asyncio.gather(first.served(), first.served())
         assert await merged.replicas() == [first]
+
+
+async def test_a_canary_of_many_tokens_is_asked_in_parts() -> None:
+    prompts = [
+        CanaryPrompt(
+            prompt_ids=(1, 2),
+            next_ids=tuple(range(10 * number, 10 * number + 10)),
+            logprobs=(-1.0,) * 10,
+        )
+        for number in range(PROMPTS)
+    ]
+    with VllmServer(make_model(vocabulary=10 * PROMPTS)) as server:
+        async with httpx.AsyncClient(trust_env=False, timeout=None, verify=False) as client:
+            replica = EngineReplica(client, server.base_url, 60)
+            said = await replica.logprobs(BASE, prompts)
+            alone = [await replica.logprobs(BASE, [prompt]) for prompt in prompts]
+    for row, (by_itself,) in zip(said, alone, strict=True):
+        assert row == pytest.approx(by_itself, abs=1e-5)
+
+
+TOOLLESS: dict[str, Any] = {"key": "episode/1/model/0", "task": "Say hello."}
+
+
+async def test_models_come_from_the_engine_in_pages(start_service: Any) -> None:
+    with OpenAiServer(models=["c", "a", "b"], vllm_version="0.32.0", context_tokens=99) as engine:
+        stub = await start_service(engine.base_url, default_model="b", model_sku="model.b")
+        first = await stub.ListModels(pb.ListModelsRequest(page_size=2))
+        second = await stub.ListModels(
+            pb.ListModelsRequest(page_size=2, page_token=first.next_page_token)
+        )
+    assert [model.name for model in first.models] == ["a", "b"]
+    assert [model.name for model in second.models] == ["c"]
+    assert second.next_page_token == ""
+    assert [model.sku for model in first.models] == ["", "model.b"]
+    assert [model.is_default for model in first.models] == [False, True]
+    assert {model.context_tokens for model in first.models} == {99}
+
+
+async def test_the_first_model_is_the_default_when_none_is_configured(start_service: Any) -> None:
+    with OpenAiServer(models=["z", "a"]) as engine:
+        stub = await start_service(engine.base_url)
+        response = await stub.NextAction(pb.NextActionRequest(**TOOLLESS))
+    assert response.model_version == "z"
+
+
+async def test_an_alias_resolves_to_its_model(start_service: Any) -> None:
+    with OpenAiServer(models=["a", "b"]) as engine:
+        stub = await start_service(engine.base_url, model_aliases={"best": "b"})
+        response = await stub.NextAction(pb.NextActionRequest(model="best", **TOOLLESS))
+    assert response.model_version == "b"
+
+
+async def test_a_model_published_later_is_found_at_once(start_service: Any) -> None:
+    with OpenAiServer(models=["a"]) as engine:
+        stub = await start_service(engine.base_url)
+        await stub.ListModels(pb.ListModelsRequest())
+        engine.models.append("a-v2")
+        response = await stub.NextAction(pb.NextActionRequest(model="a-v2", **TOOLLESS))
+    assert response.model_version == "a-v2"

@@ -1,14 +1,20 @@
 """Tools and their versions, through RegisterTool, GetTool, ListTools and DeprecateTool."""
 
 import asyncio
+import json
 from datetime import timedelta
 
 import grpc
 import pytest
 
-from integration.tool_registry.builders import make_llm_spec, make_model, make_spec
+from integration.tool_registry.builders import (
+    make_llm_spec,
+    make_model,
+    make_podium_spec,
+    make_spec,
+)
 from integration.tool_registry.running_registry import RunningRegistry, rejected
-from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import policy_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.identity import Scope
 
@@ -237,3 +243,64 @@ async def test_a_written_out_choice_of_models_must_be_the_aliases(
     spec = make_llm_spec(make_model("a"), make_model("b"), schema=schema)
     error = await rejected(registry.as_().register(spec))
     assert "$.properties.model" in str(error.details())
+
+
+async def test_an_episode_is_told_which_tools_give_its_answer(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    spec = make_llm_spec(make_model("answer-1"), name="answer")
+    spec.gives_answer = True
+    await ada.register(spec)
+    await ada.register(make_spec("calculator"))
+    tools = {tool.name: tool.gives_answer for tool in (await ada.resolve()).toolset.tools}
+    assert tools == {"answer": True, "calculator": False}
+
+
+async def test_an_embedder_gives_none(registry: RunningRegistry) -> None:
+    spec = make_llm_spec(make_model("vectors", api=tool_pb2.LLM_API_OPENAI_EMBEDDINGS))
+    spec.connection.llm.role = tool_pb2.LLM_ROLE_EMBEDDER
+    spec.gives_answer = True
+    error = await rejected(registry.as_().register(spec))
+    assert "gives_answer is set" in (error.details() or "")
+
+
+REJECT = policy_pb2.UNKNOWN_PRICE_RULE_REJECT
+
+
+async def test_an_orchestrator_has_no_price_of_its_own_and_is_not_unpriced(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_podium_spec(max_depth=3, policy="frugal", tool_names=["search"]))
+    await ada.create_policy(unknown_price=REJECT)
+    [tool] = (await ada.resolve("mine")).toolset.tools
+    assert tool.terms.startswith("priced by what it calls,")
+    assert (tool.podium.model, tool.podium.policy, tool.podium.max_depth) == ("small", "frugal", 3)
+    assert list(tool.podium.tool_names) == ["search"]
+
+
+async def test_a_policy_keeps_orchestrators_out_by_kind(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_podium_spec())
+    denied = policy_pb2.ToolSelector(kinds=[tool_pb2.TOOL_KIND_PODIUM])
+    await ada.create_policy(deny=denied)
+    assert not (await ada.resolve("mine")).toolset.tools
+
+
+async def test_what_could_not_be_called_is_rejected_at_registration(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    priced, taskless, untyped = make_podium_spec(), make_podium_spec(), make_podium_spec()
+    priced.sku = "tool/researcher"
+    taskless.parameters_json_schema = json.dumps({"type": "object", "properties": {}})
+    untyped.parameters_json_schema = json.dumps(
+        {"type": "object", "properties": {"task": {"type": "integer"}}, "required": ["task"]}
+    )
+    for spec, why in (
+        (make_podium_spec(max_depth=1), "give 2 or more"),
+        (make_podium_spec(max_depth=9), "give 0 to 8"),
+        (priced, "has its own prices"),
+        (taskless, "make it a required string"),
+        (untyped, "make it a required string"),
+    ):
+        assert why in str((await rejected(ada.register(spec))).details())

@@ -1,15 +1,19 @@
 """What a client reads whose body cannot be read."""
 
+from typing import Any
+
 import httpx
 import pytest
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import JSONResponse
 
+from gateway.audit.redaction import REDACTED, redacted
 from gateway.chat.request import ChatRequest
 from gateway.error_responses import error_response
 from gateway.malformed_bodies import malformed_request
 from gateway.request_body import require_texts
+from podium_kit.rpc.identity import Role
 
 JSON = "application/json"
 
@@ -65,3 +69,25 @@ async def test_half_a_character_is_found_wherever_it_is(text: str) -> None:
 async def test_a_whole_character_is_none(text: str) -> None:
     body = f'{{"model": "{text}", "messages": [{{"role": "user", "content": "6*7?"}}]}}'
     assert (await send(body.encode())).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"Authorization": "Bearer abc"}, {"Authorization": REDACTED}),
+        ({"headers": [{"x-api-key": "abc"}]}, {"headers": [{"x-api-key": REDACTED}]}),
+        ({"password": ""}, {"password": ""}),
+        # A reference names a secret; it is not one.
+        ({"secret": {"name": "engine"}}, {"secret": {"name": "engine"}}),
+        ({"max_tokens": 5, "name": "weather"}, {"max_tokens": 5, "name": "weather"}),
+        ({"note": f"use pod_{'0' * 16}_abc please"}, {"note": f"use {REDACTED} please"}),
+        ({"note": "eyJhbGciOi.eyJzdWIi.c2ln"}, {"note": REDACTED}),
+        ({"roles": [Role.DEVELOPER]}, {"roles": ["developer"]}),
+        ({"half \ud83d": "half \ud83d"}, {"half \ud83d": "half \ufffd"}),
+        # Quadratic for patterns that go back: it would keep every tenant waiting for minutes.
+        ({"description": "eyJ-" * 1_000_000}, {"description": "eyJ-" * 1_000_000}),
+        (None, None),
+    ],
+)
+def test_secrets_are_redacted_and_the_rest_stays(value: Any, shown: Any) -> None:
+    assert redacted(value) == shown

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
-from gateway.errors import MalformedRequest
+from gateway.chat.catalogue import Choice
+from gateway.errors import InvalidChat, MalformedRequest
+from gateway.messages.request import MessageRequest
+from gateway.responses.request import ResponseRequest
 from gateway.rest.messages import merge_body, merge_query, to_json
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2, price_book_service_pb2
@@ -75,3 +78,27 @@ def test_unset_fields_are_shown_except_those_whose_absence_means_something() -> 
     assert shown["page_size"] == 0
     assert shown["group_by"] == []
     assert "start_time" not in shown
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "x"}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MessageRequest.model_validate(
+            {
+                "model": "podium",
+                "max_tokens": 9,
+                "messages": [{"role": "user", "content": [THOUGHT]}],
+            }
+        ),
+        ResponseRequest.model_validate(
+            {"model": "podium", "input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}
+        ),
+    ],
+)
+def test_thoughts_alone_are_no_task(request_: MessageRequest | ResponseRequest) -> None:
+    assert request_.results() is None
+    with pytest.raises(InvalidChat, match="the task is empty"):
+        request_.order(Choice("", ""))

@@ -1,15 +1,22 @@
 """A watch that is resumed."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
 import pytest
 
+from gateway.chat.outcomes import finish_reason
+from gateway.chat.stop import stopped
 from gateway.clients import EpisodesClient
-from gateway.models import Outcome
+from gateway.convert import event_from_proto
+from gateway.errors import ResponseStillRuns
+from gateway.models import Outcome, ProgressNote, StopReason
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2_grpc as rpc
+from unit.gateway.test_outcomes import make_outcome
 
 
 class EndedEpisode(rpc.EpisodeServiceServicer):
@@ -66,3 +73,80 @@ async def test_what_tools_gave_is_kept_for_those_who_ask(with_calls: bool, kept:
     await server.stop(None)
     assert isinstance(last, Outcome)
     assert [call.content for call in last.made_calls] == kept
+
+
+PREVIOUS = "previous_response_id"
+
+
+class Standing(rpc.EpisodeServiceServicer):
+    """An episode in a state."""
+
+    def __init__(self, state: str) -> None:
+        number = episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{state}")
+        ended = state == "FINISHED"
+        self.episode = episode_pb2.Episode(id="0190", state=number, answer="42" if ended else "")
+        self.episode.spec.task = "6*7?"
+
+    async def GetEpisode(self, request: pb.GetEpisodeRequest, context: Any) -> Any:
+        return pb.GetEpisodeResponse(episode=self.episode)
+
+
+@asynccontextmanager
+async def client_of(state: str) -> AsyncIterator[EpisodesClient]:
+    server = grpc.aio.server()
+    rpc.add_EpisodeServiceServicer_to_server(Standing(state), server)  # type: ignore[abstract]
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield EpisodesClient(channel)
+    await server.stop(None)
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+async def test_nothing_goes_on_from_an_answer_that_is_not_there_yet(state: str) -> None:
+    async with client_of(state) as client:
+        with pytest.raises(ResponseStillRuns, match="still runs; wait"):
+            await client.said("0190", PREVIOUS)
+
+
+@pytest.mark.parametrize(("state", "said"), [("FINISHED", ["6*7?", "42"]), ("WAITING", ["6*7?"])])
+async def test_what_was_said_is_there_once_it_has_ended_or_waits(
+    state: str, said: list[str]
+) -> None:
+    async with client_of(state) as client:
+        found = await client.said("0190", PREVIOUS)
+    assert [message.content for message in found.messages] == said
+
+
+def progress_line(name: str) -> str:
+    """The line about an empty event of that name."""
+    event = episode_pb2.EpisodeEvent()
+    getattr(event, name).SetInParent()
+    progress = event_from_proto(event)
+    assert isinstance(progress, ProgressNote)
+    return progress.line
+
+
+def test_only_the_start_speaks_of_allowed_tools() -> None:
+    events = {field.name for field in episode_pb2.EpisodeEvent.DESCRIPTOR.oneofs[0].fields}
+    speaking = {
+        name for name in events - {"finished"} if "tools are allowed" in progress_line(name)
+    }
+    assert speaking == {"started"}
+
+
+@pytest.mark.parametrize(
+    ("stops", "answer", "found"),
+    [
+        ([], "one, two; three", ""),
+        (["four"], "one, two; three", ""),
+        ([";"], "one, two", ";"),
+        ([";", ","], "one", ","),
+        (["tw", "two"], "one, ", "two"),
+        (["one"], "", "one"),
+    ],
+)
+def test_the_earliest_stop_cuts(stops: list[str], answer: str, found: str) -> None:
+    cut = stopped(make_outcome(StopReason.TURN_LIMIT, answer="one, two; three"), stops)
+    assert (cut.answer, cut.stop_sequence) == (answer, found)
+    assert finish_reason(cut) == ("stop" if found else "length")

@@ -1,12 +1,23 @@
+import gzip
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 import yaml
+from aiohttp import web
+from typer.testing import CliRunner
 
 from podium.ledger.v1 import price_book_service_pb2
 from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium_cli.app import app
+from podium_cli.corpus.uploads import uploads
+from podium_cli.tools.openapi_import import DOCUMENT_BYTES_MAX, read_openapi
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway
 from podium_operations.documents import (
     InvalidDocument,
     as_yaml,
@@ -160,3 +171,77 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InvalidDocument, match="is empty"):
             read_messages(path, tool_pb2.ToolSpec)
+
+
+def test_of_one_name_there_is_one_policy(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("name: frugal")
+    (tmp_path / "b.yaml").write_text("name: careful\n---\nname: frugal")
+    nowhere = ["--url", "http://127.0.0.1:1", "--api-key", "key"]
+    rejected = CliRunner().invoke(app, ["policies", "apply", "-f", str(tmp_path), *nowhere])
+    assert rejected.exit_code == 2
+    said = "".join(rejected.stderr.split())
+    assert "2policiesarenamedfrugal" in said
+    assert "a.yaml" in said and "b.yaml" in said
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Two folders with a file of the same name."""
+    found = tmp_path / "guide", tmp_path / "api"
+    for folder in found:
+        folder.mkdir()
+        (folder / "index.md").write_text(folder.name)
+    return found
+
+
+def test_files_of_one_name_are_not_one_document(folders: tuple[Path, Path]) -> None:
+    files = [folder / "index.md" for folder in folders]
+    for named in (folders, files):
+        with pytest.raises(UsageError, match=r"would both be document index\.md") as rejected:
+            uploads(named)
+        assert "folder that both are in" in rejected.value.fix
+    [one, other] = uploads([folders[0].parent])
+    assert {one.document_id, other.document_id} == {"guide/index.md", "api/index.md"}
+
+
+def test_a_file_that_is_named_twice_is_added_once(folders: tuple[Path, Path]) -> None:
+    assert len(uploads([folders[0], folders[0] / "index.md"])) == 1
+
+
+TOO_MUCH = b"x" * (DOCUMENT_BYTES_MAX + 1)
+
+
+async def large(_: web.Request) -> web.Response:
+    return web.Response(body=TOO_MUCH)
+
+
+async def packed(_: web.Request) -> web.Response:
+    return web.Response(body=gzip.compress(TOO_MUCH), headers={"content-encoding": "gzip"})
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[str]:
+    app = web.Application()
+    app.add_routes([web.get("/large", large), web.get("/packed", packed)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("path", "cause"),
+    [
+        ("large", "larger than 20 MiB"),
+        # Compressed it is small enough, but compression was not requested.
+        ("packed", "cannot be fetched"),
+        ("nowhere", "404"),
+    ],
+)
+async def test_what_is_no_document_of_that_size_is_rejected(
+    server: str, path: str, cause: str
+) -> None:
+    async with Gateway(server, "key") as gateway:
+        with pytest.raises(UsageError, match=cause):
+            await read_openapi(gateway, f"{server}/{path}", pb.ReadOpenApiRequest())

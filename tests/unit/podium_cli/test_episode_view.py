@@ -1,13 +1,20 @@
 """What people see of an episode, read back from the terminal's text."""
 
 import io
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
 from google.protobuf.duration_pb2 import Duration
 from rich.console import Console
+from typer.testing import CliRunner
 
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
+from podium_cli.app import app
 from podium_cli.episodes.view import EpisodeView, totals
 
 CALL = orchestrator_pb2.ToolCall(tool_name="calculator", arguments_json='{"expression":"[2]+2"}')
@@ -124,3 +131,35 @@ def test_totals_keep_the_cost_of_called_episodes_apart() -> None:
     episode.children_cost.CopyFrom(money_pb2.Money(currency_code="USD", amount="0.5"))
     Console(file=text, width=120).print(totals(episode))
     assert "$0.000002, and $0.5 by the episodes it called" in text.getvalue()
+
+
+class Queued(BaseHTTPRequestHandler):
+    """A gateway whose one episode has not begun."""
+
+    def do_GET(self) -> None:
+        is_known = self.path == "/v1/episodes/e"
+        self.send_response(200 if is_known else 404)
+        self.end_headers()
+        episode = {"id": "e", "state": "EPISODE_STATE_PENDING", "spec": {"task": "What is 2 + 2?"}}
+        self.wfile.write(json.dumps({"episode": episode} if is_known else {}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Queued) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_episode_that_has_not_begun_is_not_waited_for(url: str) -> None:
+    options = ["--url", url, "--api-key", "key"]
+    shown = CliRunner().invoke(app, ["episodes", "show", "e", *options])
+    assert shown.exit_code == 0, shown.stderr
+    assert "What is 2 + 2?" in shown.stdout
+    assert "pending after 0 turns" in shown.stdout

@@ -9,6 +9,7 @@ import pytest
 from podium_client import EpisodeUnanswered
 from podium_client._sync.episodes import Episodes
 from podium_client._sync.transport import Transport
+from podium_client.functions import Function
 from podium_client.values import Model
 
 ENDED = "EPISODE_STATE_FINISHED"
@@ -58,3 +59,21 @@ def test_nothing_is_run_for_an_episode_that_has_ended() -> None:
     with pytest.raises(EpisodeUnanswered):
         Episodes(cast(Transport, platform)).wait("e", functions=[stock])
     assert not platform.answered
+
+
+def by_place(article: str, /) -> str:
+    return article
+
+
+def several(*articles: str) -> str:
+    return ", ".join(articles)
+
+
+def others(**articles: str) -> str:
+    return ", ".join(articles)
+
+
+@pytest.mark.parametrize("function", [by_place, several, others])
+def test_arguments_without_a_name_are_rejected_before_an_episode_begins(function: Any) -> None:
+    with pytest.raises(TypeError, match="can only name arguments"):
+        Function(function)

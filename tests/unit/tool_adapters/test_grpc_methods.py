@@ -16,10 +16,13 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (
 )
 
 from podium_kit.failures import FailureKind
-from tool_adapters.adapter import CallFailed
+from tool_adapters.adapter import NOTHING_USED, CallFailed, ToolCall
+from tool_adapters.calls.attempts import Attempts, CallProgress
+from tool_adapters.grpc.adapter import GrpcAdapter
 from tool_adapters.grpc.methods import GrpcMethods
 from tool_adapters.models import GrpcConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.secret_store import MountedSecrets
 
 METHOD = "/weather.v1.Weather/Get"
 Described = descriptor_pb2.FileDescriptorProto
@@ -195,3 +198,22 @@ async def test_a_server_that_describes_itself_badly_ends_the_call_soon(
             await called(target, b"", {})
     assert failed.value.unsent
     assert reflection.streams <= 2
+
+
+@pytest.mark.parametrize("variables", [{}, {"TOOL_ADAPTERS_SECRET_ACME__KEY": "two\nlines"}])
+async def test_a_call_without_a_usable_secret_is_free(variables: dict[str, str]) -> None:
+    no_methods: Any = None
+    secrets = MountedSecrets(None, variables)
+    attempts = Attempts({ToolKind.GRPC: GrpcAdapter(no_methods, secrets)})
+    tool = ToolDefinition(
+        name="quote",
+        version=1,
+        kind=ToolKind.GRPC,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=GrpcConnection("quotes.example.com:443", "quotes.Quotes/Get", secret="key"),
+        side_effect=SideEffect.PURE,
+    )
+    call = ToolCall("k", "e", "quote", 1, {}, "", "", 0, "acme")
+    answer = await attempts.make(CallProgress(call, tool))
+    assert (answer.usage.quantities, answer.unsent) == (NOTHING_USED.quantities, True)

@@ -3,12 +3,17 @@
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
+from pathlib import Path
 
 import pytest
+import yaml
 
-from podium_functions import sql
+from podium_functions import sql, sql_reader
 from podium_kit.helper_processes import end, exchange
+from tool_adapters.corpus import index_builder, pdf, pdf_reader, service
+from tool_adapters.functions import worker
 from tool_adapters.functions.adapter import FunctionAdapter
+from tool_adapters.functions.processes import PROCESSES_MAX
 
 
 async def program(code: str) -> Process:
@@ -54,3 +59,28 @@ async def test_a_query_that_is_cancelled_leaves_no_process(monkeypatch: pytest.M
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert started[0].returncode is not None
+
+
+ROOT = Path(__file__).parents[3]
+VALUES = ROOT / "charts" / "podium" / "values.yaml"
+QUERY_TOOL = ROOT / "bundled" / "tools" / "query_database.yaml"
+GIB = 1024**3
+# Of the service itself, besides the indexes that it keeps.
+SERVICE_BYTES = GIB
+
+
+def queries_at_once() -> int:
+    spec = yaml.safe_load(QUERY_TOOL.read_text())
+    return int(spec["limits"]["maxConcurrency"])
+
+
+def test_the_limit_covers_every_helper_at_once() -> None:
+    needed = SERVICE_BYTES + service.INDEX_BYTES_KEPT
+    needed += PROCESSES_MAX * worker.MEMORY_BYTES_MAX
+    needed += pdf.READERS.count * pdf_reader.MEMORY_BYTES_MAX
+    needed += service.INDEXERS.count * index_builder.MEMORY_BYTES_MAX
+    needed += queries_at_once() * sql_reader.MEMORY_BYTES_MAX
+    values = yaml.safe_load(VALUES.read_text())
+    limit = values["components"]["tool-adapters"]["resources"]["limits"]["memory"]
+    assert limit.endswith("Gi")
+    assert needed <= int(limit.removesuffix("Gi")) * GIB

@@ -1,19 +1,28 @@
 """Secrets: found by owner and name, named when missing, never repeated."""
 
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tool_adapters.adapter import CallFailed
+from podium_kit.failures import ToolFailure
+from tool_adapters.adapter import Answer, CallFailed, Output, ToolCall
+from tool_adapters.calls.attempts import Attempts, CallProgress
+from tool_adapters.http.adapter import HttpAdapter
+from tool_adapters.http.client import WORDS_OF_ERRORS_MAX, HttpReply
+from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition, ToolKind
 from tool_adapters.secret_store import (
     PLATFORM,
     KnownSecrets,
     MountedSecrets,
     for_header,
 )
-from tool_adapters.secrets.models import Owner, SecretInfo
+from tool_adapters.secrets.envelope import seal
+from tool_adapters.secrets.errors import NoMasterKey
+from tool_adapters.secrets.models import Owner, Sealed, SecretInfo
+from tool_adapters.secrets.service import BATCH, Secrets
 from tool_adapters.used_secrets import noting_secrets, used_secrets
 
 
@@ -116,3 +125,110 @@ async def test_a_call_without_its_secret_has_not_left() -> None:
     with pytest.raises(CallFailed) as missing:
         await MountedSecrets(None, {}).value("acme", "key")
     assert missing.value.unsent
+
+
+Place = tuple[Owner, str]
+
+
+class Keys:
+    """Master keys that write out whose they are, the last of which is current."""
+
+    def __init__(self, *ids: str) -> None:
+        self._ids = ids
+
+    async def current_id(self) -> str:
+        return self._ids[-1]
+
+    async def wrap(self, key: bytes, context: bytes) -> tuple[str, bytes]:
+        return self._ids[-1], key
+
+    async def unwrap(self, key_id: str, wrapped: bytes, context: bytes) -> bytes:
+        if key_id not in self._ids:
+            raise NoMasterKey(f"the master key {key_id} is not in the file any more; add it again")
+        return wrapped
+
+
+@dataclass
+class Table:
+    """In memory, and of one tenant."""
+
+    rows: dict[Place, Sealed] = field(default_factory=dict)
+
+    async def under_others(
+        self, key_id: str, after: Place, limit: int
+    ) -> list[tuple[Owner, str, Sealed]]:
+        found = sorted(self.rows.items(), key=lambda row: row[0][1])
+        former = [(*place, sealed) for place, sealed in found if sealed.key_id != key_id]
+        return [each for each in former if each[1] > after[1]][:limit]
+
+    async def rewrap(self, owner: Owner, name: str, sealed: Sealed) -> None:
+        self.rows[owner, name] = sealed
+
+
+async def test_a_secret_whose_key_is_gone_keeps_no_other_under_its_former_one() -> None:
+    acme, table = Owner("acme"), Table()
+    for number in range(3 * BATCH):
+        name = f"key-{number:03}"
+        # More than a round of them are lost.
+        keys = Keys("lost" if number < 2 * BATCH else "former")
+        table.rows[acme, name] = await seal(keys, acme, name, "s3cr3t")
+    known: Any = table
+    with pytest.raises(NoMasterKey, match="the master key lost is not in the file"):
+        await Secrets(known, Keys("former", "current")).rewrap()
+    assert {sealed.key_id for sealed in table.rows.values()} == {"lost", "current"}
+
+
+SECRET = "s3cr3t-value"
+
+
+class RepeatingClient:
+    """Replies with what a test says."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        self._reply = reply
+
+    async def send(self, *_: Any) -> HttpReply:
+        used_secrets().add(SECRET)
+        return self._reply
+
+
+async def answer_to(status: int, media_type: str, body: bytes) -> Answer:
+    client: Any = RepeatingClient(HttpReply(status, {"content-type": media_type}, body))
+    no_credentials: Any = None
+    attempts = Attempts({ToolKind.HTTP: HttpAdapter(client, no_credentials)})
+    tool = ToolDefinition(
+        name="api",
+        version=1,
+        kind=ToolKind.HTTP,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=HttpConnection("GET", "https://api.example.com/"),
+        side_effect=SideEffect.PURE,
+    )
+    call = ToolCall("k", "e", "api", 1, {}, "", "", 0, "acme")
+    return await attempts.make(CallProgress(call, tool))
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/x-ndjson", "application/x-www-form-urlencoded"]
+)
+async def test_lines_of_json_and_forms_are_text(media_type: str) -> None:
+    outcome = (await answer_to(200, media_type, f"key={SECRET}".encode())).outcome
+    assert outcome == Output("key=[secret]")
+
+
+async def test_a_file_keeps_every_byte_but_those_of_a_secret() -> None:
+    noise = bytes(range(256))
+    body = noise + SECRET.encode() + noise + b"\xc3" + SECRET.encode()
+    outcome = (await answer_to(200, f"image/{SECRET}", body)).outcome
+    assert isinstance(outcome, Output)
+    (file,) = outcome.files
+    assert file.data == noise + b"[secret]" + noise + b"\xc3[secret]"
+    assert file.media_type == "image/[secret]"
+
+
+async def test_words_of_an_error_are_not_cut_in_a_secret() -> None:
+    padding = "x" * (WORDS_OF_ERRORS_MAX - 10)
+    outcome = (await answer_to(401, "text/plain", f"{padding} {SECRET} ".encode())).outcome
+    assert isinstance(outcome, ToolFailure)
+    assert outcome.message.endswith(f"status 401: {padding} ")

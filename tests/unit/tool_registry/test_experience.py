@@ -2,8 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
-from podium_kit.rpc.errors import PermissionDenied
+import grpc
+
+from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1 import episode_service_pb2_grpc as rpc
+from podium_kit.rpc.errors import NotFound, PermissionDenied
+from podium_kit.rpc.status import status_of
+from tool_registry.history.clients import EpisodeHistory
 from tool_registry.ranking.experience import Answered, Experience
 
 FIRST = {"e1": Answered("What is 2 + 2?", frozenset({"calculator"}))}
@@ -60,3 +67,25 @@ async def test_what_cannot_be_read_leaves_what_was_known() -> None:
     experience = Experience(Episodes(FIRST, PermissionDenied("not yours")), lifetime_s=0)
     await read(experience)
     assert await read(experience) == [*FIRST.values()]
+
+
+class Forgetful(rpc.EpisodeServiceServicer):
+    """The retention of every episode has ended."""
+
+    async def GetTrajectory(
+        self, request: pb.GetTrajectoryRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.GetTrajectoryResponse:
+        code, message, trailers = status_of(NotFound(f"there is no episode {request.episode_id}"))
+        await context.abort(code, message, trailers)
+        raise AssertionError
+
+
+async def test_an_episode_that_was_forgotten_wrote_nothing() -> None:
+    server = grpc.aio.server()
+    rpc.add_EpisodeServiceServicer_to_server(Forgetful(), server)  # type: ignore[abstract]
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        # Else the list of all proposals would be an error for ever.
+        assert await EpisodeHistory(channel).written("e", "writer") == ""
+    await server.stop(None)

@@ -1,18 +1,27 @@
 """Embeddings that stall, or of more texts than are kept, leave no episode without its tools."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from cachetools import LRUCache
+from hypothesis import given
+from hypothesis import strategies as st
 
+from podium_kit.metering import Dimension, LatencyHistogram, Quantity
 from podium_kit.models.openai_embeddings import Vector
+from podium_kit.rpc.pages import PAGE_BYTES_MAX
+from tool_registry.models import Facts, Price, PriceComponent
 from tool_registry.ranking import search
 from tool_registry.ranking.experience import Answered
+from tool_registry.ranking.index import ToolIndex
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.tools.catalogue import Tools
+from tool_registry.tools.listing import MAXIMUM_PAGE, take_page
+from tool_registry.toolsets.terms import cost_text
 from unit.tool_registry.test_best_tools import NAMES, VERSIONS
 
 TOOLS = Tools({name: (VERSIONS[name],) for name in NAMES})
@@ -64,3 +73,99 @@ async def test_a_tool_is_as_close_to_a_task_as_to_one_that_it_answered() -> None
     ]
     assert (await search.rank(TOOLS, task, past))[0].spec.name == "units"
     assert (await search.rank(TOOLS, task, past[1:]))[0].spec.name != "units"
+
+
+KIB = 1024
+
+
+def pages(sizes: list[int]) -> Iterator[list[int]]:
+    """The sizes of all items, page by page."""
+    items, token = list(enumerate(sizes)), ""
+    while True:
+        page, token = take_page(
+            items, lambda item: f"{item[0]:09}", MAXIMUM_PAGE, token, lambda item: item[1]
+        )
+        yield [size for _, size in page]
+        if not token:
+            return
+
+
+def test_500_tools_of_64_kib_are_eight_pages() -> None:
+    found = list(pages([64 * KIB] * 500))
+    assert [len(page) for page in found] == [64] * 7 + [52]
+
+
+@given(st.lists(st.integers(0, 2 * PAGE_BYTES_MAX), max_size=40))
+def test_every_page_fits_or_is_one_item(sizes: list[int]) -> None:
+    found = list(pages(sizes))
+    assert [size for page in found for size in page] == sizes
+    assert all(sum(page) <= PAGE_BYTES_MAX or len(page) == 1 for page in found)
+
+
+def price_of(a_token: str) -> Price:
+    return Price("USD", (PriceComponent(Dimension.INPUT_FRESH, Decimal(a_token), Decimal(1)),))
+
+
+def facts_of(tokens: int) -> Facts:
+    used = (Quantity(Dimension.INPUT_FRESH, Decimal(tokens)),) if tokens else ()
+    return Facts("expert", "", 2, LatencyHistogram.of([1.0, 1.0]), 1.0, used)
+
+
+def test_a_mean_cost_is_told_where_calls_cost_something() -> None:
+    assert cost_text(price_of("0.000001"), facts_of(2_000)) == "$0.001 a call"
+
+
+def test_no_cost_is_made_up_where_no_call_cost_anything() -> None:
+    assert cost_text(price_of("0"), facts_of(2_000)) == ""
+    # All of them failed before they used anything; the next will not be for nothing.
+    assert cost_text(price_of("0.000001"), facts_of(0)) == ""
+
+
+TEXTS = [("adds numbers",), ("draws pictures", "paint a house"), ("tells the time",)]
+
+
+def towards(*places: int) -> Vector:
+    """A vector of length 1 that points to these places."""
+    vector = np.zeros(4, dtype=np.float32)
+    vector[list(places)] = 1 / np.sqrt(len(places))
+    return vector
+
+
+VECTORS = [[towards(0)], [towards(1), towards(2)], [towards(3)]]
+
+
+def numbers(index: ToolIndex, query: str, vector: Vector | None = None) -> list[int]:
+    return [number for number, _ in index.fitting(query, vector)]
+
+
+def test_words_find_and_common_words_do_not() -> None:
+    index = ToolIndex(TEXTS, None)
+    assert numbers(index, "which pictures?") == [1]
+    assert numbers(index, "paint") == [1]
+    assert numbers(index, "the of") == numbers(index, "xyzzy") == numbers(index, "?!") == []
+
+
+def test_the_closest_of_a_tool_s_texts_counts() -> None:
+    index = ToolIndex(TEXTS, VECTORS)
+    assert numbers(index, "xyzzy", towards(2)) == [1]
+    assert index.ranked("xyzzy", towards(3))[0] == 2
+
+
+def test_a_word_breaks_a_tie_of_meaning() -> None:
+    index = ToolIndex(TEXTS, VECTORS)
+    between = towards(0, 3)
+    assert index.ranked("xyzzy", between)[:2] == [0, 2]
+    assert index.ranked("time", between)[:2] == [2, 0]
+
+
+def test_what_was_learnt_of_a_tool_counts_as_one_of_its_texts() -> None:
+    index = ToolIndex(TEXTS, VECTORS)
+    assert index.ranked("xyzzy", towards(3), np.array([0.0, 0.5, 0.0]))[0] == 2
+    assert index.ranked("xyzzy", towards(0, 3), np.array([0.0, 0.9, 0.0]))[0] == 1
+
+
+@pytest.mark.parametrize("texts", [[], [("?",)], [("the",), ("of",)]])
+def test_without_words_nothing_is_found(texts: list[tuple[str]]) -> None:
+    index = ToolIndex(texts, None)
+    assert numbers(index, "the sum") == []
+    assert index.ranked("the sum", None) == list(range(len(texts)))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from podium_kit.embedded.errors import StartupFailed
+from podium_kit.embedded.errors import PortTaken, StartupFailed
+from podium_kit.embedded.ports import LOOPBACK, accepts_connections, free_ports, require_free
 from podium_kit.embedded.process import ManagedProcess
 
 DIES_AT_START = "print('reading configuration'); raise SystemExit('no such model: smollm9')"
@@ -160,3 +162,28 @@ async def test_a_log_that_grew_too_long_is_kept_once_and_begun_again(tmp_path: P
     finally:
         await process.kill()
     assert "\0" not in process.log_path.read_text()
+
+
+def test_free_ports_are_distinct_and_free() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    for port in ports:
+        require_free(port)
+
+
+def test_a_taken_port_names_the_process_that_holds_it() -> None:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port = listener.getsockname()[1]
+        name = psutil.Process().name()
+        with pytest.raises(
+            PortTaken, match=rf"port {port} is held by {name} \(process {os.getpid()}\)"
+        ):
+            require_free(port)
+        assert accepts_connections(port)
+    assert not accepts_connections(port)
+
+
+def test_a_taken_port_is_not_promised() -> None:
+    (port,) = free_ports(1)
+    with socket.create_server((LOOPBACK, port + 1)):
+        assert free_ports(1) != [port + 1]

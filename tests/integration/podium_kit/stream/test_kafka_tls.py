@@ -1,6 +1,7 @@
 """Real handshakes: mutual TLS with the broker, and what is said when it does not come about."""
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 from certificates import Authority
 from episodes.publication.topic_kafka import TopicReader
 from integration.podium_kit.stream.conftest import TOPIC, SecuredBroker
+from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
-from podium_kit.stream import BrokerUnavailable, KafkaSettings, Place, StreamRecord
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, Place, Rejection, StreamRecord
 from podium_kit.stream.clients import BrokerCheck, Producer
 
 RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
@@ -116,3 +118,27 @@ async def test_a_producer_says_it_too_and_its_records_stay_owed(broker: SecuredB
     with pytest.raises(BrokerUnavailable, match="do not accept a client without one"):
         await producer.send(TOPIC, [RECORD])
     await producer.close()
+
+
+TOO_LARGE = 5 * 1024 * 1024
+
+
+def record(key: str, size: int) -> StreamRecord:
+    return StreamRecord(key, b"x" * size, {})
+
+
+async def test_one_among_many_is_rejected_alone(kafka: EmbeddedKafka) -> None:
+    topic = f"rejected-{uuid.uuid4().hex[:8]}"
+    await kafka.create_topics({topic: 2})
+    producer = Producer(KafkaSettings(bootstrap=kafka.bootstrap_servers))
+    try:
+        outcomes = await producer.send(
+            topic, [record("a", 10), record("b", TOO_LARGE), record("c", 10)]
+        )
+        again = await producer.send(topic, [record("d", 10)])
+    finally:
+        await producer.close()
+    assert [type(each) for each in outcomes] == [Place, Rejection, Place]
+    assert isinstance(outcomes[1], Rejection)
+    assert "MessageSizeTooLarge" in outcomes[1].reason
+    assert [type(each) for each in again] == [Place]

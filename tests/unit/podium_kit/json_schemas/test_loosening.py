@@ -1,11 +1,13 @@
 """Schemas of strangers become schemas that can be enforced, and never narrower ones."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema.validators import validator_for
+from referencing.exceptions import Unresolvable
 
 from podium_kit.json_schemas.checks import checked_schema
 from podium_kit.json_schemas.errors import UnusableSchema
@@ -256,3 +258,27 @@ def test_patterns_that_are_too_large_together_are_left_to_the_server() -> None:
     of_names: dict[str, Any] = {one: {} for one in costly}
     names = {"type": "object", "patternProperties": of_names, "additionalProperties": False}
     assert accepts(loosened(names), {"of no pattern": 1})
+
+
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+def test_a_url_is_not_asked(keyword: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/hang"
+        with pytest.raises(Unresolvable):
+            validator_of({"if": True, "then": {keyword: url}}).is_valid({})
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_a_file_is_not_opened(tmp_path: Path) -> None:
+    file = tmp_path / "schema"
+    file.write_text(json.dumps(True))
+    with pytest.raises(Unresolvable):
+        validator_of({"$ref": file.as_uri()}).is_valid({})
+
+
+def test_what_a_schema_holds_is_found() -> None:
+    schema = {"$ref": "#/$defs/whole", "$defs": {"whole": {"type": "integer"}}}
+    assert validator_of(schema).is_valid(1)
+    assert not validator_of(schema).is_valid("1")

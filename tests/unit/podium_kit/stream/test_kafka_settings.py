@@ -1,5 +1,7 @@
 """One set of settings makes the arguments of every Kafka client, or says what is wrong."""
 
+import errno
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,8 @@ import pytest
 from kafka import KafkaConsumer
 from pydantic import ValidationError
 
-from podium_kit.stream import KafkaSettings
+from podium_kit.embedded.ports import free_port
+from podium_kit.stream import BrokerUnavailable, KafkaSettings, require_reachable
 
 FILES = ("authority", "certificate", "private_key", "password_file")
 
@@ -90,3 +93,34 @@ def test_half_a_connection_is_rejected(
 def test_a_file_that_is_not_there_is_named_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="authority"):
         KafkaSettings(bootstrap="k:1", security_protocol="SSL", authority=tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "address"),
+    [
+        ("kafka:9093,other:9094", ("kafka", 9093)),
+        ("kafka", ("kafka", 9092)),
+        ("kafka, other:9094", ("kafka", 9092)),
+        ("[::1]:9093", ("::1", 9093)),
+    ],
+)
+def test_the_first_server_is_asked(
+    bootstrap: str, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def away(found: tuple[str, int], _: float) -> socket.socket:
+        asked.append(found)
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    monkeypatch.setattr(socket, "create_connection", away)
+    kafka = KafkaSettings(bootstrap=bootstrap, security_protocol="SSL")
+    error = BrokerUnavailable(kafka, TimeoutError())
+    assert asked == [address]
+    assert "Connection refused. Fix bootstrap" in str(error)
+
+
+def test_a_wrong_port_is_named_with_the_fix() -> None:
+    port = free_port()
+    with pytest.raises(BrokerUnavailable, match=rf"127\.0\.0\.1:{port}.*refused\. Fix bootstrap"):
+        require_reachable(KafkaSettings(bootstrap=f"127.0.0.1:{port}"))

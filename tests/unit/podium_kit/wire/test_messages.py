@@ -2,18 +2,23 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from enum import StrEnum
 
 import pytest
+from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
+from podium.ledger.v1 import price_book_service_pb2
+from podium.registry.v1 import tool_pb2
 from podium_kit import wire
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, InvalidUsage, Quantity, Usage, UsageSource
 from podium_kit.money import InvalidMoney, Money
 from podium_kit.rpc.errors import InvalidArgument
+from podium_kit.wire import json_values
 from podium_kit.wire.usage import dimension_from_proto, dimension_to_proto
 
 MONEY = st.builds(
@@ -163,3 +168,61 @@ def test_timestamp_outside_of_the_calendar_is_rejected(message: Timestamp) -> No
 def test_duration_comes_back_to_the_nanosecond(nanoseconds: int) -> None:
     seconds = nanoseconds / 1e9
     assert wire.duration_from_proto(wire.duration_to_proto(seconds)) == seconds
+
+
+PAIRS: list[tuple[type[StrEnum], EnumDescriptor, str]] = [
+    (Dimension, usage_pb2.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_"),
+    (UsageSource, usage_pb2.UsageSource.DESCRIPTOR, "USAGE_SOURCE_"),
+    (FailureKind, failure_pb2.FailureKind.DESCRIPTOR, "FAILURE_KIND_"),
+]
+
+
+@pytest.mark.parametrize(("domain", "wire_enum", "prefix"), PAIRS)
+def test_every_wire_value_but_unspecified_has_a_domain_value(
+    domain: type[StrEnum], wire_enum: EnumDescriptor, prefix: str
+) -> None:
+    names = {value.name.removeprefix(prefix) for value in wire_enum.values}
+    assert names - {"UNSPECIFIED"} == {member.name for member in domain}
+    assert wire_enum.values_by_number[0].name == prefix + "UNSPECIFIED"
+
+
+@pytest.mark.parametrize(("domain", "_wire_enum", "_prefix"), PAIRS)
+def test_domain_value_is_the_name_in_lower_case(
+    domain: type[StrEnum], _wire_enum: EnumDescriptor, _prefix: str
+) -> None:
+    assert all(member.value == member.name.lower() for member in domain)
+
+
+UNSET = "PARAMETER_LOCATION_UNSPECIFIED"
+
+
+def test_enums_that_say_something_stay_and_others_are_left_out() -> None:
+    tool = tool_pb2.ToolSpec(name="a", kind=tool_pb2.TOOL_KIND_HTTP)
+    values = json_values(tool)
+    assert values["kind"] == "TOOL_KIND_HTTP"
+    assert (values["description"], values["tags"]) == ("", [])
+    assert "side_effect" not in values
+
+
+def test_so_are_those_in_lists_in_maps_and_below_them() -> None:
+    http = tool_pb2.HttpConnection(headers={"x": UNSET})
+    http.parameter_locations["a"] = tool_pb2.PARAMETER_LOCATION_PATH
+    http.parameter_locations["b"] = tool_pb2.PARAMETER_LOCATION_UNSPECIFIED
+    values = json_values(tool_pb2.ToolSpec(connection=tool_pb2.Connection(http=http)))[
+        "connection"
+    ]["http"]
+    assert values["parameter_locations"] == {"a": "PARAMETER_LOCATION_PATH"}
+    # A text of the caller is no enum.
+    assert values["headers"] == {"x": UNSET}
+
+    component = price_book_service_pb2.PriceComponent(unit_price="1")
+    spec = price_book_service_pb2.PriceSpec(
+        sku="a", components=[component], start_time=Timestamp(seconds=1)
+    )
+    effective = price_book_service_pb2.GetEffectivePricesResponse()
+    effective.prices["a"].spec.CopyFrom(spec)
+    priced = json_values(effective)["prices"]["a"]["spec"]
+    assert priced["start_time"] == "1970-01-01T00:00:01Z"
+    assert "dimension" not in priced["components"][0]
+    component.dimension = usage_pb2.USAGE_DIMENSION_CALL
+    assert json_values(component)["dimension"] == "USAGE_DIMENSION_CALL"

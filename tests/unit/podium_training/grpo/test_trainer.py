@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
+from jaxtyping import TypeCheckError
 
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.stream import BrokerUnavailable, KafkaSettings
@@ -18,6 +20,7 @@ from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler
 from podium_training.grpo.data.stream import LogCut, LogRecord, Position
 from podium_training.grpo.metrics.log import MetricsLog
+from podium_training.grpo.objective.advantages import rloo
 from podium_training.grpo.trainer import Trainer, TrainerOptions
 from unit.podium_training.grpo.trajectories import make_trajectory
 
@@ -152,3 +155,9 @@ def test_a_step_is_not_begun_while_brokers_do_not_answer(
     with pytest.raises(BrokerUnavailable):
         trainer.learn([member(ACME, number) for number in range(3)])
     assert (trainer.step, len(trainer.pending)) == (0, 1)
+
+
+def test_a_tensor_of_another_shape_is_rejected() -> None:
+    assert rloo(torch.tensor([1.0, 0.0])).tolist() == [1.0, -1.0]
+    with pytest.raises(TypeCheckError, match="members"):
+        rloo(torch.ones(2, 2))

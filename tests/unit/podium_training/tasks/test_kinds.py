@@ -1,12 +1,16 @@
 """Files of phrasings are read whole or rejected with the file, the kind and the phrasing."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from podium_kit.client.errors import UsageError
+from podium_training.tasks.files import read_tasks
 from podium_training.tasks.kinds import FOLDER, InvalidPhrasings, kinds, read_kinds
+from podium_training.tasks.task import Split, Task
 from podium_training.tasks.taskset import FAMILIES
 
 VALID = {
@@ -79,3 +83,22 @@ def test_a_fault_is_rejected_by_file_and_kind(
 def test_a_phrasing_of_two_kinds_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidPhrasings, match=r"kind total, phrasing .*kind sum has it already"):
         read_kinds(write_kinds(tmp_path, sum=VALID, total=VALID))
+
+
+TASK = Task("a", "f", Split.TRAIN, "What is\u2028one\x85and one?", "exact", {"expected": "2"}, ())
+
+
+def write(folder: Path, *tasks: Task) -> Path:
+    path = folder / "tasks.jsonl"
+    path.write_text("".join(f"{task.to_json()}\n" for task in tasks), encoding="utf-8")
+    return path
+
+
+def test_what_was_written_is_read_whatever_it_asks(tmp_path: Path) -> None:
+    tasks = [TASK, replace(TASK, id="b")]
+    assert read_tasks(write(tmp_path, *tasks)) == tasks
+
+
+def test_a_task_that_comes_twice_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="line 3: task a came before"):
+        read_tasks(write(tmp_path, TASK, replace(TASK, id="b"), TASK))

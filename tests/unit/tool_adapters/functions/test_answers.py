@@ -1,9 +1,11 @@
 """Every bundled function answers real questions."""
 
+import subprocess
 from typing import Any
 
 import pytest
 
+from podium_functions import sample_database
 from podium_functions.table import FUNCTIONS
 
 ANSWERS: list[tuple[str, dict[str, Any], Any]] = [
@@ -160,3 +162,9 @@ def test_holidays_are_listed_in_english_and_in_order() -> None:
     days = [each["date"] for each in answer["holidays"]]
     assert days == sorted(days)
     assert answer["count"] == len(days)
+
+
+def test_a_builder_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_database, "BUILDING_S", 0.001)
+    with pytest.raises(subprocess.TimeoutExpired):
+        sample_database._built.__wrapped__()

@@ -1,6 +1,7 @@
 """A function that holds the interpreter holds up no one, and ends when its time is over."""
 
 import asyncio
+import json
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,9 +11,18 @@ import pytest_asyncio
 
 from podium_functions.errors import FunctionFailed
 from podium_functions.table import FUNCTIONS
-from podium_kit.failures import FailureKind
+from podium_kit.failures import FailureKind, ToolFailure
+from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.functions import processes
+from tool_adapters.functions.adapter import FunctionAdapter
 from tool_adapters.functions.processes import PROCESSES_PER_TENANT_MAX, FunctionProcesses
+from tool_adapters.models import (
+    FunctionConnection,
+    JsonObject,
+    SideEffect,
+    ToolDefinition,
+    ToolKind,
+)
 
 # Read at every border, which took seconds of a lock that all tenants share.
 BORDERS = {"from_city": "in " * 26, "to_city": "in " * 26}
@@ -130,3 +140,42 @@ async def test_a_call_gets_the_error_of_a_process_that_cannot_be_started(
         await functions.call("bank", *SUM)
     monkeypatch.undo()
     assert await functions.call("bank", *SUM) == 42
+
+
+def make_tool(function: str) -> ToolDefinition:
+    return ToolDefinition(
+        name=function,
+        version=1,
+        kind=ToolKind.FUNCTION,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=FunctionConnection(function),
+        side_effect=SideEffect.PURE,
+    )
+
+
+async def invoke(function: str, arguments: JsonObject) -> Output | ToolFailure:
+    call = ToolCall("e1/0/tool/0", "e1", function, 1, arguments, "", "", 0, "acme")
+    adapter = FunctionAdapter()
+    try:
+        return (await adapter.invoke(call, make_tool(function))).outcome
+    finally:
+        await adapter.close()
+
+
+async def test_answer_is_json() -> None:
+    outcome = await invoke("country_facts", {"country": "Iceland"})
+    assert isinstance(outcome, Output)
+    assert json.loads(outcome.content_json)["capital"] == "Reykjavik"
+
+
+async def test_failure_is_a_value() -> None:
+    outcome = await invoke("calculator", {"expression": "1 / 0"})
+    assert outcome == ToolFailure(FailureKind.TOOL_ERROR, "'1 / 0' divides by zero")
+
+
+async def test_unknown_function_is_named() -> None:
+    outcome = await invoke("teleport", {})
+    assert isinstance(outcome, ToolFailure)
+    assert outcome.kind is FailureKind.NOT_FOUND
+    assert "calculator" in outcome.message

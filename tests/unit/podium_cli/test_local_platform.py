@@ -1,13 +1,20 @@
-"""The state folder: who holds it, and how others find what runs in it."""
+"""The state folder of a platform on this machine, its processes and its model."""
 
+import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from podium_cli.commands.status import memory_bytes
 from podium_cli.target import Target
+from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.errors import UsageError
+from podium_operations.local.engines import ADAPTER_RANK_MAX
 from podium_operations.local.state import (
     AlreadyUp,
     Connection,
@@ -76,3 +83,19 @@ def test_a_folder_that_others_could_enter_is_closed_to_them(tmp_path: Path) -> N
     opened.chmod(0o755)
     StateFolder(opened).acquire().release()
     assert [stat.S_IMODE(each.stat().st_mode) for each in (opened, opened / "keys")] == [0o700] * 2
+
+
+def test_a_child_that_ends_meanwhile_does_not_make_its_parent_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        gone = psutil.Process(child.pid)
+    monkeypatch.setattr(psutil.Process, "children", lambda *_, **__: [gone])
+    assert memory_bytes(psutil.Process()) > 0
+    with pytest.raises(psutil.NoSuchProcess):
+        memory_bytes(gone)
+
+
+def test_an_adapter_of_the_bundled_policys_rank_can_be_served() -> None:
+    [config] = (bundled_folder() / "policy").glob("*/adapter_config.json")
+    assert json.loads(config.read_text(encoding="utf-8"))["r"] <= ADAPTER_RANK_MAX
