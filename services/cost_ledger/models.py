@@ -230,7 +230,6 @@ class Entry:
         return _money(-self.postings.payable, self.postings.unit)
 
     def adjusted_by(self, change: Decimal) -> "Entry":
-        """Returns a cost with the adjustments of later entries, in its unit."""
         posted = self.postings
         changed = replace(posted, spend=posted.spend + change, payable=posted.payable - change)
         return replace(self, postings=changed)

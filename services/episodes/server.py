@@ -14,7 +14,6 @@ from episodes.clients import (
     RegistryPolicies,
 )
 from episodes.config import ServerConfig
-from episodes.direct_calls.ends import CallEnds
 from episodes.direct_calls.queued import CALL_QUEUE
 from episodes.direct_calls.service import DirectCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
@@ -34,7 +33,8 @@ from episodes.queue.metrics import BacklogMetrics, oldest, total
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications, notify_each
+from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
+from episodes.step_log.wakeups import Wakeups
 from episodes.store import EpisodeStore
 from episodes.webhooks.service import Webhooks
 from episodes.webhooks.servicer import WebhooksServicer
@@ -68,13 +68,9 @@ async def serve(config: ServerConfig) -> None:
     quota = FileQuota(config.files_per_tenant, config.file_bytes_per_tenant)
     store = EpisodeStore(engine, quota)
     steps, outbox = StepStore(engine), OutboxStore(engine)
-    watcher = Watcher(store, NewsStore(engine))
-    ends = CallEnds()
-    notifications = Notifications(
-        engine,
-        notify_each(watcher.notify, ends.notify),
-        notify_each(watcher.notify_all, ends.notify_all),
-    )
+    wakeups = Wakeups()
+    watcher = Watcher(store, NewsStore(engine), wakeups)
+    notifications = Notifications(engine, wakeups.notify, wakeups.notify_all)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     registry = RegistryClient(channel_to(config.tool_registry_target))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
@@ -96,7 +92,7 @@ async def serve(config: ServerConfig) -> None:
     )
     direct_calls = DirectCalls(
         store=DirectCallStore(engine, quota),
-        ends=ends,
+        wakeups=wakeups,
         registry=registry,
         policies=RegistryPolicies(channel_to(config.tool_registry_target)),
         ledger=episodes.ledger,

@@ -320,7 +320,6 @@ def episode_of(row: Any) -> StoredEpisode:
 
 
 def accepted_of(row: Any) -> StoredEpisode:
-    """Returns an episode in the state of its acceptance."""
     return StoredEpisode(_new_episode_of(row), row.create_time, EpisodeState.PENDING, Progress())
 
 

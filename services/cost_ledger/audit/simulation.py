@@ -68,7 +68,6 @@ class OtherPrices:
 
 
 def _histories(specs: Sequence[PriceSpec], now: datetime) -> dict[str, PriceHistory]:
-    """The versions that publishing the specs in their order into an empty book would make."""
     stored: defaultdict[PriceKey, list[StoredVersion]] = defaultdict(list)
     for number, spec in enumerate(specs):
         versions = stored[spec.key]

@@ -128,7 +128,6 @@ class BudgetStore:
         await self._execute(CLOSE, tenant=tenant, id=budget_id)
 
     async def as_created(self, budget: Budget) -> Budget:
-        """The budget with the limits and the end it was created with."""
         if budget.version == 1:
             return budget
         values = {"tenant": budget.tenant, "id": budget.id}

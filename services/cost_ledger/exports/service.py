@@ -30,7 +30,6 @@ class ChargeReader:
         self._prices = prices
 
     async def page(self, tenant: str, month: Month | None, after: int, limit: int) -> ChargesPage:
-        """A page of costs posted in a month, with their parts."""
         head, rows = await self._store.page(tenant, month, after, limit)
         charges = await self.of(tenant, rows)
         last = rows[-1][0].sequence if rows else 0
@@ -52,7 +51,6 @@ class ChargeReader:
     async def of(
         self, tenant: str, rows: Sequence[tuple[Entry, datetime | None]]
     ) -> tuple[Charge, ...]:
-        """The charges of entries, each with when what it corrects was posted."""
         keys = {(tenant, entry.call.sku) for entry, _ in rows if entry.call.sku}
         histories = await self._prices.histories(keys)
         return tuple(

@@ -117,7 +117,6 @@ class InvoiceStore:
         )
 
     async def keep(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
-        """Stores a comparison in place of the one before."""
         named = {"tenant": tenant, "id": invoice_id}
         rows = to_json(
             _match_row(tenant, invoice_id, number, match)

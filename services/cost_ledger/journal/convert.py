@@ -86,7 +86,6 @@ def entry_to_proto(entry: Entry) -> hold_pb2.Entry:
 
 
 def listed_entry_to_proto(entry: Entry) -> hold_pb2.Entry:
-    """The message with what the entry posts to each account."""
     message = entry_to_proto(entry)
     message.postings.extend(
         hold_pb2.Posting(account=account, unit=unit, amount=decimal_text(amount))
@@ -122,7 +121,6 @@ def result_to_proto(operation: Operation, outcome: Outcome) -> pb.OperationResul
 
 
 def close_to_proto(outcome: Outcome) -> pb.ClosePeriodResponse:
-    """The answer to a closing, which no batch may contain."""
     if not isinstance(outcome, Entry):
         raise TypeError("a closing is answered by its entry")
     return pb.ClosePeriodResponse(entry=entry_to_proto(outcome))

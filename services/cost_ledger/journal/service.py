@@ -105,7 +105,6 @@ class CostLedger:
 
 
 def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
-    """Returns the prices that new operations and the loaded holds and entries need."""
     asked = {
         (operation.tenant, sku)
         for batch in batches

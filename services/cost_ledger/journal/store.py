@@ -146,7 +146,6 @@ def _add_found(rows: Rows, found: dict[str, Any]) -> None:
 
 
 def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]]:
-    """Returns the entries that the operations or their answers are about."""
     settled = {(it.tenant, it.key) for it in operations if isinstance(it, Settle)}
     answered = {(key[0], answer.sequence) for key, answer in books.loaded.answers.items()}
     corrected = {(it.tenant, it.sequence) for it in operations if isinstance(it, Reverse | Adjust)}
@@ -167,7 +166,6 @@ def _add_entries(books: Books, rows: Iterable[Any]) -> None:
 
 
 def _scope_queries(operations: list[Operation]) -> set[ScopeQuery]:
-    """Returns the budgets that may cover the operations."""
     queries: set[ScopeQuery] = set()
     for operation in operations:
         match operation:

@@ -83,7 +83,6 @@ def _windows(books: Books) -> tuple[list[Values], list[Values]]:
 
 
 def _balances(entries: Iterable[Entry]) -> list[Values]:
-    """Sums the entries per tenant, account and unit."""
     sums: dict[tuple[str, str], Values] = {}
     for entry in entries:
         for unit, amounts in _by_unit(entry.postings):

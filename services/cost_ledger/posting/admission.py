@@ -124,7 +124,6 @@ def statuses_of(queries: Iterable[ScopeQuery], books: Books) -> list[WindowStatu
 
 
 def _shortage(statuses: list[WindowStatus], amount: Money, books: Books) -> Shortage | None:
-    """The budget with the least left among those that do not cover the amount."""
     shortages = []
     for status in statuses:
         if status.limit.currency_code != amount.currency_code:

@@ -124,7 +124,6 @@ class Books:
         return next((layer[at] for layer in layers if at in layer), None)
 
     def corrections(self, tenant: str, sequence: int) -> Corrections:
-        """Returns the reversals, settlements and adjustments of the entry so far."""
         at = (tenant, sequence)
         layers = (self.draft.corrections, self.written.corrections, self.loaded.corrections)
         return next((layer[at] for layer in layers if at in layer), Corrections())
@@ -174,7 +173,6 @@ def _within(rows: Rows, status: WindowStatus) -> Iterable[BudgetDelta]:
 
 
 def window_key(status: WindowStatus) -> BudgetWindowKey:
-    """The window row that new money of a status goes to."""
     return BudgetWindowKey(
         status.tenant, status.budget_id, status.start, status.limit.currency_code
     )

@@ -87,7 +87,6 @@ def close_period(asked: ClosePeriod, books: Books) -> Entry:
 
 
 def _not_final(entry: Entry, books: Books) -> str | None:
-    """Returns why an entry is no final cost."""
     if entry.kind not in COSTS:
         return f"a {entry.kind.value} is no cost"
     if entry.postings.provisional:

@@ -100,7 +100,6 @@ def _correct(
 
 
 def move(books: Books, call: Call, posted: Money | None = None, held: Money | None = None) -> None:
-    """Adds to every budget window of the call that counts the currency."""
     for window in call.windows:
         books.draft.add_delta(
             window, _amount(posted, window.currency_code), _amount(held, window.currency_code)

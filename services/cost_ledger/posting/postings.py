@@ -37,7 +37,6 @@ def spend(amount: Money | None, ended: Postings = NOTHING) -> Postings:
 
 
 def spend_provisionally(amount: Money | None, ended: Postings) -> Postings:
-    """The worst case of a call whose usage has not arrived."""
     if amount is None:
         return spend(None, ended)
     unit, value = _unit_of(amount)

@@ -52,7 +52,6 @@ def question_from_proto(message: pb.GetEffectivePricesRequest) -> PriceQuestion:
 
 
 def created_to_proto(placements: list[Placement]) -> pb.CreatePricesResponse:
-    """The versions and what each spec changed."""
     return pb.CreatePricesResponse(
         prices=[price_to_proto(each.version) for each in placements],
         created_count=sum(each.change is not PriceChange.UNCHANGED for each in placements),

@@ -179,7 +179,6 @@ def _starts_after(version: PriceVersion, start: datetime | None) -> bool:
 
 
 def _ended(version: PriceVersion, stored: list[StoredVersion]) -> PriceVersion | None:
-    """The open version that the new one ends."""
     start = version.start_time
     for entry in stored:
         old = entry.version

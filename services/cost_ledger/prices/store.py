@@ -141,7 +141,6 @@ class PriceStore:
         return {key: PriceHistory(tuple(known[key]), tuple(retired[key])) for key in wanted}
 
     async def revision(self) -> int:
-        """Returns a number that changes with every change of a price."""
         async with autocommit(self._engine) as connection:
             return int((await connection.execute(REVISION)).scalar_one())
 

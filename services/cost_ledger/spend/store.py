@@ -157,7 +157,6 @@ def _whole_days(report: SpendReport) -> tuple[str, dict[str, date]]:
 
 
 def _edges(report: SpendReport) -> tuple[str, dict[str, datetime]]:
-    """Returns the parts of days that the journal has to be read for."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     start, end = report.start_time, report.end_time
     first, after = report.first_day, report.end_day
@@ -195,7 +194,6 @@ def _spend_row(rows: list[Any]) -> SpendRow:
 
 
 def _in_all(rows: list[Any]) -> list[Any]:
-    """The same columns, with what can be added whatever the currency."""
     names, _, _, calls, unpriced_calls, *used = zip(*rows, strict=True)
     return [names[0], "", None, sum(calls), sum(unpriced_calls), *map(_sum, used)]
 

@@ -148,7 +148,6 @@ class AttachmentStore:
         ]
 
     async def measured(self, tenant: str, owner_id: str) -> dict[str, int]:
-        """Returns the tokens of measured files, by digest."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(MEASURED, {"tenant": tenant, "owner": owner_id})
         return {bytes(row.digest).hex(): row.tokens for row in rows}

@@ -16,7 +16,6 @@ from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, RegistryClient
 from episodes.direct_calls.call import DirectCall, StoredCall
-from episodes.direct_calls.ends import CallEnds
 from episodes.direct_calls.store import DirectCallStore
 from episodes.errors import (
     ApprovalRequired,
@@ -26,6 +25,7 @@ from episodes.errors import (
     ToolDenied,
 )
 from episodes.execution.policy_checks import Policies
+from episodes.step_log.wakeups import Wakeups
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -47,7 +47,7 @@ class DirectCalls:
     """The direct calls of the caller's tenant."""
 
     store: DirectCallStore
-    ends: CallEnds
+    wakeups: Wakeups
     registry: RegistryClient
     policies: Policies
     ledger: Ledger
@@ -92,7 +92,7 @@ class DirectCalls:
         """Returns the call once it has ended, or its state after half a minute."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_S
-        with self.ends.of(call_id) as news:
+        with self.wakeups.of(call_id) as news:
             while True:
                 news.clear()
                 stored = await self.get(call_id)

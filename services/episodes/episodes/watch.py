@@ -5,7 +5,6 @@ the listener's connection costs a second, any other ten, and never an event.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from episodes.admission.access import require_readable
 from episodes.episodes.store_watch import NewsStore
 from episodes.keys import canonical_id
 from episodes.models import SEQUENCE_MAX, EpisodeState, Step, StoredEpisode
+from episodes.step_log.wakeups import Wakeups
 from episodes.store import EpisodeStore
 from podium_kit.rpc.bounds import OutOfBounds
 
@@ -34,20 +34,10 @@ class EpisodeProgress:
 class Watcher:
     """Follows any number of episodes with one database listener."""
 
-    def __init__(self, episodes: EpisodeStore, news: NewsStore) -> None:
+    def __init__(self, episodes: EpisodeStore, news: NewsStore, wakeups: Wakeups) -> None:
         self._episodes = episodes
         self._news = news
-        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-
-    def notify(self, episode_id: str) -> None:
-        for event in self._waiting.get(episode_id, ()):
-            event.set()
-
-    def notify_all(self) -> None:
-        """Wakes every watcher, because notifications may have been lost."""
-        for events in self._waiting.values():
-            for event in events:
-                event.set()
+        self._wakeups = wakeups
 
     async def follow(
         self, tenant: str, episode_id: str, after: int
@@ -64,16 +54,12 @@ class Watcher:
             )
         # Notifications have the id as it is stored.
         episode_id = canonical_id(episode_id) or episode_id
-        news = asyncio.Event()
-        self._waiting[episode_id].add(news)
-        try:
-            # Read after news are listened to: what it lacks wakes us.
+        # The stored steps are read after the wake-up is set, so it covers those that they lack.
+        with self._wakeups.of(episode_id) as news:
             stored = await self._episodes.get(tenant, episode_id)
             require_readable(stored)
             async for progress in self._events(stored, after, news):
                 yield progress
-        finally:
-            self._leave(episode_id, news)
 
     async def _events(
         self, stored: StoredEpisode, after: int, news: asyncio.Event
@@ -95,11 +81,6 @@ class Watcher:
                 yield EpisodeProgress(seen + 1, stored.ended(end))
                 return
             await _wait(news)
-
-    def _leave(self, episode_id: str, news: asyncio.Event) -> None:
-        self._waiting[episode_id].discard(news)
-        if not self._waiting[episode_id]:
-            del self._waiting[episode_id]
 
 
 def _settled(steps: list[Step]) -> list[Step]:

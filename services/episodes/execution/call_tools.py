@@ -90,7 +90,6 @@ class ToolCallInvoker:
     async def _held(
         self, episode: RunningEpisode, steps: StepLog, turn: int, calls: list[EpisodeToolCall]
     ) -> list[EpisodeToolCall]:
-        """Returns the calls with their holds, or with the reason why they are not made."""
         remaining = remaining_for_tool_call(episode, steps, turn)
         asks_model = any(call.kind == tool_pb2.TOOL_KIND_LLM for call in calls)
         files = await self._measured(episode) if asks_model else []

@@ -172,7 +172,6 @@ def _failure(
 
 
 def _wrong_answer(answer: str, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:
-    """Returns why an answer breaks the tool's promise."""
     most = tool.max_output_bytes or DEFAULT_OUTPUT_BYTES_MAX
     if len(answer.encode()) > most:
         message = f"{tool.name} answered with more than {most} bytes; ask for less"

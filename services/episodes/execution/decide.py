@@ -127,7 +127,6 @@ def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequen
 def add_remaining_limits(
     request: pb.NextActionRequest, episode: RunningEpisode, log: StepLog
 ) -> None:
-    """Adds the remaining time and money."""
     request.time_left.CopyFrom(duration_to_proto(_remaining_s(episode)))
     if (money := _remaining_money(episode, log)) is not None:
         request.money_left.CopyFrom(money)

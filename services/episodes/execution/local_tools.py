@@ -59,7 +59,6 @@ class ToolFinder:
 def _offerable(
     episode: RunningEpisode, found: list[toolset_pb2.ResolvedTool]
 ) -> list[toolset_pb2.ResolvedTool]:
-    """Returns the tools whose schemas fit into one grammar together."""
     schemas = [tool.parameters_json_schema for tool in episode.toolset.tools]
     schemas.append(episode.spec.answer_json_schema)
     characters = sum(grammar_characters(schema) for schema in schemas if schema)
@@ -80,7 +79,6 @@ def _short(text: str) -> str:
 
 
 def wrong_arguments(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
-    """Returns why a call does not reach the episode's caller."""
     if tool is None or tool.kind != tool_pb2.TOOL_KIND_CLIENT:
         return None
     problem = arguments_problem(call.arguments_json, tool.parameters_json_schema)
@@ -102,7 +100,6 @@ class ClientCalls:
             await self.logs.append(log, [(turn, StepKind.CLIENT_CALLS, 0, requested)])
 
     async def results(self, episode_id: str, turn: int) -> dict[int, ClientResult]:
-        """Returns the caller's results of a turn, by call index."""
         stored = await self.store.get(episode_id, turn)
         if stored is None:
             raise AssertionError("the workflow hears of results once they are stored")

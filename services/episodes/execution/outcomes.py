@@ -113,5 +113,4 @@ OUT_OF_TIME = Finished(StopReason.DEADLINE, "the episode's time limit has passed
 
 
 def first_turn(episode_id: str, turn_limit: int) -> TurnInput:
-    """Returns the run from an episode's beginning to its end."""
     return TurnInput(episode_id, 1, last=turn_limit == 1, run_to=turn_limit, finishes=True)

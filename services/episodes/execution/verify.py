@@ -177,7 +177,6 @@ class VerifierCalls:
         return record
 
     async def _resolve(self, episode: RunningEpisode, name: str) -> toolset_pb2.ResolvedTool:
-        """Returns the episode's tool, or one that its policy allows beyond those offered."""
         if tool := episode.tool(name):
             return tool
         toolset = await self.registry.resolve(episode.stored.new.policy_name, [name])

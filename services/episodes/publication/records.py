@@ -51,7 +51,6 @@ def closing_record(member: OutboxRecord, members: list[tuple[str, str]]) -> Outb
 def feedback_record(
     episode_id: str, group_id: str, tenant: str, feedback: feedback_pb2.Feedback
 ) -> OutboxRecord:
-    """Builds a record for the episode's partition, after its trajectory."""
     given = pb.FeedbackGiven(
         episode_id=episode_id, group_id=group_id, tenant=tenant, feedback=feedback
     )

@@ -257,7 +257,6 @@ class OutboxStore:
             return float((await connection.execute(OLDEST_PENDING)).scalar() or 0)
 
     async def mark_published(self, placed: Sequence[tuple[int, int, int]]) -> None:
-        """Stores row id, partition and offset of acknowledged records."""
         values = {
             "ids": [row_id for row_id, _, _ in placed],
             "partitions": [partition for _, partition, _ in placed],
@@ -318,7 +317,6 @@ class OutboxStore:
 async def add_record(
     connection: AsyncConnection, record: OutboxRecord, episode_id: str | None
 ) -> None:
-    """Adds a record to the outbox, in the transaction of its cause."""
     values = {
         "record_id": record.record_id,
         "kind": record.kind,

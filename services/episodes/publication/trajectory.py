@@ -149,7 +149,6 @@ def _children(log: StepLog) -> list[episode_pb2.ChildEpisode]:
 
 
 def _quoted_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
-    """Returns the costs of the episode's own calls by the prices in its model's prompt."""
     factors = PriceFactors.read(episode.spec.price_factors)
     return [factors.cost(step.cost, _sku(log, step)) for step in _billable(log, OWN_KINDS)]
 

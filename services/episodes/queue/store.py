@@ -185,7 +185,6 @@ class WorkQueue(Generic[T]):
             await connection.execute(self._release, values)
 
     async def drop(self, id: str) -> None:
-        """Deletes a row whose work has ended."""
         async with autocommit(self._engine) as connection:
             await connection.execute(self._drop, {"id": id})
 
@@ -195,7 +194,6 @@ class WorkQueue(Generic[T]):
             return float((await connection.execute(self._backlog_age)).scalar_one())
 
     async def size(self) -> float:
-        """Counts the rows that wait or are leased."""
         async with autocommit(self._engine) as connection:
             return float((await connection.execute(self._size)).scalar_one())
 

@@ -59,7 +59,6 @@ class StepLog:
         return self.steps[-1].turn if self.steps else None
 
     def unsettled(self) -> list[Step]:
-        """Returns the steps whose cost the ledger has not been asked for."""
         return [step for step in self.steps if not step.settled]
 
     def has(self, turn: int, kind: StepKind, call_index: int = 0) -> bool:
@@ -107,7 +106,6 @@ class StepLog:
 
 
 def unknown(failure: failure_pb2.Failure) -> usage_pb2.Usage:
-    """Returns the usage of a call that may have been made."""
     source = usage_pb2.USAGE_SOURCE_ESTIMATED
     return usage_pb2.Usage(source=source, unusable_reason=failure.message)
 

@@ -57,7 +57,6 @@ class RunningEpisode:
         return next((tool for tool in self.toolset.tools if tool.name == name), None)
 
     def tool_definitions(self) -> list[pb.ToolDefinition]:
-        """Returns the tools as the orchestrator and a trajectory show them."""
         return [
             pb.ToolDefinition(
                 name=tool.name,

@@ -62,13 +62,3 @@ class Notifications:
     def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         for each in payload.split(","):
             self._notify(each)
-
-
-def notify_each(*those: Callable[..., None]) -> Callable[..., None]:
-    """Combines several receivers of notifications."""
-
-    def notify(*news: str) -> None:
-        for each in those:
-            each(*news)
-
-    return notify

@@ -210,7 +210,6 @@ class EpisodeWorkflow:
     async def _decided_turn(
         self, episode: EpisodeInput, asked: TurnInput, pending: list[int]
     ) -> TurnInput:
-        """Returns the turn with people's decisions about the calls that waited."""
         decided = await self._decisions(episode, asked.turn, pending)
         # A call that is not decided in time is denied. What was decided before stays decided: the
         # policy may have come to ask about another call of the turn since.
@@ -285,7 +284,6 @@ class EpisodeWorkflow:
 
 
 def turn_input(episode: EpisodeInput, turn: int) -> TurnInput:
-    """Returns the run from a turn to the turn limit."""
     return TurnInput(
         episode.episode_id,
         turn,

@@ -12,6 +12,7 @@ from episodes.episodes.watch import Watcher
 from episodes.execution.outcomes import Approval
 from episodes.keys import canonical_id
 from episodes.models import NewEpisode, StoredEpisode
+from episodes.step_log.wakeups import Wakeups
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from unit.episodes.stored_episodes import ID, stored_episode
 
@@ -71,13 +72,14 @@ async def test_a_workflow_is_found_by_the_id_that_it_is_called_by() -> None:
 
 async def test_whoever_watches_under_another_form_is_told_at_once() -> None:
     platform: Any = Platform()
-    watcher = Watcher(platform, platform)
+    wakeups = Wakeups()
+    watcher = Watcher(platform, platform, wakeups)
     events = watcher.follow("acme", ID.upper(), 0)
     with acting_as(make_identity("acme")):
         assert (await anext(events)).sequence == 1
     more = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
-    watcher.notify(ID)
+    wakeups.notify(ID)
     async with asyncio.timeout(5):
         await platform.looked.wait()
     more.cancel()

@@ -1,4 +1,4 @@
-"""Requests of this process that wait for the end of a direct call."""
+"""Requests of this process that wait for news of an episode or direct call."""
 
 import asyncio
 from collections import defaultdict
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class CallEnds:
-    """Events by the id of a call; one may be set before its call has ended."""
+class Wakeups:
+    """Events by the id of an episode or call; one may be set without news of it."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
-    def notify(self, call_id: str) -> None:
-        for event in self._waiting.get(call_id, ()):
+    def notify(self, id: str) -> None:
+        for event in self._waiting.get(id, ()):
             event.set()
 
     def notify_all(self) -> None:
@@ -23,13 +23,13 @@ class CallEnds:
                 event.set()
 
     @contextmanager
-    def of(self, call_id: str) -> Iterator[asyncio.Event]:
-        """Yields an event that is set once the call has ended."""
+    def of(self, id: str) -> Iterator[asyncio.Event]:
+        """Yields an event that is set by every notification."""
         event = asyncio.Event()
-        self._waiting[call_id].add(event)
+        self._waiting[id].add(event)
         try:
             yield event
         finally:
-            self._waiting[call_id].discard(event)
-            if not self._waiting[call_id]:
-                del self._waiting[call_id]
+            self._waiting[id].discard(event)
+            if not self._waiting[id]:
+                del self._waiting[id]
