@@ -16,8 +16,8 @@ from podium_kit.metering import Quantity, Usage
 
 def fingerprint(**content: object) -> str:
     """SHA-256 as hex over the canonical JSON of the set fields."""
-    kept = {name: value for name, value in content.items() if value not in (None, "", [], {})}
-    return hashlib.sha256(_canonical_json(kept).encode()).hexdigest()
+    present = {name: value for name, value in content.items() if value not in (None, "", [], {})}
+    return hashlib.sha256(_canonical_json(present).encode()).hexdigest()
 
 
 def quantities_text(quantities: tuple[Quantity, ...]) -> dict[str, str]:

@@ -132,7 +132,7 @@ class Hold:
     expire_time: datetime
     # Whether the call was about to be made: overdue, it becomes a cost instead of nothing.
     dispatched: bool = False
-    # The capture that stands for the call: the provisional one until the true one replaces it.
+    # The capture of the call: the provisional one until the true one replaces it.
     posted_sequence: int = 0
     # Models that may answer instead; `amount` covers the most expensive of them.
     fallbacks: tuple[Fallback, ...] = ()

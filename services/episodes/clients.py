@@ -39,7 +39,7 @@ OperationResults = list[ledger_pb.OperationResult]
 
 # The ledger takes 1000; shorter transactions let others in.
 OPERATIONS_PER_REQUEST = 200
-IDENTITIES_KEPT = 1000
+IDENTITIES_MAX = 1000
 ALERTS_PER_PAGE = 100
 # Others' files are read before.
 MEASURING_S = 300.0
@@ -164,8 +164,8 @@ class Adapters:
         reply = await answered(self._stub.DeliverWebhook(request))
         if reply.HasField("failure"):
             return Attempt(0, reply.failure.message)
-        taken = 200 <= reply.status_code < 300
-        error = "" if taken else f"the receiver answered with status {reply.status_code}"
+        accepted = 200 <= reply.status_code < 300
+        error = "" if accepted else f"the receiver answered with status {reply.status_code}"
         return Attempt(reply.status_code, error)
 
 
@@ -176,7 +176,7 @@ class Ledger:
         self._ledger = CostLedgerServiceStub(channel)
         self._budgets = BudgetServiceStub(channel)
         self._gathered: LRUCache[Identity, GroupCommit[Operations, OperationResults]] = LRUCache(
-            IDENTITIES_KEPT
+            IDENTITIES_MAX
         )
 
     async def apply(self, operations: Operations) -> OperationResults:

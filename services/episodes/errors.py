@@ -93,7 +93,7 @@ class DeadLetterNotFound(NotFound):
 
     def __init__(self, record_id: str) -> None:
         super().__init__(
-            f"no record {record_id[:100]} is kept aside, and none was published; "
+            f"no record {record_id[:100]} is dead-lettered, and none was published; "
             "`podium trajectories dead-letters` lists them",
             record_id=record_id[:100],
         )

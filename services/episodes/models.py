@@ -182,8 +182,8 @@ class Feedback:
         """Derives a missing id from the content and the subject."""
         if self.id:
             return self
-        said = json.dumps([self.created_by, self.score, self.label, self.comment])
-        return replace(self, id=hashlib.sha256(said.encode()).hexdigest()[:32])
+        content = json.dumps([self.created_by, self.score, self.label, self.comment])
+        return replace(self, id=hashlib.sha256(content.encode()).hexdigest()[:32])
 
     def is_same_as(self, other: "Feedback") -> bool:
         return replace(self, create_time=None) == replace(other, create_time=None)

@@ -226,7 +226,7 @@ class EpisodeStore:
         return episode_of(row)
 
     async def find(
-        self, tenant: str, keep: EpisodeFilter, size: int
+        self, tenant: str, wanted: EpisodeFilter, size: int
     ) -> tuple[list[StoredEpisode], bool]:
         """Returns a page of the tenant's episodes without their toolsets, newest first, and
         whether there are more."""
@@ -234,12 +234,12 @@ class EpisodeStore:
             "tenant": tenant,
             "limit": size + 1,
             "page_bytes": PAGE_BYTES_MAX,
-            "before": keep.before_id or None,
-            "labels": json.dumps(keep.labels or {}),
-            "subject": keep.subject,
+            "before": wanted.before_id or None,
+            "labels": json.dumps(wanted.labels or {}),
+            "subject": wanted.subject,
         }
         async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(_list_statement(keep.states), values)).all()
+            rows = (await connection.execute(_list_statement(wanted.states), values)).all()
         page = [episode_of(row) for row in rows[:size]]
         return page, bool(rows) and rows[0].candidates > len(page)
 

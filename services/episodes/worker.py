@@ -92,7 +92,7 @@ STICKY_TIMEOUT = timedelta(seconds=1)
 HEARTBEAT_THROTTLE = timedelta(seconds=1.5)
 CACHED_WORKFLOWS = 2000
 # As long as the gateway knows the idempotency keys that find them.
-DIRECT_CALLS_KEPT = timedelta(days=7)
+DIRECT_CALLS_AGE_MAX = timedelta(days=7)
 FORGETTING_INTERVAL_S = 3_600.0
 
 
@@ -294,7 +294,7 @@ async def _tasks(
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
     relay = Relay(outbox, producer, config.trajectory_topic)
     reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
-    webhooks, telling = WebhookStore(engine), Leadership(engine, WEBHOOK_LOCK)
+    webhooks, delivery = WebhookStore(engine), Leadership(engine, WEBHOOK_LOCK)
     channel_to = _channels(config)
     adapters = channel_to(config.tool_adapters_target)
     to_ledger = channel_to(config.cost_ledger_target)
@@ -302,16 +302,16 @@ async def _tasks(
     ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
-    forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_KEPT)
+    forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_AGE_MAX)
     retention = RetentionStore(engine, config.keep_episodes_days)
     forgotten = partial(sweeping.lead, retention.forget)
-    delivering = partial(telling.lead, sender.send_due)
+    delivering = partial(delivery.lead, sender.send_due)
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
-    alerted = partial(telling.lead, alerts.poll)
+    alerted = partial(delivery.lead, alerts.poll)
     to_orchestrator = channel_to(config.orchestrator_inference_target)
     promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
-    promoted = partial(telling.lead, promotions.poll)
-    trimming = partial(telling.lead, webhooks.forget)
+    promoted = partial(delivery.lead, promotions.poll)
+    trimming = partial(delivery.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),

@@ -66,7 +66,7 @@ def step_to_proto(step: VerificationStep) -> pb.VerifyLedgerResponse:
             for each in step.findings
         ],
         rules=[rule for rule, _ in step.rules],
-        rule_texts=[words for _, words in step.rules],
+        rule_texts=[description for _, description in step.rules],
         checked_count=step.checked,
         total_count=step.total,
         next_page_token=token,

@@ -66,7 +66,7 @@ class Audit:
         sides = await self._invoices.sides(tenant, invoice)
         # In a thread: a large invoice takes seconds, in which others post.
         matches = await asyncio.to_thread(reconcile, invoice, *sides)
-        await self._invoices.keep(tenant, invoice_id, matches)
+        await self._invoices.store(tenant, invoice_id, matches)
         return invoice, matches
 
     async def matches(

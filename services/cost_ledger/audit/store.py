@@ -22,7 +22,7 @@ ENTRIES = text("""
     SELECT row_to_json(e)::text FROM entry e
     WHERE tenant = :tenant AND sequence BETWEEN :first AND :last ORDER BY sequence
 """)
-# The cost that stands for a call: its newest one, or else what was held.
+# The cost of a call: its newest one, or else the held amount.
 BY_KEY = text("""
     SELECT sequence FROM entry WHERE tenant = :tenant AND key = :key
     ORDER BY kind IN ('capture', 'record', 'adjust', 'reverse') DESC, sequence DESC LIMIT 1

@@ -71,10 +71,10 @@ class BudgetChange:
         )
 
     def _check_currency(self, budget: Budget) -> None:
-        kept = budget.hard_limit.currency_code
+        currency = budget.hard_limit.currency_code
         for limit in (self.hard_limit, *self.soft_limits):
-            if limit and limit.currency_code != kept:
+            if limit and limit.currency_code != currency:
                 raise InvalidBudget(
-                    f"budget {budget.id} counts {kept}; {limit} is another currency: close it "
+                    f"budget {budget.id} counts {currency}; {limit} is another currency: close it "
                     "and create another one"
                 )

@@ -38,7 +38,7 @@ LINES = text("""
     WHERE tenant = :tenant AND invoice_id = :id ORDER BY position
 """)
 # What stands of a provider's calls: costs that nothing took back, as they were adjusted.
-STANDING = text("""
+UNCORRECTED = text("""
     WITH later AS (
         SELECT corrects_sequence AS sequence, bool_or(kind <> 'adjust') AS is_taken_back,
                sum(spend) AS adjusted
@@ -110,13 +110,13 @@ class InvoiceStore:
             lines = (await connection.execute(LINES, named)).all()
             span = {"start": month.moved(-1).start, "end": month.next().end}
             values = {"tenant": tenant, "sku_prefix": f"{invoice.provider}/", **span}
-            entries = (await connection.execute(STANDING, values)).all()
+            entries = (await connection.execute(UNCORRECTED, values)).all()
         # In a thread: three months of calls take seconds, in which others post.
         return await asyncio.to_thread(
             lambda: ([_line(row) for row in lines], [_entry(row) for row in entries])
         )
 
-    async def keep(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
+    async def store(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
         named = {"tenant": tenant, "id": invoice_id}
         rows = to_json(
             _match_row(tenant, invoice_id, number, match)

@@ -42,7 +42,7 @@ def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
     move(books, outcome.call, held=outcome.amount)
     entry = post_hold(books, EntryKind.RESERVE, outcome, postings.hold(outcome.amount))
     remember(asked, books, entry)
-    return _keep(outcome, books)
+    return _draft(outcome, books)
 
 
 def dispatch(asked: Dispatch, books: Books) -> Hold:
@@ -53,7 +53,7 @@ def dispatch(asked: Dispatch, books: Books) -> Hold:
         raise HoldClosed(asked.key, hold.state.value, "dispatched")
     dispatched = replace(hold, dispatched=True)
     post_hold(books, EntryKind.DISPATCH, dispatched, postings.NOTHING)
-    return _keep(dispatched, books)
+    return _draft(dispatched, books)
 
 
 def capture(asked: Capture, books: Books) -> Entry:
@@ -159,13 +159,13 @@ def _as_reserved(asked: Reserve, sequence: int, books: Books) -> Hold:
     )
 
 
-def _keep(hold: Hold, books: Books) -> Hold:
+def _draft(hold: Hold, books: Books) -> Hold:
     books.draft.holds[hold.call.tenant, hold.call.key] = hold
     return hold
 
 
 def _close(hold: Hold, state: HoldState, books: Books, posted_sequence: int = 0) -> Hold:
-    return _keep(replace(hold, state=state, posted_sequence=posted_sequence), books)
+    return _draft(replace(hold, state=state, posted_sequence=posted_sequence), books)
 
 
 def _is_open(asked: Release, books: Books) -> bool:

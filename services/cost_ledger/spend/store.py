@@ -185,7 +185,7 @@ def _spend_row(rows: list[Any]) -> SpendRow:
         call_count=calls,
         unpriced_call_count=unpriced_calls,
         quantities={
-            # What corrections took away is told as a quantity, too.
+            # Corrections reduce quantities, too.
             dimension: amount.removeprefix("-")
             for dimension, amount in zip(DIMENSIONS, used, strict=True)
             if amount

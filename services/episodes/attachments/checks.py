@@ -53,11 +53,11 @@ def require_readers(
     attachments: Sequence[Attachment], tools: Iterable[toolset_pb2.ResolvedTool]
 ) -> None:
     """Raises UnsupportedAttachment for a file that no model of the tools reads."""
-    takes: set[MediaKind] = set()
+    read_kinds: set[MediaKind] = set()
     for tool in tools:
-        takes.update(*(kinds_of(kinds) for kinds in tool.model_takes.values()))
+        read_kinds.update(*(kinds_of(kinds) for kinds in tool.model_takes.values()))
     for index, one in enumerate(attachments):
-        if one.kind not in takes:
+        if one.kind not in read_kinds:
             who = "no language model that the episode may ask reads it"
             raise UnsupportedAttachment(one, index, who)
 
@@ -67,14 +67,14 @@ def require_read_by(
 ) -> None:
     """Raises UnsupportedAttachment for a file that the one model does not read."""
     for index, one in enumerate(attachments):
-        if one.kind not in taken_by(tool, alias):
+        if one.kind not in media_kinds_of(tool, alias):
             name = f"{tool.name}/{alias}" if alias else tool.name
             raise UnsupportedAttachment(one, index, f"{name} does not read it")
 
 
-def taken_by(tool: toolset_pb2.ResolvedTool, alias: str) -> frozenset[MediaKind]:
-    takes: Mapping[str, toolset_pb2.MediaKinds] = tool.model_takes
-    return kinds_of(takes[alias]) if alias in takes else frozenset()
+def media_kinds_of(tool: toolset_pb2.ResolvedTool, alias: str) -> frozenset[MediaKind]:
+    read_kinds: Mapping[str, toolset_pb2.MediaKinds] = tool.model_takes
+    return kinds_of(read_kinds[alias]) if alias in read_kinds else frozenset()
 
 
 def kinds_of(kinds: toolset_pb2.MediaKinds) -> frozenset[MediaKind]:

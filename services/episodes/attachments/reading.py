@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from episodes.attachments.checks import taken_by
+from episodes.attachments.checks import media_kinds_of
 from episodes.attachments.store import AttachmentStore
 from episodes.clients import Adapters
 from podium.episodes.v1 import episode_pb2
@@ -15,23 +15,23 @@ from podium_kit.wire.attachment import attachment_from_proto
 def read_by(
     spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str
 ) -> list[Attachment]:
-    takes = taken_by(tool, alias)
-    return [one for one in attachments_of(spec) if one.kind in takes]
+    kinds = media_kinds_of(tool, alias)
+    return [one for one in attachments_of(spec) if one.kind in kinds]
 
 
 def task_for(spec: episode_pb2.EpisodeSpec, tool: toolset_pb2.ResolvedTool, alias: str) -> str:
     """Returns the task, naming the files that the model is not sent: it would invent them
     otherwise."""
-    takes = taken_by(tool, alias)
-    unseen = [one.placeholder for one in attachments_of(spec) if one.kind not in takes]
+    kinds = media_kinds_of(tool, alias)
+    unseen = [one.placeholder for one in attachments_of(spec) if one.kind not in kinds]
     if not unseen:
         return spec.task
     return f"{spec.task}\n\nNot shown to you: {', '.join(unseen)}"
 
 
 def file_tokens(files: Iterable[Attachment], tool: toolset_pb2.ResolvedTool, alias: str) -> int:
-    takes = taken_by(tool, alias)
-    return sum(one.estimated_tokens for one in files if one.kind in takes)
+    kinds = media_kinds_of(tool, alias)
+    return sum(one.estimated_tokens for one in files if one.kind in kinds)
 
 
 def attachments_of(spec: episode_pb2.EpisodeSpec) -> list[Attachment]:

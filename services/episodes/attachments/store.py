@@ -84,8 +84,8 @@ async def require_room(
     """
     if new := files.distinct:
         quota = quota.of_tenant(files.own_quota)
-        kept = (await connection.execute(USE, {"tenant": tenant})).one_or_none() or (0, 0)
-        quota.require_room(kept[0] + len(new), kept[1] + sum(one.size_bytes for one in new))
+        stored = (await connection.execute(USE, {"tenant": tenant})).one_or_none() or (0, 0)
+        quota.require_room(stored[0] + len(new), stored[1] + sum(one.size_bytes for one in new))
 
 
 async def store_files(
@@ -157,5 +157,5 @@ class AttachmentStore:
         is gone."""
         values = {"tenant": tenant, "owner": owner_id, "digest": bytes.fromhex(digest)}
         async with autocommit(self._engine) as connection:
-            kept = await connection.execute(MEASURE, {**values, "tokens": tokens})
-            return int(kept.scalar() or 0)
+            stored = await connection.execute(MEASURE, {**values, "tokens": tokens})
+            return int(stored.scalar() or 0)

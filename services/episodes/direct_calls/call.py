@@ -90,8 +90,8 @@ class DirectCall:
     @property
     def output_tokens(self) -> int:
         """The longest answer; 0 for a tool that is no model."""
-        most = self.tool.max_output_tokens
-        return min(self.spec.sampling.max_tokens or most, most)
+        maximum = self.tool.max_output_tokens
+        return min(self.spec.sampling.max_tokens or maximum, maximum)
 
     @property
     def attachments(self) -> list[Attachment]:

@@ -21,10 +21,10 @@ from episodes.spending.holds import Payer, retry_while_budget_is_held
 from episodes.spending.worst_case import (
     call_worst_case,
     hold_request,
-    most_tokens,
     output_tokens,
     sku_of,
     token_worst_case,
+    tokens_max,
 )
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
@@ -195,7 +195,7 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
 def _hold_request(call: DirectCall, file_tokens: int) -> ledger_pb.ReserveRequest:
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
-        read = most_tokens(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
+        read = tokens_max(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
         worst_case = token_worst_case(read, call.output_tokens)
         worst_case = worst_case[:1] if call.embeds else worst_case
     sku = sku_of(call.tool, call.alias)

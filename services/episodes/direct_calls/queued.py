@@ -22,7 +22,7 @@ CALL_QUEUE = QueueTable(
 # Beyond the time of the call's tool, for the ledger and the stores.
 MARGIN_S = 60.0
 # Parts of the platform that are away for so long end the call.
-PATIENCE_S = 600.0
+OUTAGE_MAX_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class QueuedCalls:
         await self.maker.fail(leased.id, message)
 
     def max_age_s(self, leased: LeasedRow[StoredCall]) -> float:
-        return _longest_s(leased.item) + PATIENCE_S
+        return _longest_s(leased.item) + OUTAGE_MAX_S
 
 
 def _longest_s(stored: StoredCall) -> float:

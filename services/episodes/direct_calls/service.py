@@ -38,7 +38,7 @@ from podium_kit.wire import money_from_proto
 TOOL_REJECTED = "TOOL_REJECTED"
 WAIT_S = 30.0
 # A notification that is lost costs no more than this.
-LOOK_INTERVAL_S = 5.0
+POLL_INTERVAL_S = 5.0
 TEXTS_MAX = 2_048
 
 
@@ -96,11 +96,11 @@ class DirectCalls:
             while True:
                 news.clear()
                 stored = await self.get(call_id)
-                left_s = deadline - loop.time()
-                if stored.ended or left_s <= 0:
+                remaining_s = deadline - loop.time()
+                if stored.ended or remaining_s <= 0:
                     return stored
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(left_s, LOOK_INTERVAL_S)):
+                    async with asyncio.timeout(min(remaining_s, POLL_INTERVAL_S)):
                         await news.wait()
 
     async def _admitted(

@@ -189,14 +189,14 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
 
 def withhold_content(episode: pb.Episode) -> None:
     """Clears all of an episode but its metadata."""
-    _keep(episode, EPISODE_METADATA)
-    _keep(episode.spec, SPEC_METADATA)
+    _clear_others(episode, EPISODE_METADATA)
+    _clear_others(episode.spec, SPEC_METADATA)
     if episode.HasField("failure"):
         episode.failure.CopyFrom(failure_pb2.Failure(kind=episode.failure.kind))
     episode.content_withheld = True
 
 
-def _keep(message: Message, names: frozenset[str]) -> None:
+def _clear_others(message: Message, names: frozenset[str]) -> None:
     for field, _ in message.ListFields():
         if field.name not in names:
             message.ClearField(field.name)

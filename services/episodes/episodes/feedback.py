@@ -43,8 +43,8 @@ class FeedbackGiving:
 
 def _record(episode: StoredEpisode, feedback: Feedback) -> OutboxRecord:
     new = episode.new
-    said = feedback_to_proto(feedback)
-    return feedback_record(new.episode_id, new.membership.group_id, new.tenant, said)
+    message = feedback_to_proto(feedback)
+    return feedback_record(new.episode_id, new.membership.group_id, new.tenant, message)
 
 
 def _check(feedback: Feedback) -> None:

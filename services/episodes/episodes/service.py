@@ -48,7 +48,7 @@ from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, current_identity
 
-# Left to store an episode and to answer, before its caller would be told that it failed.
+# Time to store an episode and to answer before its caller's deadline.
 REPLY_TIME_S = 0.5
 # Those of all calls of a turn are in one payload of its workflow, which an over-large one ends.
 REASON_CHARACTERS_MAX = 1_000
@@ -137,9 +137,9 @@ class Episodes:
         """Returns the caller's episode. Raises EpisodeNotFound."""
         return await self.store.get(current_identity().tenant, episode_id)
 
-    async def find(self, keep: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
+    async def find(self, wanted: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
         """Returns a page of the caller's episodes, newest first, and whether there are more."""
-        return await self.store.find(current_identity().tenant, keep, size)
+        return await self.store.find(current_identity().tenant, wanted, size)
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
         """Yields the events after a sequence until the episode ends."""
@@ -201,10 +201,10 @@ class Episodes:
         if step is None:
             raise NothingToAnswer(request.episode_id, turn)
         results = checked_results(request, step)
-        kept = await self.results.put(stored.new.episode_id, turn, results)
-        if kept is None:
+        stored_results = await self.results.put(stored.new.episode_id, turn, results)
+        if stored_results is None:
             raise NothingToAnswer(request.episode_id, turn)
-        if kept.results != results:
+        if stored_results.results != results:
             raise ResultsConflict(request.episode_id, turn)
         await self.handover.hand_over(stored.new)
         await self.starter.caller_answered(stored.new.episode_id, turn)

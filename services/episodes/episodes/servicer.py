@@ -110,8 +110,8 @@ class EpisodesServicer(EpisodeServiceServicer):
     ) -> pb.GiveFeedbackResponse:
         given = feedback_from_proto(request, current_identity().subject)
         stored = await self._episodes.get(request.episode_id)
-        kept = await self._feedback.give(stored, given)
-        return pb.GiveFeedbackResponse(feedback=feedback_to_proto(kept))
+        stored_feedback = await self._feedback.give(stored, given)
+        return pb.GiveFeedbackResponse(feedback=feedback_to_proto(stored_feedback))
 
     async def GetTrajectory(
         self, request: pb.GetTrajectoryRequest, context: Context
@@ -119,5 +119,5 @@ class EpisodesServicer(EpisodeServiceServicer):
         stored = await self._episodes.get(request.episode_id)
         record = await self._episodes.trajectory(stored)
         message = trajectory_pb2.TrajectoryRecord.FromString(record)
-        said = map(feedback_to_proto, await self._feedback.of(stored))
-        return pb.GetTrajectoryResponse(trajectory=message.trajectory, feedback=said)
+        feedback = map(feedback_to_proto, await self._feedback.of(stored))
+        return pb.GetTrajectoryResponse(trajectory=message.trajectory, feedback=feedback)

@@ -172,9 +172,9 @@ def _failure(
 
 
 def _wrong_answer(answer: str, tool: toolset_pb2.ResolvedTool) -> ToolFailure | None:
-    most = tool.max_output_bytes or DEFAULT_OUTPUT_BYTES_MAX
-    if len(answer.encode()) > most:
-        message = f"{tool.name} answered with more than {most} bytes; ask for less"
+    maximum = tool.max_output_bytes or DEFAULT_OUTPUT_BYTES_MAX
+    if len(answer.encode()) > maximum:
+        message = f"{tool.name} answered with more than {maximum} bytes; ask for less"
         return ToolFailure(FailureKind.OUTPUT_TOO_LARGE, message)
     problem = _problem_of_result(answer, tool.result_json_schema)
     if not problem:

@@ -16,7 +16,7 @@ from episodes.keys import StepKind, effect_key
 from episodes.models import StopReason
 from episodes.publication.trajectory import children_cost, total_cost
 from episodes.spending.holds import Charges, GrantedHold
-from episodes.spending.worst_case import hold_request, most_tokens, token_worst_case
+from episodes.spending.worst_case import hold_request, token_worst_case, tokens_max
 from episodes.step_log.log import StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import money_pb2
@@ -79,7 +79,7 @@ class Decider:
         model = await self.models.find(episode.spec.model)
         # The size of the request bounds the size of the prompt that is built from it. What is
         # left of time and money is not in it yet: a retry must hold what the first attempt held.
-        input_tokens = min(most_tokens(request.ByteSize()), self.prompt_tokens_max)
+        input_tokens = min(tokens_max(request.ByteSize()), self.prompt_tokens_max)
         worst_case = token_worst_case(input_tokens, request.sampling.max_tokens)
         return hold_request(request.key, model.name, model.name, model.sku, worst_case, turn=turn)
 

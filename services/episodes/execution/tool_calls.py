@@ -22,7 +22,7 @@ from podium_kit.json_schemas.validators import validator_of
 
 # Kinds whose calls reach no service: policies decided about them when the episode started.
 LOCAL_KINDS = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
-SCHEMAS_KEPT = 1024
+SCHEMAS_MAX = 1024
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,6 @@ def arguments_problem(arguments_json: str, schema: str) -> str:
         return f"they are not JSON: {error}"
 
 
-@lru_cache(SCHEMAS_KEPT)
+@lru_cache(SCHEMAS_MAX)
 def _validator(schema: str) -> Draft202012Validator:
     return validator_of(json.loads(schema))

@@ -25,10 +25,10 @@ from episodes.spending.worst_case import (
     hold_request,
     model_alias,
     model_problem,
-    most_tokens,
     sku_of,
     timeout_s,
     token_worst_case,
+    tokens_max,
 )
 from episodes.step_log.log import StepLog, StepLogs
 from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
@@ -215,7 +215,7 @@ def _hold_request(
     worst_case = call_worst_case(timeout_s(tool))
     if tool.kind == tool_pb2.TOOL_KIND_LLM:
         size = len(call.task.encode()) + asked.ByteSize() + tool.prompt_bytes
-        worst_case = token_worst_case(most_tokens(size), tool.max_output_tokens)
+        worst_case = token_worst_case(tokens_max(size), tool.max_output_tokens)
     key = effect_key(episode.id, turn, StepKind.VERIFIER, asked.index)
     return hold_request(key, tool.name, alias, sku_of(tool, alias), worst_case, turn=turn)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _dead_letters = telemetry.get_meter(__name__).create_counter(
-    "podium.stream.dead_letters", "{record}", "records that are kept aside from the stream"
+    "podium.stream.dead_letters", "{record}", "records that are not published, with the reason"
 )
 
 POLL_INTERVAL_S = 0.25

@@ -44,7 +44,7 @@ def build_trajectory(
     names = _weighable_names(episode)
     cost = _wire_cost(progress.cost)
     below = children_cost(log)
-    told_costs = _quoted_costs(episode, log)
+    quoted_costs = _quoted_costs(episode, log)
     return trajectory_pb2.Trajectory(
         episode_id=episode.id,
         group_id=place.group_id,
@@ -67,7 +67,7 @@ def build_trajectory(
         verifier_calls=_verifier_calls(log),
         features=trajectory_pb2.RewardFeatures(
             tool_call_counts=_call_counts(log, names),
-            cost=_wire_cost(total_cost([*told_costs, below])),
+            cost=_wire_cost(total_cost([*quoted_costs, below])),
             latency=duration_to_proto(to_answer_s + modelled_s),
             modelled_latency=duration_to_proto(modelled_s) if modelled_s else None,
         ),

@@ -56,7 +56,7 @@ _NEXT = """
     ) free
     LIMIT :limit
 """
-# Needs no disk flush: who loses it takes the row again, and goes on from what is stored.
+# Needs no disk flush: a lost lease is acquired again, and the work continues from what is stored.
 ACQUIRE = """
     WITH due AS ({next}),
     leased AS (
@@ -111,8 +111,8 @@ class QueueTable(Generic[T]):
 
     def statement(self, template: str) -> TextClause:
         """Fills one of the templates above for this table; none of it comes from a request."""
-        words = ("name", "id", "read", "since", "join", "at_first", "cancelled")
-        values = {word: getattr(self, word) for word in words}
+        fields = ("name", "id", "read", "since", "join", "at_first", "cancelled")
+        values = {word: getattr(self, word) for word in fields}
         return text(template.format(**values, next=_NEXT.format(**values)))
 
 

@@ -115,15 +115,15 @@ class ToolHolds:
         context = expert_context(self.steps, self.turn)
         texts = (self.episode.spec.task, context)
         size = sum(len(text.encode()) for text in texts) + call.ByteSize() + tool.prompt_bytes
-        read = most_tokens(size) + file_tokens(self.files, tool, alias)
+        read = tokens_max(size) + file_tokens(self.files, tool, alias)
         return token_worst_case(read, self.output_tokens(tool))
 
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
-        most = tool.max_output_tokens
-        return most if self.remaining_tokens is None else min(most, self.remaining_tokens)
+        maximum = tool.max_output_tokens
+        return maximum if self.remaining_tokens is None else min(maximum, self.remaining_tokens)
 
 
-def most_tokens(text_bytes: int) -> int:
+def tokens_max(text_bytes: int) -> int:
     """Bounds the tokens of a text, with those that a chat template and a role's prompt add.
 
     English has four bytes to a token, but digits, emoji and rare scripts have one.

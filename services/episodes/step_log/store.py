@@ -101,10 +101,10 @@ class StepStore:
         caller reads the other's. Raises TransactionConflict.
         """
         if events:
-            return await self._append_and_owe(steps, events)
+            return await self._append_with_events(steps, events)
         return await self._appends.submit(steps)
 
-    async def _append_and_owe(self, steps: Sequence[Step], events: Sequence[Event]) -> bool:
+    async def _append_with_events(self, steps: Sequence[Step], events: Sequence[Event]) -> bool:
         try:
             async with transaction(self._engine) as connection:
                 await connection.execute(APPEND, _append_values(steps))

@@ -15,7 +15,7 @@ from podium_kit.rpc.identity import Identity, Scope, acting_as
 
 INTERVAL_S = 5.0
 # Well within the time for which deliveries, and so their ids, are kept.
-LOOK_BACK = timedelta(days=7)
+WINDOW = timedelta(days=7)
 
 
 class Alerts(Protocol):
@@ -33,7 +33,7 @@ class BudgetAlerts:
 
     async def poll(self) -> None:
         """Adds the alerts of the last week that have no deliveries yet."""
-        earliest = datetime.now(UTC) - LOOK_BACK
+        earliest = datetime.now(UTC) - WINDOW
         for tenant, since in await self._store.subscribers(EventType.BUDGET_ALERT):
             with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
                 passed = await self._alerts.passed_limits(max(since, earliest))
@@ -67,6 +67,6 @@ class Promotions:
         # An engine that serves no promoted version for a while is no change of it.
         if latest is not None and version in ("", latest):
             return
-        told = EventType.VERSION_PROMOTED
-        wanting = [] if latest is None else await self._webhooks.subscribers(told)
-        await self._store.seen(version, latest or "", [tenant for tenant, _ in wanting])
+        promoted_type = EventType.VERSION_PROMOTED
+        subscribers = [] if latest is None else await self._webhooks.subscribers(promoted_type)
+        await self._store.seen(version, latest or "", [tenant for tenant, _ in subscribers])

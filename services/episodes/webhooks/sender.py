@@ -125,11 +125,11 @@ class WebhookSender:
         except DomainError as error:
             attempt = Attempt(0, error.message)
         state, wait_s = self._outcome(delivery, attempt)
-        words = attempt.error[:ERROR_CHARACTERS_MAX]
-        await self._store.note(delivery.id, Attempt(attempt.status_code, words), state, wait_s)
+        message = attempt.error[:ERROR_CHARACTERS_MAX]
+        await self._store.note(delivery.id, Attempt(attempt.status_code, message), state, wait_s)
         _attempts.add(1, {"podium.webhook.state": state.value})
         if state is DeliveryState.FAILED:
-            log.warning("webhook delivery %d has failed: %s", delivery.id, words)
+            log.warning("webhook delivery %d has failed: %s", delivery.id, message)
 
     def _outcome(self, delivery: DueDelivery, attempt: Attempt) -> tuple[DeliveryState, float]:
         if HTTPStatus.OK <= attempt.status_code < HTTPStatus.MULTIPLE_CHOICES:

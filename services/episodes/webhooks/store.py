@@ -19,7 +19,7 @@ from episodes.webhooks.models import (
 )
 from podium_kit.postgres.engine import autocommit, transaction
 
-# A webhook is told nothing that was before it.
+# A webhook gets no event from before it.
 # `only_if` is a condition of a statement that this is a part of.
 ADD_EVENT = """
     INSERT INTO webhook_deliveries (tenant, webhook_id, message_id, event_type, body)

@@ -61,7 +61,7 @@ async def connect_temporal(
     settings = settings or TemporalSettings()
     security = connection_security(settings)
     converter = data_converter(settings.payload_keys_file)
-    patient = tenacity.AsyncRetrying(
+    retrying = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception_type(RuntimeError),
         stop=tenacity.stop_after_attempt(attempts_max),
         wait=tenacity.wait_fixed(RETRY_INTERVAL_S),
@@ -69,7 +69,7 @@ async def connect_temporal(
         reraise=True,
     )
     try:
-        return await patient(
+        return await retrying(
             Client.connect, target, namespace=namespace, data_converter=converter, **security
         )
     except RuntimeError as error:

@@ -36,9 +36,9 @@ from episodes.workflows.retry_policies import (
     FINISH_RETRY,
     FINISH_TIMEOUT,
     HEARTBEAT_TIMEOUT,
-    JUDGE_PATIENCE,
     JUDGE_RETRY,
     JUDGE_TIMEOUT,
+    JUDGE_TOTAL_TIMEOUT,
     TASK_TIMEOUT,
     TURN_MARGIN,
     TURN_RETRY,
@@ -156,7 +156,7 @@ class EpisodeWorkflow:
                 JUDGE_ANSWER,
                 JudgeInput(episode.episode_id),
                 start_to_close_timeout=JUDGE_TIMEOUT,
-                schedule_to_close_timeout=JUDGE_PATIENCE,
+                schedule_to_close_timeout=JUDGE_TOTAL_TIMEOUT,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=JUDGE_RETRY,
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -242,8 +242,10 @@ class EpisodeWorkflow:
 
     async def _run_child(self, call: ChildCall) -> EpisodeResult:
         """Returns the end of a child, which has at most the remaining time of this episode."""
-        left_s = max((self._deadline - workflow.now()).total_seconds(), 0.001)
-        call = replace(call, time_limit_s=min(call.time_limit_s, left_s), admission_s=left_s)
+        remaining_s = max((self._deadline - workflow.now()).total_seconds(), 0.001)
+        call = replace(
+            call, time_limit_s=min(call.time_limit_s, remaining_s), admission_s=remaining_s
+        )
         try:
             return await workflow.execute_child_workflow(
                 EpisodeWorkflow.run,

@@ -28,6 +28,6 @@ JUDGE_RETRY = RetryPolicy(
 )
 JUDGE_TIMEOUT = timedelta(minutes=10)
 # An answer that is not judged by then, all attempts together, stays unjudged.
-JUDGE_PATIENCE = timedelta(minutes=20)
+JUDGE_TOTAL_TIMEOUT = timedelta(minutes=20)
 TURN_MARGIN = timedelta(seconds=60)
 FINISH_TIMEOUT = timedelta(seconds=60)

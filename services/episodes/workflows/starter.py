@@ -50,13 +50,13 @@ class WorkflowStarter:
         self._task_queue = task_queue
         self._timeout_s = timeout_s
 
-    async def resume(self, new: NewEpisode, left_s: float, ending: TurnResult | None) -> None:
+    async def resume(self, new: NewEpisode, remaining_s: float, ending: TurnResult | None) -> None:
         """Starts the workflow of an episode that ran without one, unless it runs or has run.
 
         It continues for the remaining time, or only ends the episode. Raises TemporalUnavailable.
         """
         rest = replace(
-            episode_input(new), time_limit_s=max(left_s, 0.001), ending=ending, resumed=True
+            episode_input(new), time_limit_s=max(remaining_s, 0.001), ending=ending, resumed=True
         )
         with suppress(WorkflowAlreadyStartedError):
             await self._start(new, rest, WorkflowIDReusePolicy.REJECT_DUPLICATE)

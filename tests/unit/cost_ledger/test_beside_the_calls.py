@@ -99,7 +99,7 @@ class Invoices(InvoiceStore):
     async def sides(self, tenant: str, invoice: Invoice) -> tuple[list[InvoiceLine], list[Entry]]:
         return self._lines, []
 
-    async def keep(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
+    async def store(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
         """Forgets them."""
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from episodes.spending.worst_case import most_tokens
+from episodes.spending.worst_case import tokens_max
 from podium_kit.attachments import Attachment
 from podium_kit.embedded.smollm2 import SmolLM2
 
@@ -25,7 +25,7 @@ def tokenizer() -> Tokenizer:
 
 @given(text=TEXTS)
 def test_no_text_has_more_tokens_than_are_held(tokenizer: Tokenizer, text: str) -> None:
-    assert len(tokenizer.encode(text).ids) <= most_tokens(len(text.encode()))
+    assert len(tokenizer.encode(text).ids) <= tokens_max(len(text.encode()))
 
 
 @given(size=st.integers(1, 20_000_000))
