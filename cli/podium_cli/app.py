@@ -44,7 +44,7 @@ COMMANDS = {
         MACHINE,
         "Restore a backup into a stopped platform, and verify its ledger.",
     ),
-    "erase": ("commands.erase", MACHINE, "Delete what a tenant or user said and stored."),
+    "erase": ("commands.erase", MACHINE, "Delete the content of a tenant or user."),
     "identity": (
         "commands.identity",
         MACHINE,

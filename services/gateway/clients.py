@@ -23,9 +23,9 @@ from gateway.convert import (
     model_from_proto,
     order_to_proto,
     outcome_from_proto,
+    prior_messages_from_proto,
     require_content,
     results_to_proto,
-    said_from_proto,
 )
 from gateway.errors import ResponseStillRuns, UpstreamFault
 from gateway.limits.service import current_limits
@@ -35,8 +35,8 @@ from gateway.models import (
     MadeCall,
     OrchestratorModel,
     Outcome,
+    PriorMessages,
     ProgressNote,
-    Said,
     ToolModels,
     ToolResults,
 )
@@ -303,7 +303,7 @@ class EpisodesClient:
             return None
         return None
 
-    async def said(self, episode_id: str, param: str) -> Said:
+    async def prior_messages(self, episode_id: str, param: str) -> PriorMessages:
         """Returns the messages of an episode that the request's parameter names.
 
         Raises ScopeMissing, ResponseStillRuns.
@@ -311,7 +311,7 @@ class EpisodesClient:
         episode = await self._episode(episode_id)
         if episode.state in UNDER_WAY:
             raise ResponseStillRuns(episode_id, param)
-        return said_from_proto(episode, param)
+        return prior_messages_from_proto(episode, param)
 
     async def kept(self, episode_id: str, label: str) -> KeptRequest:
         """Returns the request that the episode stores, with one of its labels."""

@@ -15,9 +15,9 @@ from gateway.models import (
     OrchestratorModel,
     OrderFile,
     Outcome,
+    PriorMessages,
     ProgressNote,
     PromptMode,
-    Said,
     StopReason,
     ToolResults,
     Vectors,
@@ -207,7 +207,7 @@ def kept_request_from_proto(spec: episode_pb2.EpisodeSpec, label: str) -> KeptRe
     return KeptRequest(spec.labels.get(label, ""), tuple(spec.tool_names), tuple(offered))
 
 
-def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:
+def prior_messages_from_proto(episode: episode_pb2.Episode, param: str) -> PriorMessages:
     """Its history, its task, its answer if it has one; its files, which `param` brings along."""
     history = (EarlierMessage(message.role, message.content) for message in episode.spec.history)
     answer = [EarlierMessage("assistant", episode.answer)] if episode.answer else []
@@ -215,7 +215,9 @@ def said_from_proto(episode: episode_pb2.Episode, param: str) -> Said:
         OrderFile(AttachedFile(attachment_from_proto(each), b""), param)
         for each in episode.spec.attachments
     )
-    return Said((*history, EarlierMessage("user", episode.spec.task), *answer), tuple(files))
+    return PriorMessages(
+        (*history, EarlierMessage("user", episode.spec.task), *answer), tuple(files)
+    )
 
 
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:

@@ -99,14 +99,14 @@ class OrderFile:
 
 
 @dataclass(frozen=True)
-class Said:
+class PriorMessages:
     """The messages of an episode and before it, with the files that they name."""
 
     messages: tuple[EarlierMessage, ...] = ()
     files: tuple[OrderFile, ...] = ()
 
 
-NOTHING_SAID = Said()
+NO_PRIOR_MESSAGES = PriorMessages()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from podium_kit.metering import Usage
 from podium_kit.money import Money
 
 DEFAULT_MAX_TOKENS = 512
-# How the model is told that its tokens ran out; later turns recognise it by these words.
+# The model's note that its tokens ran out; later turns recognise it by these words.
 CUT_REPLY = "the reply was cut at the token limit before it was complete; be brief"
 
 

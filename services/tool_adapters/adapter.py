@@ -26,7 +26,7 @@ class CutOff:
 
 @dataclass(frozen=True)
 class ModelMessage:
-    """Something that was said; the role is "system", "user" or "assistant".
+    """A message; the role is "system", "user" or "assistant".
 
     With files it has parts, which are sent in place of the content.
     """

@@ -37,7 +37,7 @@ from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.corpus.store_costs import PostgresOwedCosts
+from tool_adapters.corpus.store_costs import PostgresPendingCosts
 from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
@@ -182,7 +182,7 @@ async def assembled(
             ),
         ]
         if embeddings is not None:
-            send = EmbeddingCosts(embeddings.owed, embeddings.ledger).send
+            send = EmbeddingCosts(embeddings.pending, embeddings.ledger).send
             tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
             lost = partial(bought.forget_older_than, VECTORS_KEPT)
             tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
@@ -225,7 +225,7 @@ async def _embeddings(
     stack.push_async_callback(embeddings.close)
     return ChargedEmbeddings(
         embeddings,
-        PostgresOwedCosts(engine, stored_usage, usage_from_store),
+        PostgresPendingCosts(engine, stored_usage, usage_from_store),
         PostgresBoughtVectors(engine),
         LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack)),
     )

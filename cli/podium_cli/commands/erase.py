@@ -33,7 +33,7 @@ async def erase(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; unset only counts.")] = False,
     environment: Environment = False,
 ) -> None:
-    """Delete what a tenant or user said and stored. The ledger's entries and the audit log stay."""
+    """Delete the content of a tenant or user. The ledger's entries and the audit log stay."""
     from podium_kit.anchors import load_private_key  # noqa: PLC0415
     from podium_operations.backups.databases import urls_of_environment  # noqa: PLC0415  slow to import
     from podium_operations.backups.local import local_databases  # noqa: PLC0415

@@ -30,7 +30,7 @@ def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
 
 
 def feedback_line(feedback: feedback_pb2.Feedback) -> Text:
-    """Score, label and comment of one that said something."""
+    """Returns the line of a feedback: score, label and comment."""
     score = [f"{feedback.score:g}"] if feedback.HasField("score") else []
     comment = one_line(feedback.comment, COMMENT_CHARACTERS)
     said = ", ".join(each for each in (*score, feedback.label, comment) if each)

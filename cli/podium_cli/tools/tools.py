@@ -73,9 +73,12 @@ async def show(
     session: Session,
     name: Name,
     version: Annotated[int, typer.Option(min=0, help="Version; 0 means the newest.")] = 0,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="With the connection that platform admins alone see.")
+    ] = False,
 ) -> None:
     """Show a tool: description, schema, connection, limits."""
-    async with session.gateway() as gateway:
+    async with session.gateway(admin=shared) as gateway:
         reply = await gateway.get(
             f"/v1/tools/{segment(name)}",
             tool_registry_service_pb2.GetToolResponse,

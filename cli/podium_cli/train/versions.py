@@ -101,7 +101,7 @@ async def versions(
         bool, typer.Option("--wait", help="Until the engines have tried them, two minutes at most.")
     ] = False,
 ) -> None:
-    """List the versions: who serves them, what the gate said, which the aliases mean.
+    """List the versions: their servers, the gate's decisions, the aliases.
 
     Platform admins only, as for promote and rollback.
     """

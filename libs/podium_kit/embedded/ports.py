@@ -18,7 +18,7 @@ def free_ports(wanted: int) -> list[int]:
     """Distinct free ports; bind them soon, nothing reserves them.
 
     Systems give outgoing connections ports above these. Each process goes through them from a
-    start of its own, so that two that ask at the same time are not told the same.
+    start of its own, so that two that ask at the same time get different ones.
     """
     found: list[int] = []
     for _ in range(len(PORTS)):

@@ -1,4 +1,4 @@
-"""A price schedule as factors: by SKU, how many times its price a call is said to cost.
+"""A price schedule as factors of the prices, by SKU.
 
 The paper trains with another price schedule per example. A factor scales every component of a
 price alike, so a call's cost under the schedule is its cost times the factor, whatever it used."""

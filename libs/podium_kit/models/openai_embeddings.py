@@ -54,7 +54,7 @@ class OpenAiEmbeddings:
     async def of(self, texts: Sequence[str], meter: Meter | None = None) -> list[Vector]:
         """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable.
 
-        `meter` hears what each request used, whatever became of it.
+        `meter` gets the usage of each request, also of a failed one.
         """
         return [vector for part in _parts(texts) for vector in await self._request(part, meter)]
 

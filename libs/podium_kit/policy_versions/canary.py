@@ -63,7 +63,7 @@ def canary_fault(
     """Returns the reason why a server does not serve this version; None if it does.
 
     It must say what the trainer computed, within the precision's noise, and must not be nearer
-    to another version that is told apart at this noise: a stale adapter is a near one.
+    to another version that is distinguishable at this noise: a stale adapter is a near one.
     """
     if [len(row) for row in served] != [len(row) for row in own.logprobs]:
         return "the server's canary has other lengths than the trainer's"

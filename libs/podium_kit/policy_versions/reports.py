@@ -24,7 +24,7 @@ class Report(BaseModel):
 
 
 def write_report(root: Path, report: Report) -> None:
-    """Replaces what was said before; the same again writes nothing."""
+    """Replaces the report; an equal one is not written."""
     if read_report(root, report.name) == report:
         return
     replace_text(root / FOLDER / f"{report.name}.json", report.model_dump_json())

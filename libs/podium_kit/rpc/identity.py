@@ -83,12 +83,12 @@ class ScopeMissing(PermissionDenied):
         names = sorted(scope.value for scope in wanted)
         super().__init__(
             f"{identity.subject} of tenant {identity.tenant} lacks the scope {' or '.join(names)}; "
-            f"{_whoever_grants(wanted)}",
+            f"{_remedy(wanted)}",
             scope=",".join(names),
         )
 
 
-def _whoever_grants(scopes: frozenset[Scope]) -> str:
+def _remedy(scopes: frozenset[Scope]) -> str:
     """Names the remedy for a caller that has none of the scopes."""
     if scopes & TENANT_SCOPES:
         return "an admin of the tenant can create a key with it"
@@ -108,8 +108,8 @@ def groups_of(
     agents: Iterable[str] = (),
     creators: Iterable[str] = (),
 ) -> frozenset[str]:
-    """The names by which policies bind callers, their spending is charged, and people are told
-    apart. `creators` are those who had the key's text besides its subject."""
+    """The names by which policies bind callers, their spending is charged, and people are
+    distinguished. `creators` are those who had the key's text besides its subject."""
     named = {"role": roles, "team": teams, "agent": agents, "creator": creators}
     return frozenset(f"{kind}:{name}" for kind, names in named.items() for name in names)
 

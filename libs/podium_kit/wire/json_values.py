@@ -13,7 +13,7 @@ ENUM, MESSAGE = FieldDescriptor.TYPE_ENUM, FieldDescriptor.TYPE_MESSAGE
 def json_values(message: Message) -> dict[str, Any]:
     """The message under its own field names, unset fields included.
 
-    But enums: their number 0 says that nothing is said, and is left out.
+    Enums at 0 are left out, because they are unspecified.
     """
     values: dict[str, Any] = json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True

@@ -11,7 +11,7 @@ class PodiumError(Exception):
 
 
 class ConfigurationError(PodiumError):
-    """The client was not told where the platform is, or with which key."""
+    """The platform's URL or the key is missing."""
 
 
 class ConnectionFailed(PodiumError):

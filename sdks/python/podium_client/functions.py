@@ -34,7 +34,9 @@ class Function:
         )
 
     def call(self, call: ToolCall) -> ClientResult:
-        """Its result. What it raises is told to the orchestrator, which may try something else."""
+        """Calls the function. The orchestrator gets an exception as the result, and may try
+        something else.
+        """
         try:
             return _result(call, self._function(**self._parsed(call)))
         except Exception as error:  # noqa: BLE001 whatever a function raises is its result

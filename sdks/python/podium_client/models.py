@@ -882,7 +882,7 @@ class Feedback(Model):
 
     id: str = ""
     """
-    Chosen by the caller, unique within the episode: at most 64 characters. Unset in a request means one made of the caller and of what is said, so that the same again is the same.
+    Chosen by the caller, unique within the episode: at most 64 characters. Unset in a request means one made of the caller and of its content, so that the same again is the same.
     """
     score: float | None = None
     """
@@ -898,11 +898,11 @@ class Feedback(Model):
     """
     created_by: str = ""
     """
-    Subject that said it.
+    Subject that gave it.
     """
     create_time: AwareDatetime | None = None
     """
-    Time at which it was said.
+    Time at which it was given.
     """
 
 
@@ -1369,7 +1369,7 @@ class BudgetAlert(Model):
     """
     publish_time: AwareDatetime | None = None
     """
-    Time at which it was published; unset while it is owed to the topic, and always unset on the topic itself.
+    Time at which it was published; unset while it is unpublished, and always unset on the topic itself.
     """
 
 
@@ -3352,7 +3352,7 @@ class DirectCallSpec(Model):
     """
     messages: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
     """
-    What a model is told, oldest first, and the last is the user's; empty for a tool of another kind, and where a model is given arguments.
+    The model's messages, oldest first, and the last is the user's; empty for a tool of another kind, and where a model is given arguments.
     """
     sampling: Sampling | None = None
     """
@@ -3368,7 +3368,7 @@ class DirectCallSpec(Model):
     """
     arguments_json: str = ""
     """
-    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it is told as it is, and "model"; an embedder takes "input", a list of at most 2,048 texts, "dimensions" and "model".
+    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it gets unchanged, and "model"; an embedder takes "input", a list of at most 2,048 texts, "dimensions" and "model".
     """
     attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
     """
@@ -3719,7 +3719,7 @@ class Entry(Model):
     """
     reason: str = ""
     """
-    Why, as the author of a correction said.
+    The reason, as the author of a correction stated it.
     """
     worst_case: Annotated[list[Quantity], Field(validate_default=True)] = []
     """
@@ -4827,7 +4827,7 @@ class Episode(Model):
     """
     feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
     """
-    What was said of it, oldest first; set by GetEpisode alone.
+    Its feedback, oldest first; set by GetEpisode alone.
     """
     warnings: list[str] = []
     """
@@ -4932,7 +4932,7 @@ class ModelCall(Model):
     """
     response: NextActionResponse | None = None
     """
-    Everything the engine said.
+    The engine's whole response.
     """
     cost: Money | None = None
     """
@@ -5942,7 +5942,7 @@ class GetTrajectoryResponse(Model):
     """
     feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
     """
-    What was said of the episode since, oldest first.
+    The episode's later feedback, oldest first.
     """
 
 

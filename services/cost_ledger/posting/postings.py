@@ -4,7 +4,7 @@ held, available        money set aside for calls that have not ended, and its co
 spend                  the true cost of calls
 provisional            the worst case of calls that were made and whose usage has not arrived
 suspense               calls of unknown price, counted in the unit XXX (ISO 4217: no currency)
-payable                what the providers are owed, against the three above
+payable                amounts due to the providers, against the three above
 
 A call of unknown price is one unit of XXX, so it is in the books without being zero money.
 """

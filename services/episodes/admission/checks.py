@@ -146,7 +146,7 @@ def _check_verifier(spec: episode_pb2.EpisodeSpec) -> None:
         raise InvalidEpisode(f"check: {error}") from error
 
 
-# "And in Lyon?" is understood from what was said before.
+# "And in Lyon?" is understood from the earlier messages.
 MESSAGES_BEFORE = 2
 
 

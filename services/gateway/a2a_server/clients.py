@@ -8,8 +8,8 @@ import grpc
 
 from gateway.a2a_server.models import CONTEXT_LABEL, TaskProgress, TaskRecord
 from gateway.clients import answer
-from gateway.convert import outcome_from_proto, require_content, said_from_proto
-from gateway.models import Said
+from gateway.convert import outcome_from_proto, prior_messages_from_proto, require_content
+from gateway.models import PriorMessages
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
@@ -25,7 +25,7 @@ class Tasks(Protocol):
 
     async def find(self, task_id: str) -> TaskRecord | None: ...
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None: ...
-    async def said(self, task_id: str) -> Said: ...
+    async def prior_messages(self, task_id: str) -> PriorMessages: ...
 
 
 class TasksClient:
@@ -49,14 +49,14 @@ class TasksClient:
                 return record
         return None
 
-    async def said(self, task_id: str) -> Said:
+    async def prior_messages(self, task_id: str) -> PriorMessages:
         """Returns the messages of the task and before it, with its answer."""
         found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
         require_content(found.episode)
-        return said_from_proto(found.episode, "message.contextId")
+        return prior_messages_from_proto(found.episode, "message.contextId")
 
     async def _of(self, context_id: str) -> AsyncIterator[TaskRecord]:
-        # Anybody of the tenant may name a context: a colleague's task is not what was said here.
+        # Anybody of the tenant may name a context: a colleague's task is not part of this one.
         request = pb.ListEpisodesRequest(labels={CONTEXT_LABEL: context_id}, own=True)
         while True:
             page = await answer(self._stub.ListEpisodes(request))

@@ -36,7 +36,7 @@ from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.starting import EpisodeStarter
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate
-from gateway.models import NOTHING_SAID, EpisodeOrder, ProgressNote, Said
+from gateway.models import NO_PRIOR_MESSAGES, EpisodeOrder, PriorMessages, ProgressNote
 
 # How long a cancel waits to say that the task has ended.
 CANCEL_WAIT_S = 10.0
@@ -111,7 +111,7 @@ class TaskHandler(RequestHandler):
         async with self.starter.episode_ids.starting_with(request.key, request.body) as episode:
             run = self.starter.part_of(episode)
             context_id = request.context_id or episode.value
-            before = await self._said_before(request.context_id, episode.value)
+            before = await self._prior_messages(request.context_id, episode.value)
             await run.start(_in_context(request.after(before, order), context_id))
         return run
 
@@ -125,18 +125,18 @@ class TaskHandler(RequestHandler):
             )
         raise UnsupportedOperationError("the task takes no messages while it runs")
 
-    async def _said_before(self, context_id: str, episode_id: str) -> Said:
+    async def _prior_messages(self, context_id: str, episode_id: str) -> PriorMessages:
         """Returns the earlier messages of the context."""
         if not context_id:
-            return NOTHING_SAID
+            return NO_PRIOR_MESSAGES
         last = await self.tasks.before(context_id, episode_id)
         if last is None:
-            return NOTHING_SAID
+            return NO_PRIOR_MESSAGES
         if not last.ended:
             raise UnsupportedOperationError(
                 f"task {last.id} of this context still runs; wait for it or cancel it"
             )
-        return await self.tasks.said(last.id)
+        return await self.tasks.prior_messages(last.id)
 
     async def _events(self, run: EpisodeRun, history_length: int | None) -> AsyncIterator[Any]:
         """The task, what happens, and how it ends."""

@@ -20,7 +20,7 @@ from gateway.attachments.placing import placed
 from gateway.attachments.sent_file import InvalidFile, SentFile
 from gateway.mcp_server.options import NAME, checked
 from gateway.mcp_server.run_task import TaskArguments
-from gateway.models import EpisodeOrder, Said
+from gateway.models import EpisodeOrder, PriorMessages
 from podium_kit.rpc.identity import current_identity
 
 WEBHOOKS = "register a webhook with POST /v1/webhooks; it tells of every task"
@@ -64,7 +64,7 @@ class TaskRequest:
     def files(self) -> list[SentFile]:
         return [part for part in self.parts if isinstance(part, SentFile)]
 
-    def after(self, before: Said, order: EpisodeOrder) -> EpisodeOrder:
+    def after(self, before: PriorMessages, order: EpisodeOrder) -> EpisodeOrder:
         """Returns the order of the message after the earlier ones. Raises TooManyFiles."""
         files = placed(self.files, before.files)
         return replace(order, task=_text(self.parts), history=before.messages, files=files)

@@ -48,7 +48,7 @@ def progress_event(
     name = f"progress-{number}"
     status = TaskStatus(
         state=TaskState.TASK_STATE_WORKING,
-        message=_said(record.id, record.context_id, progress.line.strip(), name),
+        message=_agent_message(record.id, record.context_id, progress.line.strip(), name),
     )
     return TaskStatusUpdateEvent(task_id=record.id, context_id=record.context_id, status=status)
 
@@ -85,15 +85,15 @@ def state_of(outcome: Outcome) -> TaskState:
 
 
 def _status(record: TaskRecord) -> TaskStatus:
-    said = ""
+    text = ""
     if not record.ended:
         state = UNDER_WAY[record.standing]
-        said = WAITS if record.standing is TaskProgress.WAITING else ""
+        text = WAITS if record.standing is TaskProgress.WAITING else ""
     elif (state := state_of(record.outcome)) != TaskState.TASK_STATE_COMPLETED:
-        said = episode_error(record.outcome).message
+        text = episode_error(record.outcome).message
     status = TaskStatus(state=state, timestamp=timestamp_to_proto(record.changed))
-    if said:
-        status.message.CopyFrom(_said(record.id, record.context_id, said, "status"))
+    if text:
+        status.message.CopyFrom(_agent_message(record.id, record.context_id, text, "status"))
     return status
 
 
@@ -111,7 +111,7 @@ def _asked(record: TaskRecord) -> Message:
     )
 
 
-def _said(task_id: str, context_id: str, text: str, name: str) -> Message:
+def _agent_message(task_id: str, context_id: str, text: str, name: str) -> Message:
     return Message(
         message_id=f"{task_id}/{name}",
         task_id=task_id,
@@ -122,9 +122,9 @@ def _said(task_id: str, context_id: str, text: str, name: str) -> Message:
 
 
 def _metadata(outcome: Outcome) -> Struct:
-    said = podium(outcome)
+    text = podium(outcome)
     if state_of(outcome) != TaskState.TASK_STATE_COMPLETED:
-        said["reason"] = episode_error(outcome).reason
+        text["reason"] = episode_error(outcome).reason
     found = Struct()
-    found.update({"podium": said})
+    found.update({"podium": text})
     return found

@@ -1,4 +1,4 @@
-"""Messages of a chat: what was said before, the task, and the results of a client's own tools."""
+"""Messages of a chat: the earlier messages, the task, and the results of a client's own tools."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class ChatMessage(BaseModel):
 
     def text(self) -> str:
         """The content as one text; files are what stands for them."""
-        return "\n".join(part.said() for part in self.content or ())
+        return "\n".join(part.text_in_message() for part in self.content or ())
 
 
 @dataclass(frozen=True)
@@ -101,18 +101,20 @@ class Conversation:
         at = self._task_at()
         if at is None or not self.messages[at].text().strip():
             raise InvalidChat("the task is empty; write what to do", param="messages")
-        since = [f"{each.role}: {each.content}" for each in self._said(self.messages[at + 1 :])]
+        since = [
+            f"{each.role}: {each.content}" for each in self._as_history(self.messages[at + 1 :])
+        ]
         return "\n\n".join([self.messages[at].text(), *since])
 
     def history(self) -> tuple[EarlierMessage, ...]:
         """Returns the messages before the task."""
-        return tuple(self._said(self.messages[: self._task_at()]))
+        return tuple(self._as_history(self.messages[: self._task_at()]))
 
     def _task_at(self) -> int | None:
         places = range(len(self.messages) - 1, -1, -1)
         return next((at for at in places if self.messages[at].role == "user"), None)
 
-    def _said(self, messages: Sequence[ChatMessage]) -> Iterator[EarlierMessage]:
+    def _as_history(self, messages: Sequence[ChatMessage]) -> Iterator[EarlierMessage]:
         """The messages in words: orchestrators know no tools but their own."""
         names = {call.id: call.function.name for each in messages for call in each.tool_calls or ()}
         for message in messages:
@@ -125,5 +127,5 @@ class Conversation:
                 for call in message.tool_calls or ()
             )
             role = "system" if message.role == "developer" else message.role
-            if said := "\n".join(filter(None, [message.text(), *calls])):
-                yield EarlierMessage(role, said)
+            if text := "\n".join(filter(None, [message.text(), *calls])):
+                yield EarlierMessage(role, text)

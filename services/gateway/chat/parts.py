@@ -66,7 +66,7 @@ class Part(BaseModel):
         self._sent = self._file()
         self.image_url = self.file = self.file_data = None
 
-    def said(self) -> str:
+    def text_in_message(self) -> str:
         """The part in the text of its message."""
         return self._sent.placeholder if self._sent else self.text or self.refusal
 

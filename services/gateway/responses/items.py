@@ -23,7 +23,7 @@ class _Item(BaseModel):
 
 
 class MessageItem(_Item):
-    """Something that was said; its type may be left out."""
+    """A message; its type may be left out."""
 
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]

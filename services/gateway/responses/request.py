@@ -21,7 +21,14 @@ from gateway.chat.parts import note_places
 from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
 from gateway.errors import UnsupportedParameter
-from gateway.models import NOTHING_SAID, ClientTool, EarlierMessage, EpisodeOrder, Said, ToolResults
+from gateway.models import (
+    NO_PRIOR_MESSAGES,
+    ClientTool,
+    EarlierMessage,
+    EpisodeOrder,
+    PriorMessages,
+    ToolResults,
+)
 from gateway.request_model import Flag, RequestModel
 from gateway.responses.custom_tools import CustomTool, ignored_formats
 from gateway.responses.items import Input, MessageItem, hosted_items, messages_of
@@ -142,10 +149,10 @@ class ResponseRequest(RequestModel):
     def order(
         self,
         choice: Choice,
-        before: Said = NOTHING_SAID,
+        before: PriorMessages = NO_PRIOR_MESSAGES,
         servers: tuple[NamedServer, ...] = (),
     ) -> EpisodeOrder:
-        """The episode it asks for, after what was said before.
+        """Returns the order of an episode after the earlier messages.
 
         Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
         """
@@ -209,7 +216,7 @@ class FollowUp:
 
     request: ResponseRequest
     servers: tuple[NamedServer, ...]
-    before: Said = NOTHING_SAID
+    before: PriorMessages = NO_PRIOR_MESSAGES
 
     @property
     def model(self) -> str:

@@ -80,7 +80,9 @@ class ResponsesApi:
         if not body.previous_response_id or body.results() is not None:
             return FollowUp(body, servers)
         before = ResponseId.read(body.previous_response_id)
-        return FollowUp(body, servers, await self.episodes.said(before.episode_id, PREVIOUS))
+        return FollowUp(
+            body, servers, await self.episodes.prior_messages(before.episode_id, PREVIOUS)
+        )
 
     async def _servers(self, body: ResponseRequest) -> tuple[NamedServer, ...]:
         if not (wanted := body.mcp_tools()):

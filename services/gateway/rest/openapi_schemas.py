@@ -84,7 +84,7 @@ class MessageSchemas:
         if field.message_type is not None:
             return self.reference(field.message_type)
         if field.enum_type is not None:
-            # What says that nothing is said is left out, in requests and in answers.
+            # Unspecified values are left out, in requests and in answers.
             values = [each.name for each in field.enum_type.values if each.number]
             return {"type": "string", "enum": values}
         return SCALARS[field.type]

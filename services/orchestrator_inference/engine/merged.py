@@ -42,7 +42,7 @@ class MergedEngines:
         for url in self._urls:
             with suppress(EngineUnreachable):
                 there.update(await replica_urls(url))
-        self._there = [await self._look_at(url) for url in sorted(there)]
+        self._there = [await self._inspect(url) for url in sorted(there)]
         await self._close_gone(there)
         return [known.replica for known in self._there]
 
@@ -50,7 +50,7 @@ class MergedEngines:
         """The engines that were there when they were last looked at."""
         return [known.engine for known in self._there]
 
-    async def _look_at(self, url: str) -> _Known:
+    async def _inspect(self, url: str) -> _Known:
         if url not in self._known:
             stack = AsyncExitStack()
             client = await stack.enter_async_context(

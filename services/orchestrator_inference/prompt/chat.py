@@ -65,7 +65,7 @@ class NewestTurns:
 
 
 def _wanted(situation: Situation) -> str:
-    """Said only where not just anything may be done: the system line has the rest."""
+    """Given only where some decisions are not allowed: the system line has the rest."""
     rules = situation.rules
     last = rules.must_answer and situation.turns
     if last or rules.must_call or rules.answer_schema:

@@ -1,6 +1,6 @@
 """The part of a prompt that is shown where not all fits: results come before the tool listing.
 
-What is left out is said to the model where it would have been, and told to the caller.
+What is left out is marked for the model at its place, and reported to the caller.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -34,7 +34,7 @@ class VerifiedFiles:
         signature = self._signature(name)
         seen = self._seen.get(name)
         if seen is None or seen.signature != signature:
-            seen = self._seen[name] = await asyncio.to_thread(self._look, name, signature)
+            seen = self._seen[name] = await asyncio.to_thread(self._inspect, name, signature)
         if seen.manifest is None:
             raise ArtifactRejected(name, seen.why)
         return seen.manifest
@@ -50,7 +50,7 @@ class VerifiedFiles:
         order = {name: number for number, name in enumerate(names)}
         return sorted(names, key=lambda name: (self._store.written_ns(name), order[name]))
 
-    def _look(self, name: str, signature: Signature) -> _Seen:
+    def _inspect(self, name: str, signature: Signature) -> _Seen:
         try:
             manifest = self._store.verified(name)
         except Unreadable:

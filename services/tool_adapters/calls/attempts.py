@@ -31,7 +31,7 @@ from tool_adapters.used_secrets import UsedSecrets, noting_secrets
 log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
-# Of what is said about a failure, also where an output may be smaller still.
+# The most of a failure's message, also where an output may be smaller.
 FAILURE_BYTES_MIN = 4_096
 # A millisecond or two.
 SEARCHED_AT_ONCE_BYTES_MAX = 16_384

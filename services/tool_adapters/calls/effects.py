@@ -2,7 +2,7 @@
 
 A call is claimed before it is made and answered after. A claim without an answer is a call
 that still runs, or one whose process ended in between: then no one knows whether it took
-effect, and that is what the model is told. It is never made again.
+effect, and the model gets that as the result. It is never made again.
 """
 
 import asyncio

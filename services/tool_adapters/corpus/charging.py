@@ -1,7 +1,7 @@
 """Vectors of corpora, charged to the tenant that indexes or searches.
 
-What a request uses is owed before it is sent and until the ledger has it, so that neither a ledger
-that is away nor a process that dies loses a cost.
+What a request uses is pending before it is sent and until the ledger has it, so that neither a
+ledger that is away nor a process that dies loses a cost.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OWED_PER_ROUND = 500
+PENDING_PER_ROUND = 500
 # Errors that pass by themselves; a fault of the ledger may be one cost's.
 PASSING = (Unavailable, DeadlineExceeded, ResourceExhausted, Aborted)
 REASON_MAX = 400
@@ -63,7 +63,7 @@ class EmbeddingCost:
     unused: bool = False
 
 
-class OwedCosts(Protocol):
+class PendingCosts(Protocol):
     """Costs that the ledger does not have yet; see store_costs."""
 
     async def begin(self, cost: EmbeddingCost) -> None: ...
@@ -72,7 +72,7 @@ class OwedCosts(Protocol):
     ) -> None: ...
     async def unused(self, key: str) -> None: ...
     async def forget(self, keys: Sequence[str]) -> None: ...
-    async def owed(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]: ...
+    async def pending(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]: ...
     async def rejected(self, key: str, reason: str) -> None: ...
     async def oldest_s(self, abandoned_after: timedelta) -> float: ...
 
@@ -98,10 +98,10 @@ class Costs(Protocol):
 
 @dataclass(frozen=True)
 class ChargedEmbeddings:
-    """An embedding model whose every use is owed to the ledger."""
+    """An embedding model whose every use is recorded in the ledger."""
 
     embeddings: "OpenAiEmbeddings"
-    owed: OwedCosts
+    pending: PendingCosts
     kept: BoughtVectors
     ledger: Costs
 
@@ -144,7 +144,7 @@ class ChargedEmbeddings:
             corpus=corpus,
             sku=f"embeddings/{self.model}",
         )
-        await self.owed.begin(cost)
+        await self.pending.begin(cost)
         used: list[Usage] = []
         bought: dict[bytes, bytes] = {}
         try:
@@ -163,16 +163,16 @@ class ChargedEmbeddings:
         self, cost: EmbeddingCost, used: list[Usage], bought: Mapping[bytes, bytes]
     ) -> None:
         if used:
-            await self.owed.end(cost, _total(used), self.model, bought)
+            await self.pending.end(cost, _total(used), self.model, bought)
         else:
-            await self.owed.unused(cost.key)
+            await self.pending.unused(cost.key)
 
 
 class EmbeddingCosts:
-    """Sends what is owed to the ledger. Several replicas may: a key is posted once."""
+    """Sends pending costs to the ledger. Several replicas may: a key is posted once."""
 
-    def __init__(self, owed: OwedCosts, costs: Costs) -> None:
-        self._owed = owed
+    def __init__(self, pending: PendingCosts, costs: Costs) -> None:
+        self._pending = pending
         self._costs = costs
         self._oldest_s: float | None = None
         telemetry.get_meter(__name__).create_observable_gauge(
@@ -183,10 +183,12 @@ class EmbeddingCosts:
         )
 
     async def send(self) -> None:
-        """Sends what is owed, each tenant's by itself. Raises the last of what passes by itself."""
-        self._oldest_s = await self._owed.oldest_s(ABANDONED_AFTER)
+        """Sends pending costs, each tenant's by itself. Raises the last of what passes by
+        itself.
+        """
+        self._oldest_s = await self._pending.oldest_s(ABANDONED_AFTER)
         by_tenant: defaultdict[str, list[EmbeddingCost]] = defaultdict(list)
-        for cost in await self._owed.owed(OWED_PER_ROUND, ABANDONED_AFTER):
+        for cost in await self._pending.pending(PENDING_PER_ROUND, ABANDONED_AFTER):
             by_tenant[cost.tenant].append(replace(cost, usage=cost.usage or UNKNOWN))
         failed: DomainError | None = None
         for tenant, costs in by_tenant.items():
@@ -211,12 +213,12 @@ class EmbeddingCosts:
             [cost] = costs
             if cost.held and isinstance(error, NotFound):
                 # Nothing was held, so nothing was bought.
-                await self._owed.forget([cost.key])
+                await self._pending.forget([cost.key])
                 return
             log.error("the ledger rejects the cost %s: %s", cost.key, error.message)
-            await self._owed.rejected(cost.key, error.message[:REASON_MAX])
+            await self._pending.rejected(cost.key, error.message[:REASON_MAX])
         else:
-            await self._owed.forget([cost.key for cost in costs])
+            await self._pending.forget([cost.key for cost in costs])
 
     def _reported_age(self, _: CallbackOptions) -> Iterable[Observation]:
         return [] if self._oldest_s is None else [Observation(self._oldest_s)]

@@ -22,7 +22,7 @@ UNUSED = text("UPDATE embedding_costs SET unused = true WHERE key = :key")
 FORGET = text("DELETE FROM embedding_costs WHERE key = ANY(:keys)")
 # The oldest of every tenant, of tenants in turn: a tenant that owes much keeps no other waiting.
 # BETWEEN, because for "=" PostgreSQL may go through everybody's rows by age.
-OWED = text(
+PENDING = text(
     """
     WITH RECURSIVE tenants AS (
         (SELECT tenant FROM embedding_costs ORDER BY tenant LIMIT 1)
@@ -31,7 +31,7 @@ OWED = text(
                 ORDER BY c.tenant LIMIT 1)
         FROM tenants t WHERE t.tenant IS NOT NULL
     )
-    SELECT owed.* FROM tenants t CROSS JOIN LATERAL (
+    SELECT pending.* FROM tenants t CROSS JOIN LATERAL (
         SELECT c.*,
                row_number() OVER (ORDER BY c.tenant, c.create_time) AS place
         FROM embedding_costs c
@@ -40,8 +40,8 @@ OWED = text(
                 OR c.create_time < now() - CAST(:abandoned_after AS interval))
             AND (c.retry_time IS NULL OR c.retry_time <= now())
         ORDER BY c.tenant, c.create_time LIMIT :limit
-    ) owed
-    ORDER BY owed.place, owed.create_time
+    ) pending
+    ORDER BY pending.place, pending.create_time
     LIMIT :limit
     """
 )
@@ -63,7 +63,7 @@ BEGUN = ("key", "tenant", "subject", "corpus", "sku", "held")
 RETRY_LONGEST = timedelta(hours=1)
 
 
-class PostgresOwedCosts:
+class PostgresPendingCosts:
     """A row for each request about a corpus that asked for vectors."""
 
     def __init__(
@@ -114,11 +114,11 @@ class PostgresOwedCosts:
             found = await connection.execute(AGE, {"abandoned_after": abandoned_after})
             return float(found.scalar_one())
 
-    async def owed(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]:
+    async def pending(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]:
         """The oldest of each tenant that have ended, or will never end."""
         values = {"limit": limit, "abandoned_after": abandoned_after}
         async with transaction(self._engine) as connection:
-            rows = await connection.execute(OWED, values)
+            rows = await connection.execute(PENDING, values)
         return [
             EmbeddingCost(
                 row.key,

@@ -38,7 +38,7 @@ class ListWatch:
         Raises CallFailed, and what `each` raises.
         """
         announced = _Announcements()
-        async with self._servers.opened(transport, owner, announced.hear) as client:
+        async with self._servers.opened(transport, owner, announced.receive) as client:
             listening = asyncio.create_task(announced.listen(client))
             try:
                 while not announced.over:
@@ -76,7 +76,7 @@ class _Announcements:
         self.changed = asyncio.Event()
         self.over = False
 
-    async def hear(self, message: object) -> None:
+    async def receive(self, message: object) -> None:
         """notifications/tools/list_changed, of the protocol up to 2025-11-25."""
         from mcp_types import ToolListChangedNotification
 

@@ -52,7 +52,7 @@ class HttpAuthenticator:
                 return _with_parameter(request, auth.parameter, value)
             case OAuth2Auth():
                 if is_users(auth.secret):
-                    # A token is as good as the secret: it goes where the user said.
+                    # A token is as good as the secret: it goes where the user allowed.
                     await self._secrets.value(owner, auth.secret, _host(request.url))
                 token = await self._tokens.token(auth, owner, tool)
                 return _with_header(request, "Authorization", f"Bearer {token}")

@@ -130,7 +130,7 @@ class HttpClient:
     ) -> AsyncIterator["ArrivingReply"]:
         """The reply as soon as its headers are there. Raises CallFailed, also in the block.
 
-        `cut` is told when the request leaves, for a call that is cut off.
+        `cut` records when the request leaves, for a call that is cut off.
         """
         host = host_of(request.url)
         for name, value in request.headers.items():

@@ -36,7 +36,7 @@ async def connected(
     owner: ServerOwner,
     secrets: SecretStore,
     guard: NetworkGuard,
-    hear: MessageHandlerFnT | None,
+    on_message: MessageHandlerFnT | None,
 ) -> AsyncIterator[Client]:
     """A client of a server on the network. Raises CallFailed."""
     host = host_of(server.url)
@@ -52,7 +52,7 @@ async def connected(
             transport = streamable_http_client(
                 server.url, http_client=http_client, max_sse_event_size=MESSAGE_BYTES_MAX
             )
-            async with Client(transport, cache=None, message_handler=hear) as client:
+            async with Client(transport, cache=None, message_handler=on_message) as client:
                 _accept_results(client)
                 yield client
     except Exception as error:
@@ -65,7 +65,7 @@ async def started(
     secrets_owner: str,
     secrets: SecretStore,
     definitions: McpDefinitions,
-    hear: MessageHandlerFnT | None,
+    on_message: MessageHandlerFnT | None,
 ) -> AsyncIterator[Client]:
     """A client of a server's process. Raises CallFailed and McpServerUnusable."""
     definition = definitions.get(server.server)
@@ -76,7 +76,7 @@ async def started(
     with TemporaryFile() as errors:
         streams = stdio_streams(partial(start_program, definition, secret_env, errors))
         try:
-            async with Client(streams, cache=None, message_handler=hear) as client:
+            async with Client(streams, cache=None, message_handler=on_message) as client:
                 _accept_results(client)
                 yield client
         except Exception as error:

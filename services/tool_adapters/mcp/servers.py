@@ -53,21 +53,21 @@ class McpServers:
         self,
         server: McpStdio | McpHttp,
         owner: ServerOwner,
-        hear: "MessageHandlerFnT | None" = None,
+        on_message: "MessageHandlerFnT | None" = None,
     ) -> "AsyncIterator[Client]":
         """A connected client. Raises CallFailed when the server does not come up, or breaks,
         and McpServerUnusable.
 
-        `hear` gets every message of the server that is no answer.
+        `on_message` gets every message of the server that is no answer.
         """
         # The SDK takes long to import the first time; others are served meanwhile.
         await asyncio.to_thread(import_module, CONNECTING)
         from tool_adapters.mcp.connecting import connected, started
 
         opening = (
-            started(server, owner.secrets, self._secrets, self._definitions, hear)
+            started(server, owner.secrets, self._secrets, self._definitions, on_message)
             if isinstance(server, McpStdio)
-            else connected(server, owner, self._secrets, self._guard, hear)
+            else connected(server, owner, self._secrets, self._guard, on_message)
         )
         raised: Exception | None = None
         try:

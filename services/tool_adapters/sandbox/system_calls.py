@@ -103,7 +103,7 @@ def _add_conditional(pyseccomp: Any, program: Any) -> None:
     allow("mmap", 3, MAP_TYPE, MAP_PRIVATE)
     allow("mmap", 3, MAP_ANONYMOUS, 0)
     allow("socket", 0, 0xFFFF_FFFF, socket.AF_UNIX)
-    # Said in a way that the model understands.
+    # In words that the model understands.
     other_family = pyseccomp.Arg(0, pyseccomp.NE, socket.AF_UNIX)
     program.add_rule(pyseccomp.ERRNO(errno.EACCES), "socket", other_family)
     for option in SOCKET_OPTIONS:

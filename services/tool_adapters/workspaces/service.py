@@ -22,7 +22,7 @@ class WorkspaceStore(Protocol):
 class Workspaces:
     """Lets calls of one episode follow each other as far as they meet in this process.
 
-    Those that meet in several are told apart by the revision they began with: see `save`.
+    Those that meet in several are distinguished by the revision they began with: see `save`.
     """
 
     def __init__(self, store: WorkspaceStore) -> None:

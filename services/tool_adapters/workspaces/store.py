@@ -15,7 +15,7 @@ from tool_adapters.workspaces.errors import WorkspaceDamaged, WorkspaceFull
 from tool_adapters.workspaces.models import Quotas, Saved, Whose
 from tool_adapters.workspaces.pieces import pieces
 
-# A database that stalls is away: the call is made again, and the model hears nothing of it.
+# A database that stalls is away: the call is made again, and the model does not notice.
 ANSWER_TIMEOUT_S = 10.0
 FORGOTTEN_AT_ONCE = 100
 LOAD = text(

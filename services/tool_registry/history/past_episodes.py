@@ -38,7 +38,7 @@ class PastCall:
 class PastEpisode:
     """An ended episode.
 
-    `solved` is what verifiers said, None when it was not verified; `cost` is None when one
+    `solved` is the verifiers' verdict, None when it was not verified; `cost` is None when one
     of its calls has no known cost.
     """
 

@@ -17,7 +17,7 @@ from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.corpus.store_costs import PostgresOwedCosts
+from tool_adapters.corpus.store_costs import PostgresPendingCosts
 from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
 
 DOCUMENTS = [
@@ -46,8 +46,8 @@ async def server() -> AsyncIterator[EmbeddingsServer]:
 @pytest_asyncio.fixture
 async def corpora(engine: AsyncEngine, server: EmbeddingsServer) -> AsyncIterator[Corpora]:
     embeddings = OpenAiEmbeddings(server.base_url, "tiny", "key-1")
-    owed = PostgresOwedCosts(engine, stored_usage, usage_from_store)
-    charged = ChargedEmbeddings(embeddings, owed, PostgresBoughtVectors(engine), Unlimited())
+    pending = PostgresPendingCosts(engine, stored_usage, usage_from_store)
+    charged = ChargedEmbeddings(embeddings, pending, PostgresBoughtVectors(engine), Unlimited())
     yield Corpora(PostgresCorpusStore(engine), charged)
     await embeddings.close()
 

@@ -119,7 +119,7 @@ def change_bundled_tools(podium: CommandLine, folder: Path) -> None:
     changed = folder / "changed"
     changed.mkdir()
     for name in ("calculator", "ask_llm"):
-        spec = podium.json("tools", "show", name)["tool"]["spec"]
+        spec = podium.json("tools", "show", name, "--shared")["tool"]["spec"]
         (changed / f"{name}.json").write_text(json.dumps(spec | {"description": "the admin's"}))
     applied = podium("tools", "apply", "--shared", "-f", str(changed))
     assert applied.stdout.splitlines() == ["ask_llm v2 registered", "calculator v2 registered"]
@@ -133,7 +133,7 @@ def assert_as_changed(podium: CommandLine, model: OpenAiServer) -> None:
     assert not {"dictionary", "day_of_week"} & tools.keys()
     assert tools["calculator"]["spec"]["description"] == "the admin's"
     assert (tools["calculator"]["version"], tools["days_between"]["version"]) == (2, 1)
-    asked = tools["ask_llm"]["spec"]
+    asked = podium.json("tools", "show", "ask_llm", "--shared")["tool"]["spec"]
     assert asked["description"] == "the admin's"
     assert asked["connection"]["llm"]["models"][0]["base_url"] == model.base_url
 

@@ -10,7 +10,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, TaskStatu
 from callers import make_identity
 from gateway.a2a_server.handler import TaskHandler
 from gateway.a2a_server.models import TaskProgress, TaskRecord
-from gateway.models import NOTHING_SAID, Outcome, ProgressNote, Said
+from gateway.models import NO_PRIOR_MESSAGES, Outcome, PriorMessages, ProgressNote
 from podium_kit.rpc.identity import acting_as
 from unit.gateway.test_outcomes import make_outcome
 from unit.gateway.waiting_episodes import WaitingEpisodes, make_starter
@@ -38,8 +38,8 @@ class Ended:
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None:
         return None
 
-    async def said(self, task_id: str) -> Said:
-        return NOTHING_SAID
+    async def prior_messages(self, task_id: str) -> PriorMessages:
+        return NO_PRIOR_MESSAGES
 
 
 async def test_messages_of_one_turn_have_ids_of_their_own() -> None:

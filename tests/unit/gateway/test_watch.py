@@ -106,7 +106,7 @@ async def client_of(state: str) -> AsyncIterator[EpisodesClient]:
 async def test_nothing_goes_on_from_an_answer_that_is_not_there_yet(state: str) -> None:
     async with client_of(state) as client:
         with pytest.raises(ResponseStillRuns, match="still runs; wait"):
-            await client.said("0190", PREVIOUS)
+            await client.prior_messages("0190", PREVIOUS)
 
 
 @pytest.mark.parametrize(("state", "said"), [("FINISHED", ["6*7?", "42"]), ("WAITING", ["6*7?"])])
@@ -114,7 +114,7 @@ async def test_what_was_said_is_there_once_it_has_ended_or_waits(
     state: str, said: list[str]
 ) -> None:
     async with client_of(state) as client:
-        found = await client.said("0190", PREVIOUS)
+        found = await client.prior_messages("0190", PREVIOUS)
     assert [message.content for message in found.messages] == said
 
 

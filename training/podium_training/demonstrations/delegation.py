@@ -1,7 +1,8 @@
 """Delegation of a task to the option with the highest expected reward.
 
 The paper's reward (section 3.2) with all options as its group: outcome weighs by how often an
-option is right, cost and latency by their place between the cheapest and the dearest, the quickest
+option is right, cost and latency by their place between the cheapest and the most expensive, the
+quickest
 and the slowest. What the options cost is read off the prompt, as the model that learns will.
 """
 

@@ -72,13 +72,13 @@ class Solutions:
         The system message lists the tools; the prompt is the user's, with the task.
 
         An answer is shown only after the calls that lead to it: whatever failed or is missing would
-        teach to make it up. What an expert said is the answer. After a mistake the call is made
+        teach to make it up. The expert's answer is the answer. After a mistake the call is made
         right: no other failure has a known way on.
         """
         task = self._task(prompt)
         tools = _tools(schema)
         if (asked := self._asked(task, tools, system, prompt)) is not None:
-            said = _said(asked, prompt)
+            said = _result(asked, prompt)
             return _made(asked, tools) if said is None else _compact({"answer": said})
         for call in task.solution or ():
             made = Call(call.tool, _in_order(call, tools.get(call.tool, {})))
@@ -179,7 +179,7 @@ def _shown(call: Call, prompt: str) -> bool:
     return _text(call) in prompt
 
 
-def _said(call: Call, prompt: str) -> str | None:
+def _result(call: Call, prompt: str) -> str | None:
     """Returns the call's result, if it was made. Raises NoDemonstration when it failed."""
     if _failed(call, prompt):
         raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")

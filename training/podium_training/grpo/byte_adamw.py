@@ -50,7 +50,7 @@ class ByteAdamW(torch.optim.Optimizer):
         eps: float = 1e-8,
     ) -> None:
         settings = {"lr": lr, "weight_decay": weight_decay, "betas": betas, "eps": eps}
-        # Said in checkpoints, too: their averages are of no use to another optimizer.
+        # Recorded in checkpoints: their averages are of no use to another optimizer.
         super().__init__(weights, {**settings, "block": BLOCK})
         draw = torch.Generator().manual_seed(0)
         noise = torch.empty(2 * CHUNK).uniform_(-NOISE, NOISE, generator=draw)

@@ -12,7 +12,7 @@ from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import pack
 
-# Fixed: versions can be told apart only by the same questions. What a policy is trained on,
+# Fixed: versions can be distinguished only by the same questions. What a policy is trained on,
 # choosing a tool and answering, moves most, so there each question ends.
 TOOL, ANSWER, THOUGHT = '{"tool": "', '{"answer": "', '{"thought": "'
 QUESTIONS = (
@@ -33,7 +33,7 @@ QUESTIONS = (
     ("The search found nothing.", THOUGHT),
     ("Thank you, that is all.", '{"'),
 )
-# How each of them could go on; of a word, its first token is asked. Many next tokens cost an
+# The possible continuations of each; of a word, its first token is asked. Many next tokens cost an
 # engine no more than one, and a longer prompt costs more.
 NEXT = ("calculator", "search", "sql_query", "dictionary", "python", "yes", "try", "397")
 # Nats between one machine's arithmetic and another's.
@@ -77,7 +77,7 @@ def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 @torch.no_grad()
 def alike(one: Canary, other: Canary) -> bool:
-    """Returns whether one policy said both, here or on another machine."""
+    """Returns whether one policy gave both, here or on another machine."""
     return all(
         here.next_ids == there.next_ids
         and all(

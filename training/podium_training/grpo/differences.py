@@ -26,7 +26,7 @@ def _values(checkpoint: Checkpoint) -> Iterator[tuple[str, Any]]:
 
 def _fault(again: Any, recorded: Any) -> str | None:
     """Describes the difference of two values; None when they are equal."""
-    ours, theirs = _told(again), _told(recorded)
+    ours, theirs = _text(again), _text(recorded)
     if ours != theirs:
         return f"is {ours}, recorded {theirs}"
     # Their bytes: 0 and -0 are equal numbers, and no NaN equals itself.
@@ -35,7 +35,7 @@ def _fault(again: Any, recorded: Any) -> str | None:
     return f"differs by up to {float((again.double() - recorded.double()).abs().max()):.3g}"
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     """All of a number, which `repr` writes without loss; of a tensor what it is, not its values."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {list(value.shape)}"

@@ -39,7 +39,7 @@ TOP_P = 1.0
 # requests that comes then must not end the run. Ten minutes at least.
 ATTEMPTS_MAX, PAUSE_MAX_S = 64, 10.0
 
-# Told of every episode that has ended.
+# Called with every episode that has ended.
 Progress = Callable[["Rolled"], None]
 
 

@@ -21,7 +21,7 @@ class GoldenCall(Proposal):
 
 
 class Draft(Proposal):
-    """An instruction, the calls that carry it out, and what the user must be told."""
+    """An instruction, the calls that carry it out, and what the user must learn."""
 
     instruction: Annotated[str, Field(min_length=20, max_length=2000)]
     calls: Annotated[list[GoldenCall], Field(min_length=1, max_length=CALLS_MAX)]
@@ -77,5 +77,5 @@ class Golden:
         self.say = draft.say
 
     def solved_by(self, state: dict[str, Any], answer: str) -> bool:
-        """The paper's conditions: the database is as it should be, all is said."""
+        """The paper's conditions: the database is as it should be, the answer is complete."""
         return state == self.after and says_all(answer, self.say)

@@ -127,7 +127,7 @@ class ChatModel:
             tokens = {kind: int(usage[f"{kind}_tokens"]) for kind in KINDS if usage}
             return {"text": body["choices"][0]["message"]["content"] or "", "tokens": tokens}
         except httpx.HTTPStatusError as error:
-            raise ModelUnusable(f"{self.url} answers {_told(error.response)}") from error
+            raise ModelUnusable(f"{self.url} answers {_fault_message(error.response)}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelUnusable(f"{self.url} does not answer: {type(error).__name__}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -161,7 +161,7 @@ RETRYING = tenacity.AsyncRetrying(
 )
 
 
-def _told(response: httpx.Response) -> str:
+def _fault_message(response: httpx.Response) -> str:
     """The status and what the server says of it, in short."""
     return f"{response.status_code}: {' '.join(response.text.split())[:200]}"
 

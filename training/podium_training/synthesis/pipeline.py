@@ -2,7 +2,7 @@
 
 domain.json    tables, rows and tools, served by `python -m podium_training.synthesis.server`
 tasks.jsonl    tasks for `podium train rollout --task-file`
-replies.jsonl  what the models said; a run that is started again continues from it
+replies.jsonl  the models' replies; a run that is started again continues from it
 """
 
 import asyncio
@@ -67,7 +67,9 @@ def write(folder: Path, made: Made) -> None:
 
 
 def task_of(domain: Domain, draft: Draft) -> Task:
-    """The task, judged by the state that the golden calls lead to and by what must be said."""
+    """The task, judged by the state that the golden calls lead to and by what the answer must
+    contain.
+    """
     golden = [Call(f"{domain.name}_{call.tool}", call.arguments) for call in draft.calls]
     digest = hashlib.sha256(draft.instruction.encode()).hexdigest()
     return Task(

@@ -157,7 +157,7 @@ class AsyncTransport:
     def _wait_s(
         self, attempt: int, failed: ApiError, headers: Mapping[str, str], repeatable: bool
     ) -> float | None:
-        # 429 is said before anything is done.
+        # 429 is answered before anything is done.
         safe = repeatable or failed.status == 429
         if not safe or not is_retried(failed.status, failed.kind, headers):
             return None

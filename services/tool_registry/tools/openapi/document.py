@@ -44,7 +44,7 @@ class OperationPlace:
 
 
 class OpenApiDocument:
-    """An OpenAPI 3.0 or 3.1 document; `url` is where it came from, if anybody said so."""
+    """An OpenAPI 3.0 or 3.1 document; `url` is where it came from, if known."""
 
     def __init__(self, root: Node, url: str = "") -> None:
         self.root = root

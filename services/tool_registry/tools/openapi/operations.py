@@ -110,7 +110,7 @@ def read_operations(
             skipped.append(Skipped(place.words, str(why)))
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
             # The document is a stranger's: whatever a part of it is, it is this operation's fault.
-            skipped.append(Skipped(place.words, f"it is no valid OpenAPI: {_said(fault)}"))
+            skipped.append(Skipped(place.words, f"it is no valid OpenAPI: {_cause(fault)}"))
     return list(operations.values()), skipped
 
 
@@ -284,7 +284,7 @@ def _tags(operation: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.strip("-") for tag in named if tag.strip("-")))
 
 
-def _said(fault: Exception) -> str:
+def _cause(fault: Exception) -> str:
     if isinstance(fault, KeyError):
         return f"a part of it lacks {fault.args[0]!r}"
     if isinstance(fault, RecursionError):

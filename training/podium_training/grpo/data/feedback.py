@@ -1,4 +1,4 @@
-"""Episodes whose outcome is what someone said of them, which comes later on the same partition."""
+"""Episodes whose outcome is a user's feedback, which comes later on the same partition."""
 
 from collections import OrderedDict
 from collections.abc import Iterable

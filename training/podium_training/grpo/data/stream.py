@@ -97,7 +97,7 @@ class LogReader:
         self.lost = self._lost(starts)
         """Records before the log's start that were not read, by partition."""
         if self.lost and not skip_lost:
-            raise LogCut(f"retention removed records not read yet: {_told(self.lost)}; {FIX}")
+            raise LogCut(f"retention removed records not read yet: {_message(self.lost)}; {FIX}")
         self._seek(starts)
         self.order: list[int] = []
         """Partition of each record taken, for replay."""
@@ -116,7 +116,7 @@ class LogReader:
                 return
             place = self._next()
             if place is None:
-                self._look_again()
+                self._reread()
                 continue
             if self._fetched[place]:
                 yield self._take(place)
@@ -210,7 +210,7 @@ class LogReader:
         with _answering(self._kafka):
             return dict(end_offsets(self._scout, self._places))
 
-    def _look_again(self) -> None:
+    def _reread(self) -> None:
         self._ends = self._ends_now()
         if self._emptied():
             raise self._cut_short()
@@ -225,7 +225,7 @@ class LogReader:
         }
         missing = {p: count - there.get(p, 0) for p, count in wanted.items()}
         if short := {p: count for p, count in missing.items() if count > 0}:
-            raise LogCut(f"the log ends too early; it lacks {_told(short)}")
+            raise LogCut(f"the log ends too early; it lacks {_message(short)}")
 
     def _emptied(self) -> list[int]:
         """Partitions that end before what was read of them, or are not there any more."""
@@ -270,7 +270,7 @@ def _answering(kafka: KafkaSettings) -> Iterator[None]:
         raise BrokerUnavailable(kafka, error) from error
 
 
-def _told(counts: Mapping[int, int]) -> str:
+def _message(counts: Mapping[int, int]) -> str:
     return ", ".join(f"{count} of partition {p}" for p, count in sorted(counts.items()))
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-# Not its SummaryWriter, which writes from another thread: a kill would lose what was said.
+# Not its SummaryWriter, which writes from another thread: a kill would lose lines.
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.summary import scalar

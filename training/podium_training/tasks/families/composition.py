@@ -47,7 +47,7 @@ def _converted(
     return Draft(kind, entities, "numeric", parameters, (*before, last))
 
 
-def _said(kind: str, entities: dict[str, Any], calls: tuple[Call, ...], expected: str) -> Draft:
+def _phrase(kind: str, entities: dict[str, Any], calls: tuple[Call, ...], expected: str) -> Draft:
     return Draft(kind, entities, "contains", {"expected": expected}, calls)
 
 
@@ -66,7 +66,7 @@ def _warranty_end(random: Random, split: Split) -> Draft:
     last = Call("add_to_date", {"start": start, "duration": f"{product.warranty} months"})
     calls = (search(f"warranty of the {product.name}"), last)
     entities = {"product": product.name, "start": start}
-    return _said("warranty_end", entities, calls, solve(last)["date"])
+    return _phrase("warranty_end", entities, calls, solve(last)["date"])
 
 
 def _freight(random: Random, split: Split) -> Draft:
@@ -102,7 +102,7 @@ def _designer_office(random: Random, split: Split) -> Draft:
     product = _product(random, split)
     designer = product.designer
     calls = (search(f"designer of the {product.name}"), search(f"office of {designer}"))
-    return _said("designer_office", {"product": product.name}, calls, office_of(designer))
+    return _phrase("designer_office", {"product": product.name}, calls, office_of(designer))
 
 
 def _density(random: Random, split: Split) -> Draft:
@@ -123,7 +123,7 @@ def _currency_name(random: Random, split: Split) -> Draft:
     name = solve(last)["name"]
     if not name.isascii():
         return _currency_name(random, split)
-    return _said("currency_name", {"country": country}, (first, last), name)
+    return _phrase("currency_name", {"country": country}, (first, last), name)
 
 
 def _population_together(random: Random, split: Split) -> Draft:
@@ -185,14 +185,14 @@ def _holiday_weekday(random: Random, split: Split) -> Draft:
     first = Call("public_holidays", {"country": country, "year": year})
     last = Call("day_of_week", {"day": day})
     entities = {"holiday": name, "country": country, "year": year}
-    return _said("holiday_weekday", entities, (first, last), solve(last)["weekday"])
+    return _phrase("holiday_weekday", entities, (first, last), solve(last)["weekday"])
 
 
 def _moon_weekday(random: Random, split: Split) -> Draft:
     month, phase, first = a_moon(random, split)
     last = Call("day_of_week", {"day": solve(first)["utc"].split()[0]})
     entities = {"phase": phase, "month": month}
-    return _said("moon_weekday", entities, (first, last), solve(last)["weekday"])
+    return _phrase("moon_weekday", entities, (first, last), solve(last)["weekday"])
 
 
 def _product(random: Random, split: Split) -> Product:

@@ -77,7 +77,7 @@ class InvokeRequest(_message.Message):
 
     @_builtins.property
     def conversation(self) -> Global___Conversation:
-        """For tools of kind llm: what the model is told in place of task, context and the
+        """For tools of kind llm: the model's messages in place of task, context and the
         argument "prompt"; the arguments are then the model alone. Unset means those.
         """
 
@@ -157,7 +157,7 @@ Global___MeasurePdfResponse: _TypeAlias = MeasurePdfResponse  # noqa: Y015
 
 @_typing.final
 class Conversation(_message.Message):
-    """What a model is told as it is, after its tool's own system prompt."""
+    """Messages that reach the model unchanged, after its tool's own system prompt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -718,7 +718,7 @@ Global___DeliverWebhookRequest: _TypeAlias = DeliverWebhookRequest  # noqa: Y015
 
 @_typing.final
 class DeliverWebhookResponse(_message.Message):
-    """What the receiver said."""
+    """The receiver's answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

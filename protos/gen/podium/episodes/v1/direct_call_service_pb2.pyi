@@ -70,12 +70,12 @@ class DirectCallSpec(_message.Message):
     """Policy; unset means the tenant's active one."""
     arguments_json: _builtins.str
     """Arguments, a JSON object that fits the tool's schema; unset means none. A tool of
-    kind llm takes "prompt", which it is told as it is, and "model"; an embedder takes
+    kind llm takes "prompt", which it gets unchanged, and "model"; an embedder takes
     "input", a list of at most 2,048 texts, "dimensions" and "model".
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
-        """What a model is told, oldest first, and the last is the user's; empty for a tool
+        """The model's messages, oldest first, and the last is the user's; empty for a tool
         of another kind, and where a model is given arguments.
         """
 

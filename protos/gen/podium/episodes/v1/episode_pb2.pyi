@@ -503,7 +503,7 @@ class Episode(_message.Message):
 
     @_builtins.property
     def feedback(self) -> _containers.RepeatedCompositeFieldContainer[_feedback_pb2.Feedback]:
-        """What was said of it, oldest first; set by GetEpisode alone."""
+        """Its feedback, oldest first; set by GetEpisode alone."""
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -630,7 +630,7 @@ class GetTrajectoryResponse(_message.Message):
 
     @_builtins.property
     def feedback(self) -> _containers.RepeatedCompositeFieldContainer[_feedback_pb2.Feedback]:
-        """What was said of the episode since, oldest first."""
+        """The episode's later feedback, oldest first."""
 
     def __init__(
         self,

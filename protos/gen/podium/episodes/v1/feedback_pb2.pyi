@@ -31,7 +31,7 @@ class Feedback(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Chosen by the caller, unique within the episode: at most 64 characters. Unset in a request
-    means one made of the caller and of what is said, so that the same again is the same.
+    means one made of the caller and of its content, so that the same again is the same.
     """
     score: _builtins.float
     """The score, from 0 to 1; 1 is solved, as in Outcome."""
@@ -40,10 +40,10 @@ class Feedback(_message.Message):
     comment: _builtins.str
     """In words: at most 2,000 characters."""
     created_by: _builtins.str
-    """Subject that said it."""
+    """Subject that gave it."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time at which it was said."""
+        """Time at which it was given."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class TrajectoryRecord(_message.Message):
 
     @_builtins.property
     def feedback_given(self) -> Global___FeedbackGiven:
-        """Someone said how good a finished episode was; it comes after the episode."""
+        """Feedback on a finished episode; it comes after the episode."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ Global___TrajectoryRecord: _TypeAlias = TrajectoryRecord  # noqa: Y015
 
 @_typing.final
 class FeedbackGiven(_message.Message):
-    """Someone said how good an episode was."""
+    """Feedback on an episode."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -448,7 +448,7 @@ class ModelCall(_message.Message):
     """
     @_builtins.property
     def response(self) -> _orchestrator_service_pb2.NextActionResponse:
-        """Everything the engine said."""
+        """The engine's whole response."""
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:

@@ -38,7 +38,7 @@ class _WebhookEventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Webh
     WEBHOOK_EVENT_TYPE_BUDGET_ALERT: _WebhookEventType.ValueType  # 4
     """Spending passed a soft limit of a budget: "budget.alert"."""
     WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: _WebhookEventType.ValueType  # 5
-    """Someone said how good an episode was: "feedback.given"."""
+    """Feedback on an episode: "feedback.given"."""
     WEBHOOK_EVENT_TYPE_VERSION_PROMOTED: _WebhookEventType.ValueType  # 6
     """Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 
@@ -56,7 +56,7 @@ WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED: WebhookEventType.ValueType  # 3
 WEBHOOK_EVENT_TYPE_BUDGET_ALERT: WebhookEventType.ValueType  # 4
 """Spending passed a soft limit of a budget: "budget.alert"."""
 WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN: WebhookEventType.ValueType  # 5
-"""Someone said how good an episode was: "feedback.given"."""
+"""Feedback on an episode: "feedback.given"."""
 WEBHOOK_EVENT_TYPE_VERSION_PROMOTED: WebhookEventType.ValueType  # 6
 """Users get another version of the orchestrator, also after a rollback: "version.promoted"."""
 Global___WebhookEventType: _TypeAlias = WebhookEventType  # noqa: Y015

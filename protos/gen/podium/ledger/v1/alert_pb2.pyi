@@ -67,7 +67,7 @@ class BudgetAlert(_message.Message):
 
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """Time at which it was published; unset while it is owed to the topic, and always unset
+        """Time at which it was published; unset while it is unpublished, and always unset
         on the topic itself.
         """
 

@@ -451,7 +451,7 @@ class Entry(_message.Message):
     hash: _builtins.bytes
     """SHA-256 over the hash before it and this entry, as the ledger's README says."""
     reason: _builtins.str
-    """Why, as the author of a correction said."""
+    """The reason, as the author of a correction stated it."""
     service_class: _builtins.str
     """Class of service that was priced; unset means the standard one."""
     region: _builtins.str

@@ -35,7 +35,7 @@ class _GateVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateVerdi
     """Too few results to decide yet."""
 
 class GateVerdict(_GateVerdict, metaclass=_GateVerdictEnumTypeWrapper):
-    """What the gate said about a version."""
+    """The gate's decision about a version."""
 
 GATE_VERDICT_UNSPECIFIED: GateVerdict.ValueType  # 0
 """No gate has decided about it."""
