@@ -25,11 +25,9 @@ from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
 from tool_adapters.corpus.charging import EmbeddingCost
 from tool_adapters.corpus.errors import BudgetExhausted
-from tool_adapters.models import ToolDefinition, ToolKind
+from tool_adapters.models import ToolDefinition
 
 TOOLS_KEPT = 10_000
-# What a tool of these calls may be the operator's, whose price and limits are its own.
-OPERATORS_KINDS = {ToolKind.FUNCTION, ToolKind.CODE, ToolKind.MCP, ToolKind.RETRIEVAL}
 TERMS_KEPT_S = 60.0
 SUBJECT = "tool-adapters"
 # Longer than it takes to find that the buyer of vectors has died.
@@ -76,7 +74,8 @@ class RegistryTools:
         tool = known.tool if known and known.message == message else tool_from_proto(message)
         if tool.shared:
             tool = self._shared.setdefault((name, version), tool)
-        changes = not tool.shared and tool.kind in OPERATORS_KINDS
+        # The price and limits of an operator's resource are the operator's, and may change.
+        changes = not tool.shared and bool(tool.kind.resource(message.spec.connection))
         until = time.monotonic() + TERMS_KEPT_S if changes else math.inf
         self._known[key] = _Kept(tool, message, until)
         if len(self._known) > TOOLS_KEPT:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from podium.registry.v1 import tool_pb2
+from podium_kit.tool_kinds import KIND_FROM_WIRE
 from podium_kit.wire import duration_from_proto
 from tool_adapters.errors import InvalidCall, KindUnsupported
 from tool_adapters.models import (
@@ -34,10 +35,8 @@ from tool_adapters.models import (
     SideEffect,
     Style,
     ToolDefinition,
-    ToolKind,
 )
 
-KINDS = {tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}"): kind for kind in ToolKind}
 SIDE_EFFECTS = {
     tool_pb2.SideEffect.Value(f"SIDE_EFFECT_{effect.name}"): effect for effect in SideEffect
 }
@@ -61,7 +60,7 @@ def tool_from_proto(tool: tool_pb2.Tool) -> ToolDefinition:
     return ToolDefinition(
         name=spec.name,
         version=tool.version,
-        kind=KINDS[spec.kind],
+        kind=KIND_FROM_WIRE[spec.kind],
         parameters_schema=_parameters_schema(spec),
         result_schema=_schema(spec.result_json_schema),
         connection=connection_from_proto(spec.connection),

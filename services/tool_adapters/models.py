@@ -5,20 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from podium_kit.tool_kinds import ToolKind
+
 JsonObject = dict[str, Any]
-
-
-class ToolKind(StrEnum):
-    """The kind of a tool, which chooses its adapter; see podium.registry.v1.ToolKind."""
-
-    FUNCTION = "function"
-    HTTP = "http"
-    MCP = "mcp"
-    CODE = "code"
-    RETRIEVAL = "retrieval"
-    LLM = "llm"
-    GRPC = "grpc"
-    PODIUM = "podium"
 
 
 class SideEffect(StrEnum):

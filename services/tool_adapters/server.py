@@ -22,6 +22,7 @@ from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
+from podium_kit.tool_kinds import CODE, FUNCTION, GRPC, HTTP, LLM, MCP, RETRIEVAL, ToolKind
 from tool_adapters.adapter import Adapter
 from tool_adapters.calls.attempts import Attempts
 from tool_adapters.calls.bulkheads import Gates
@@ -60,7 +61,6 @@ from tool_adapters.llm.providers import Providers
 from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import McpServers
-from tool_adapters.models import ToolKind
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox
@@ -128,20 +128,20 @@ async def assembled(
         workspaces = Workspaces(PostgresWorkspaces(engine, quotas))
         functions = FunctionAdapter()
         adapters: dict[ToolKind, Adapter] = {
-            ToolKind.FUNCTION: functions,
-            ToolKind.HTTP: HttpAdapter(http, authenticator),
-            ToolKind.MCP: LateAdapter(partial(_mcp, pool)),
-            ToolKind.CODE: await CodeAdapter.start(
+            FUNCTION: functions,
+            HTTP: HttpAdapter(http, authenticator),
+            MCP: LateAdapter(partial(_mcp, pool)),
+            CODE: await CodeAdapter.start(
                 Sandbox(workspaces, await _runner(settings, stack)), settings.code_runs_max
             ),
-            ToolKind.RETRIEVAL: RetrievalAdapter(corpora),
-            ToolKind.LLM: LlmAdapter(
+            RETRIEVAL: RetrievalAdapter(corpora),
+            LLM: LlmAdapter(
                 http,
                 secrets,
                 Prompts(settings.prompts_folder),
                 Providers(settings.provider_concurrency_max),
             ),
-            ToolKind.GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
+            GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
         }
         for adapter in adapters.values():
             stack.push_async_callback(adapter.close)

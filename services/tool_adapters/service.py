@@ -13,6 +13,7 @@ from podium_kit.limits.json_cost import CostlyJson, require_bounded_json
 from podium_kit.limits.time_limit import time_limit
 from podium_kit.rpc.identity import current_identity
 from podium_kit.text import whole_characters
+from podium_kit.tool_kinds import ToolKind
 from tool_adapters.adapter import Adapter, Answer, ModelConversation, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.calls.bulkheads import Gate, Gates
@@ -21,7 +22,7 @@ from tool_adapters.calls.facts import FactsBook
 from tool_adapters.calls.fallbacks import first_answer
 from tool_adapters.calls.schemas import arguments_failure
 from tool_adapters.errors import InvalidCall
-from tool_adapters.models import JsonObject, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.models import JsonObject, SideEffect, ToolDefinition
 
 UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
 
@@ -99,10 +100,10 @@ class Invoker:
     def _unserved(self, tool: ToolDefinition) -> ToolFailure | None:
         if tool.kind in self.adapters:
             return None
-        if tool.kind is ToolKind.PODIUM:
+        if tool.kind.starts_episode:
             message = f"{tool.name} starts an episode, so only an episode can call it"
             return ToolFailure(FailureKind.UNAVAILABLE, message)
-        message = f"tools of kind {tool.kind.value} have no adapter in this deployment"
+        message = f"tools of kind {tool.kind.name} have no adapter in this deployment"
         return ToolFailure(FailureKind.UNAVAILABLE, message)
 
     async def _answer(self, call: ToolCall, tool: ToolDefinition) -> Answer:
@@ -146,7 +147,7 @@ def _unfit(tool: ToolDefinition, call: ToolCall) -> ToolFailure | None:
     """Returns why the call does not fit the tool. Raises InvalidCall."""
     if call.conversation is None:
         return arguments_failure(tool, call.arguments)
-    if tool.kind is not ToolKind.LLM:
+    if not tool.kind.has_models:
         raise InvalidCall(f"{tool.name} is no language model, and takes no conversation")
     return None
 
@@ -213,7 +214,7 @@ def _is_unwell(tool: ToolDefinition, answer: Answer) -> bool:
     if not isinstance(answer.outcome, ToolFailure):
         return False
     # A program that runs for too long is not the sandbox's illness.
-    unwell = UNWELL - {FailureKind.TIMEOUT} if tool.kind is ToolKind.CODE else UNWELL
+    unwell = UNWELL - {FailureKind.TIMEOUT} if tool.kind.may_run_long else UNWELL
     return answer.outcome.kind in unwell
 
 

@@ -10,10 +10,6 @@ from podium_kit.rpc.errors import (
 )
 
 
-class InvalidTool(InvalidArgument):
-    """The spec cannot become a tool."""
-
-
 class InvalidSchema(InvalidArgument):
     """A JSON Schema no call could be checked against; the path says where."""
 

@@ -12,24 +12,12 @@ from functools import cached_property
 from podium_kit.attachments import MediaKind
 from podium_kit.metering import Dimension, LatencyHistogram, Quantity
 from podium_kit.money import Money
+from podium_kit.tool_kinds import ToolKind
 
 PLATFORM = ""
 PODIUM_PROVIDER = "podium"
 # Offered where a toolset leaves tools out.
 FIND_TOOLS = "find_tools"
-
-
-class ToolKind(StrEnum):
-    """The kind of a tool, which chooses its adapter; see podium.registry.v1.ToolKind."""
-
-    FUNCTION = "function"
-    HTTP = "http"
-    MCP = "mcp"
-    CODE = "code"
-    RETRIEVAL = "retrieval"
-    LLM = "llm"
-    GRPC = "grpc"
-    PODIUM = "podium"
 
 
 class UnknownPriceRule(StrEnum):

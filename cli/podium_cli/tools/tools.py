@@ -19,9 +19,11 @@ from podium_cli.listing import listing
 from podium_cli.prices.lists import format_price
 from podium_kit.client.gateway import segment
 from podium_kit.text import one_line
+from podium_kit.tool_kinds import KINDS, kind_of
 from podium_kit.wire import duration_from_proto, enum_word
 
 DESCRIPTION_CHARACTERS = 200
+KIND_HELP = f"Only this kind: {', '.join(KINDS)}; repeatable."
 
 app = typer.Typer(
     name="tools",
@@ -42,7 +44,7 @@ async def list_tools(
     session: Session,
     query: Annotated[str, typer.Option(help="Only tools with all of these words.")] = "",
     tag: Annotated[list[str] | None, typer.Option(help="Only with this tag; repeatable.")] = None,
-    kind: Annotated[list[str] | None, typer.Option(help="Only this kind; repeatable.")] = None,
+    kind: Annotated[list[str] | None, typer.Option(help=KIND_HELP)] = None,
     all_versions: Annotated[
         bool, typer.Option("--deprecated", help="Deprecated tools as well.")
     ] = False,
@@ -145,7 +147,7 @@ def _row(
     facts: tool_pb2.ToolFacts | None,
     prices: Mapping[str, price_book_service_pb2.Price],
 ) -> tuple[str, ...]:
-    by_model = tool.spec.kind == tool_pb2.TOOL_KIND_LLM
+    by_model = kind_of(tool.spec.kind).has_models
     sku = tool.spec.sku
     return (
         tool.spec.name,

@@ -29,12 +29,12 @@ from episodes.spending.worst_case import (
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
-from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.money import Money
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import (
     failure_from_proto,
     failure_to_proto,
@@ -43,8 +43,6 @@ from podium_kit.wire import (
 from podium_kit.wire.attachment import file_to_proto
 
 NOTHING = Money.zero("USD")
-# Their sessions and files would stay until they are idle for long.
-STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class DirectCallMaker:
             stored = await self.store.answered(stored.id, response.SerializeToString())
         answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
         cost = await self._charged(stored.key, answer)
-        if call.tool.kind in STATEFUL_KINDS:
+        if kind_of(call.tool.kind).stateful:
             await self.adapters.close_episode(stored.id)
         await self.store.ended(stored.id, cost)
 

@@ -26,11 +26,11 @@ from episodes.step_log.settlements import Settlements
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import acting_as
 from podium_kit.telemetry import EndedEpisode
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import failure_from_proto, failure_to_proto
 
 REASON = "the call was cut off by the episode's end; whether it was made is not known"
@@ -133,7 +133,6 @@ def _sum(used: Collection[usage_pb2.Quantity], dimensions: Collection[int]) -> i
 
 # An episode that ended by itself has settled the holds of all that it logged.
 SETTLED_ENDINGS = (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.OUTPUT_LIMIT)
-STATEFUL_KINDS = (tool_pb2.TOOL_KIND_MCP, tool_pb2.TOOL_KIND_CODE)
 FAILURE_KINDS = {
     StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
     StopReason.DEADLINE: FailureKind.TIMEOUT,
@@ -242,7 +241,7 @@ def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
         for call in turn.values()
     }
     return any(
-        tool.name in called and tool.kind in STATEFUL_KINDS for tool in episode.toolset.tools
+        tool.name in called and kind_of(tool.kind).stateful for tool in episode.toolset.tools
     )
 
 

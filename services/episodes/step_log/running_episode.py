@@ -8,14 +8,11 @@ from episodes.step_log.log import StepLog
 from episodes.store import EpisodeStore
 from podium.episodes.v1 import episode_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import toolset_pb2
 from podium_kit.rpc.identity import Identity, Scope
+from podium_kit.tool_kinds import kind_of
 
 CACHED_EPISODES = 4096
-SECTION_OF_KIND = {
-    tool_pb2.TOOL_KIND_RETRIEVAL: pb.RESULT_SECTION_DOCUMENT,
-    tool_pb2.TOOL_KIND_CODE: pb.RESULT_SECTION_CODE,
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class RunningEpisode:
                 terms=tool.terms,
                 estimates=tool.estimates,
                 parameters_json_schema=tool.parameters_json_schema,
-                section=SECTION_OF_KIND.get(tool.kind, pb.RESULT_SECTION_ATTEMPT),
+                section=kind_of(tool.kind).section,
                 gives_answer=tool.gives_answer,
             )
             for tool in self.toolset.tools

@@ -14,6 +14,7 @@ from podium_kit.metering import Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
 from podium_kit.rpc.errors import ShortOfResources, Unavailable
 from podium_kit.text import whole_characters
+from podium_kit.tool_kinds import ToolKind
 from tool_adapters.adapter import (
     NOTHING_USED,
     ONE_CALL,
@@ -25,7 +26,7 @@ from tool_adapters.adapter import (
     ToolCall,
 )
 from tool_adapters.calls.schemas import result_failure
-from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.models import LlmConnection, SideEffect, ToolDefinition
 from tool_adapters.used_secrets import UsedSecrets, noting_secrets
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ class Attempts:
             if isinstance(error, Unavailable) and tool.side_effect is not SideEffect.EFFECTFUL:
                 # A part of the platform is away, which is no answer: the caller waits and repeats.
                 raise
-            log.exception("the adapter of kind %s failed", tool.kind.value)
+            log.exception("the adapter of kind %s failed", tool.kind.name)
             if is_shortage(error) and tool.side_effect is not SideEffect.EFFECTFUL:
                 # Nor is a process that is short of memory, threads or files for a while.
                 raise ShortOfResources from error
@@ -215,7 +216,7 @@ def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
         return call.cut.usage
     if call.cut.unsent and not tool.charges_unsent:
         return NOTHING_USED
-    if tool.kind is ToolKind.LLM:
+    if tool.kind.has_models:
         file_tokens = sum(file.attachment.estimated_tokens for file in call.files)
         return estimated_usage(f"{call.context}{call.task}", "", file_tokens)
     return ONE_CALL

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podium_kit.rpc.identity import Identity, Scope, current_identity, require_scope
+from podium_kit.tool_kinds import MCP
 from tool_registry.errors import (
     FollowedElsewhere,
     InvalidFollowing,
@@ -19,7 +20,7 @@ from tool_registry.errors import (
     ToolNotFound,
 )
 from tool_registry.following.models import FollowedTools, ListedTool
-from tool_registry.models import PLATFORM, ToolKind
+from tool_registry.models import PLATFORM
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.service import digest_of
@@ -110,7 +111,7 @@ class Following:
     async def _is_servers(self, followed: FollowedTools, name: str) -> bool:
         """Returns whether the server may change it: a tool of another kind is its owner's own."""
         known = (await self._catalogue()).tools.by_name.get(name, ())
-        others = (tool for tool in known if tool.current and tool.spec.kind is not ToolKind.MCP)
+        others = (tool for tool in known if tool.current and tool.spec.kind is not MCP)
         return name.startswith(followed.name_prefix) and not any(others)
 
 

@@ -58,7 +58,7 @@ def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
     if named := selector.names & spec.ruled_names:
         return f"name {min(named)}"
     if spec.kind in selector.kinds:
-        return f"kind {spec.kind.value}"
+        return f"kind {spec.kind.name}"
     if tags := selector.tags & choice.tags:
         return f"tag {min(tags)}"
     if choice.provider in selector.providers:

@@ -1,6 +1,7 @@
 """Policies on the wire, and back."""
 
 from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
+from podium_kit.tool_kinds import KIND_FROM_WIRE, ToolKind
 from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
 from tool_registry.errors import InvalidPolicy
 from tool_registry.models import (
@@ -10,7 +11,6 @@ from tool_registry.models import (
     PolicyVersion,
     Preferences,
     Selector,
-    ToolKind,
     UnknownPriceRule,
 )
 from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
@@ -194,7 +194,6 @@ def _selector(selector: policy_pb2.ToolSelector) -> Selector:
 
 
 def _kind(number: tool_pb2.ToolKind.ValueType) -> ToolKind:
-    try:
-        return ToolKind[tool_pb2.ToolKind.Name(number).removeprefix("TOOL_KIND_")]
-    except (KeyError, ValueError) as error:
-        raise InvalidPolicy(f"a selector names the kind {number}, which is none") from error
+    if number not in KIND_FROM_WIRE:
+        raise InvalidPolicy(f"a selector names the kind {number}, which is none")
+    return KIND_FROM_WIRE[number]

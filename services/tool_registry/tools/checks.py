@@ -7,11 +7,12 @@ from typing import Any
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.metering import OWN, is_own
 from podium_kit.rpc.identity import current_identity
-from tool_registry.errors import InvalidSchema, InvalidTool
-from tool_registry.models import FIND_TOOLS, ToolKind, ToolSpec
+from podium_kit.tool_kinds.errors import InvalidTool
+from tool_registry.errors import InvalidSchema
+from tool_registry.models import FIND_TOOLS, ToolSpec
 from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
 
-# What a tool of kind podium passes to the episode it starts.
+# The argument that a tool passes to the episode that it starts.
 TASK_ARGUMENT = "task"
 # What a call of an llm tool names its model in.
 MODEL_ARGUMENT = "model"
@@ -45,16 +46,16 @@ def check_tool(spec: ToolSpec, shared: bool, *, is_schema: bool = False) -> None
     for at, task in enumerate(spec.example_tasks):
         if not task.strip():
             raise InvalidTool(f"example_tasks[{at}] is blank; give a task as users would put it")
-    if spec.connection_kind != spec.kind:
+    if spec.connection_kind != spec.kind.name:
         raise InvalidTool(
-            f"kind is {spec.kind.value} but the connection is {spec.connection_kind or 'unset'}"
+            f"kind is {spec.kind.name} but the connection is {spec.connection_kind or 'unset'}"
         )
     parameters = check_parameters_schema(spec.parameters_schema, is_schema=is_schema)
     if spec.result_schema:
         check_schema("result_json_schema", spec.result_schema)
-    if spec.kind is ToolKind.LLM:
+    if spec.kind.has_models:
         _check_models(spec, parameters)
-    if spec.kind is ToolKind.PODIUM:
+    if spec.kind.starts_episode:
         _check_task(parameters)
 
 
@@ -71,7 +72,7 @@ def _check_task(parameters: Mapping[str, Any]) -> None:
 
 def _check_models(spec: ToolSpec, parameters: Mapping[str, Any]) -> None:
     if not spec.models:
-        raise InvalidTool(f"{spec.name} is of kind llm and names no model")
+        raise InvalidTool(f"{spec.name} is of kind {spec.kind.name} and names no model")
     if spec.sku:
         raise InvalidTool("sku is set, but each model of an llm tool has its own")
     aliases = [choice.alias for choice in spec.models]

@@ -11,7 +11,8 @@ from podium_kit.rpc.pages import (
     encode_page_token,
     page_size,
 )
-from tool_registry.models import ToolKind, ToolVersion
+from podium_kit.tool_kinds import ToolKind
+from tool_registry.models import ToolVersion
 
 DEFAULT_PAGE = 50
 MAXIMUM_PAGE = 500

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from podium_kit.metering import OWN, is_own
-from tool_registry.errors import InvalidTool
-from tool_registry.models import ToolKind, ToolSpec, ToolVersion
+from podium_kit.tool_kinds.errors import InvalidTool
+from tool_registry.models import ToolSpec, ToolVersion
 
-PRICED_BY_OPERATOR = {ToolKind.FUNCTION, ToolKind.CODE}
 Versions = Mapping[str, tuple[ToolVersion, ...]]
 # A tenant's spec with the terms of the operator's, and with tags; whether its effect is known, too.
 WithTerms = Callable[[bytes, bytes, Set[str], bool], bytes]
@@ -47,12 +46,12 @@ class OperatorResources:
                 f"{spec.resource[-1]} of the server {spec.resource[1]} is not offered to tenants; "
                 f"the platform's tools of it are {names}"
             )
-        if spec.kind is ToolKind.MCP:
+        if spec.kind.shared_only:
             raise InvalidTool(
                 f"{spec.resource[1]} is a program of the operator, who has shared no tool of it; "
                 "have the platform's admin register one (`podium tools import-mcp --shared`)"
             )
-        if spec.kind in PRICED_BY_OPERATOR and is_own(spec.sku):
+        if spec.kind.priced_by_operator and is_own(spec.sku):
             raise InvalidTool(
                 f"sku {spec.sku} is one that a tenant prices, and {' '.join(spec.resource)} is the "
                 f"operator's; name it without {OWN!r}, like tool/{spec.name}"

@@ -160,7 +160,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
             if choice.takes
         },
     )
-    if spec.kind == tool_pb2.TOOL_KIND_PODIUM:
+    if spec.connection.HasField("podium"):
         message.podium.CopyFrom(spec.connection.podium)
         message.result_json_schema = spec.result_json_schema
         message.max_output_bytes = spec.limits.max_output_bytes

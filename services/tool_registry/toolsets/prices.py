@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.money import Money
-from tool_registry.models import Price, ToolKind, ToolSpec
+from tool_registry.models import Price, ToolSpec
 
 DEFAULT_OUTPUT_TOKENS = 1_024
 INPUT_TOKENS = frozenset(
@@ -36,7 +36,7 @@ class CallBounds:
 
 def worst_case_of(price: Price, spec: ToolSpec, llm_input_tokens_max: int) -> Money | None:
     """The most one call of a tool can cost; computed once per price, as decisions must be fast."""
-    input_tokens = llm_input_tokens_max if spec.kind is ToolKind.LLM else 0
+    input_tokens = llm_input_tokens_max if spec.kind.has_models else 0
     limits = (spec.timeout_s, input_tokens, max_output_tokens(spec))
     if limits not in price.worst_cases:
         price.worst_cases[limits] = worst_case(price, bounds_of(*limits))
@@ -55,7 +55,7 @@ def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBo
 
 def max_output_tokens(spec: ToolSpec) -> int:
     """Largest completion in tokens; 0 for tools that write none."""
-    writes = spec.kind is ToolKind.LLM and not spec.embeds
+    writes = spec.kind.has_models and not spec.embeds
     return (spec.max_output_tokens or DEFAULT_OUTPUT_TOKENS) if writes else 0
 
 

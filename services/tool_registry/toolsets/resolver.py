@@ -14,7 +14,6 @@ from tool_registry.models import (
     Price,
     ResolvedTool,
     ToolAccess,
-    ToolKind,
     ToolSpec,
     ToolVersion,
 )
@@ -77,7 +76,7 @@ def rejects(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Know
     facts = facts_of(spec, choice, known.facts)
     now = Circumstances(
         # What an orchestrator calls is decided and priced when it calls it.
-        price_known=choice.sku in known.prices or spec.kind is ToolKind.PODIUM,
+        price_known=choice.sku in known.prices or spec.kind.starts_episode,
         worst_case=_worst_case(spec, choice, known) if policy.has_price_ceiling else None,
         latency_p95_s=None if facts is None else facts.latency_p95_s,
     )

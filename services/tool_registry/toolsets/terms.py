@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from podium_kit.metering import Dimension
-from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolKind, ToolSpec
+from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
 from tool_registry.policies.names import weight_key
 from tool_registry.toolsets.steps import latency_step, nearest_step
 from tool_registry.toolsets.views import FactsByModel, facts_of, mean_cost, offers_models
@@ -90,7 +90,7 @@ def cost_text(price: Price | None, facts: Facts | None) -> str:
 
 
 def _terms(spec: ToolSpec, price: Price | None, facts: Facts | None, weight: float | None) -> str:
-    charged = "priced by what it calls" if spec.kind is ToolKind.PODIUM else price_text(price)
+    charged = "priced by what it calls" if spec.kind.starts_episode else price_text(price)
     parts = [charged, cost_text(price, facts), latency_text(facts), success_text(facts)]
     parts += [_weight(weight)] if weight is not None else []
     return ", ".join(part for part in parts if part)

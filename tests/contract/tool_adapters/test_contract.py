@@ -6,10 +6,10 @@ from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_pb2 as pb
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Usage, UsageSource
+from podium_kit.tool_kinds import KINDS, MCP, ToolKind
 from tool_adapters.adapter import Answer, Output, OutputFile
 from tool_adapters.convert import answer_from_proto, answer_to_proto
 from tool_adapters.convert_tools import (
-    KINDS,
     LLM_APIS,
     PLACES,
     SIDE_EFFECTS,
@@ -17,17 +17,17 @@ from tool_adapters.convert_tools import (
     tool_from_proto,
 )
 from tool_adapters.errors import InvalidCall, KindUnsupported
-from tool_adapters.models import LlmConnection, McpConnection, McpStdio, SideEffect, ToolKind
+from tool_adapters.models import LlmConnection, McpConnection, McpStdio, SideEffect
 
 USAGE = Usage.of(UsageSource.PROVIDER, input_fresh=3, output_text="2")
 
 
-@pytest.mark.parametrize("kind", list(ToolKind))
+@pytest.mark.parametrize("kind", list(KINDS.values()))
 def test_every_kind_has_a_connection(kind: ToolKind) -> None:
     tool = tool_pb2.Tool(version=1)
-    tool.spec.kind = tool_pb2.ToolKind.Value(f"TOOL_KIND_{kind.name}")
-    getattr(tool.spec.connection, kind.value).SetInParent()
-    if kind is ToolKind.MCP:
+    tool.spec.kind = kind.number
+    getattr(tool.spec.connection, kind.name).SetInParent()
+    if kind is MCP:
         tool.spec.connection.mcp.stdio.server = "server"
     assert tool_from_proto(tool).kind is kind
 
@@ -87,12 +87,6 @@ def test_a_connection_without_a_target_is_rejected() -> None:
 
 
 UNSPECIFIED = 0
-# The episode worker answers these, or has their caller answer them.
-ELSEWHERE = {tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT}
-
-
-def test_every_kind_of_tool_is_known() -> None:
-    assert KINDS.keys() == set(tool_pb2.ToolKind.values()) - {UNSPECIFIED} - ELSEWHERE
 
 
 def test_every_side_effect_is_known() -> None:

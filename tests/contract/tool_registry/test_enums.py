@@ -3,18 +3,15 @@
 import pytest
 
 from podium.registry.v1 import policy_pb2, tool_pb2
+from podium_kit.tool_kinds import ALL
 from tool_registry.policies.convert import PRESET_NAMES, RULE_FROM_WIRE
 from tool_registry.policies.presets import INSTRUCTIONS, PRESETS
-from tool_registry.tools.convert import KIND_FROM_WIRE
-
-# find_tools is the platform's own, and those of an episode's caller come with the episode.
-UNREGISTERED = dict.fromkeys((tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT))
 
 
 @pytest.mark.parametrize(
     ("wire", "known"),
     [
-        (tool_pb2.ToolKind, UNREGISTERED | KIND_FROM_WIRE),
+        (tool_pb2.ToolKind, {kind.number: kind for kind in ALL}),
         (policy_pb2.UnknownPriceRule, RULE_FROM_WIRE),
         (policy_pb2.PolicyPreset, PRESET_NAMES),
     ],

@@ -5,6 +5,7 @@ import json
 from callers import make_identity
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import acting_as
+from podium_kit.tool_kinds import RETRIEVAL
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.corpus.models import Document, MediaType
 from tool_adapters.corpus.service import Corpora
@@ -13,7 +14,6 @@ from tool_adapters.models import (
     RetrievalConnection,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 
@@ -22,7 +22,7 @@ def make_tool(corpus: str = "handbook", default_top_k: int = 2) -> ToolDefinitio
     return ToolDefinition(
         name="search_corpus",
         version=1,
-        kind=ToolKind.RETRIEVAL,
+        kind=RETRIEVAL,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=RetrievalConnection(corpus, default_top_k),

@@ -22,11 +22,12 @@ from podium_kit.failures import FailureKind
 from podium_kit.rpc.errors import DependencyAway, InternalError
 from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.server import running_server
+from podium_kit.tool_kinds import CODE
 from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.code.adapter import CodeAdapter
-from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition
 from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.config import SandboxSettings
@@ -39,7 +40,7 @@ RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
 TOOL = ToolDefinition(
     name="code_interpreter",
     version=1,
-    kind=ToolKind.CODE,
+    kind=CODE,
     parameters_schema={"type": "object"},
     result_schema=None,
     connection=CodeConnection(stateful=True),
@@ -134,7 +135,7 @@ async def test_while_no_pod_answers_the_call_waits_and_is_no_answer(service: Ser
     nowhere = client_channel(1, RUNNER, service.keys)
     async with nowhere:
         adapter = await CodeAdapter.start(Sandbox(workspaces_in_memory(), RemoteRunner(nowhere)))
-        attempts = Attempts({ToolKind.CODE: adapter})
+        attempts = Attempts({CODE: adapter})
         with pytest.raises(DependencyAway):
             await attempts.make(CallProgress(make_call("1"), TOOL))
 
@@ -142,7 +143,7 @@ async def test_while_no_pod_answers_the_call_waits_and_is_no_answer(service: Ser
 async def test_a_sandbox_that_is_killed_is_our_fault_and_no_answer(
     sandbox: Sandbox, own_processes: Processes
 ) -> None:
-    attempts = Attempts({ToolKind.CODE: await CodeAdapter.start(sandbox)})
+    attempts = Attempts({CODE: await CodeAdapter.start(sandbox)})
     call = make_call("import time; time.sleep(600)")
     running = asyncio.create_task(attempts.make(CallProgress(call, TOOL)))
     while not own_processes("bwrap"):

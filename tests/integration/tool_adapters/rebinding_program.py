@@ -16,6 +16,7 @@ from callers import make_identity
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from podium_kit.failures import FailureKind
 from podium_kit.rpc.identity import acting_as
+from podium_kit.tool_kinds import GRPC, HTTP, ToolKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.grpc.methods import GrpcMethods
 from tool_adapters.http.client import HttpClient, HttpRequest
@@ -28,7 +29,6 @@ from tool_adapters.models import (
     McpHttp,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, require_public
 from tool_adapters.secret_store import MountedSecrets
@@ -79,7 +79,7 @@ class Bait:
 
 def tool(kind: ToolKind, connection: Connection) -> ToolDefinition:
     """A tenant's."""
-    return ToolDefinition(kind, 1, kind, {"type": "object"}, None, connection, SideEffect.PURE)
+    return ToolDefinition(kind.name, 1, kind, {"type": "object"}, None, connection, SideEffect.PURE)
 
 
 async def by_http(host: str, port: int) -> object:
@@ -87,7 +87,7 @@ async def by_http(host: str, port: int) -> object:
         url = f"http://{host}:{port}/"
         with acting_as(make_identity("acme")):
             return await client.send(
-                HttpRequest("GET", url), tool(ToolKind.HTTP, HttpConnection("GET", url))
+                HttpRequest("GET", url), tool(HTTP, HttpConnection("GET", url))
             )
 
 
@@ -102,7 +102,7 @@ async def by_grpc(host: str, port: int) -> object:
     connection = GrpcConnection(f"{host}:{port}", METHOD, descriptor_set(), plaintext=True)
     methods = GrpcMethods(NetworkGuard())
     try:
-        return await methods.call("acme", tool(ToolKind.GRPC, connection), {}, "")
+        return await methods.call("acme", tool(GRPC, connection), {}, "")
     finally:
         await methods.close()
 

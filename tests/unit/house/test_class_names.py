@@ -20,7 +20,6 @@ SHARED = {
     "PriceComponent",
     "PromptMode",
     "StopReason",
-    "ToolKind",
 }
 
 

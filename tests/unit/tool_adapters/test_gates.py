@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from podium_kit.tool_kinds import FUNCTION
 from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.models import (
     CodeConnection,
@@ -17,13 +18,12 @@ from tool_adapters.models import (
     McpStdio,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 
 
 def tool(name: str, connection: Connection) -> ToolDefinition:
     return ToolDefinition(
-        name, 1, ToolKind.FUNCTION, {}, None, connection, SideEffect.PURE, Limits(max_concurrency=2)
+        name, 1, FUNCTION, {}, None, connection, SideEffect.PURE, Limits(max_concurrency=2)
     )
 
 

@@ -16,11 +16,12 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (
 )
 
 from podium_kit.failures import FailureKind
+from podium_kit.tool_kinds import GRPC
 from tool_adapters.adapter import NOTHING_USED, CallFailed, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.grpc.adapter import GrpcAdapter
 from tool_adapters.grpc.methods import GrpcMethods
-from tool_adapters.models import GrpcConnection, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.models import GrpcConnection, SideEffect, ToolDefinition
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import MountedSecrets
 
@@ -67,7 +68,7 @@ def tool_of(target: str, descriptor_set: bytes = b"") -> ToolDefinition:
     return ToolDefinition(
         name="weather",
         version=1,
-        kind=ToolKind.GRPC,
+        kind=GRPC,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=GrpcConnection(target, METHOD, descriptor_set, plaintext=True),
@@ -204,11 +205,11 @@ async def test_a_server_that_describes_itself_badly_ends_the_call_soon(
 async def test_a_call_without_a_usable_secret_is_free(variables: dict[str, str]) -> None:
     no_methods: Any = None
     secrets = MountedSecrets(None, variables)
-    attempts = Attempts({ToolKind.GRPC: GrpcAdapter(no_methods, secrets)})
+    attempts = Attempts({GRPC: GrpcAdapter(no_methods, secrets)})
     tool = ToolDefinition(
         name="quote",
         version=1,
-        kind=ToolKind.GRPC,
+        kind=GRPC,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=GrpcConnection("quotes.example.com:443", "quotes.Quotes/Get", secret="key"),

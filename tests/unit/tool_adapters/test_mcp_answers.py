@@ -10,6 +10,7 @@ import pytest
 from mcp_types.methods import validate_server_result
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.tool_kinds import MCP
 from tool_adapters.adapter import Answer, Output, ToolCall
 from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, CallProgress
 from tool_adapters.mcp.adapter import McpAdapter
@@ -21,7 +22,6 @@ from tool_adapters.models import (
     McpHttp,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 
 BYTES_MAX = 10_000
@@ -46,11 +46,11 @@ class OneSession:
 
 async def answer_of(**result: Any) -> Answer:
     session: Any = OneSession(mcp_types.CallToolResult(**result))
-    attempts = Attempts({ToolKind.MCP: McpAdapter(session)})
+    attempts = Attempts({MCP: McpAdapter(session)})
     tool = ToolDefinition(
         name="look_up",
         version=1,
-        kind=ToolKind.MCP,
+        kind=MCP,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=McpConnection("look_up", McpHttp("https://mcp.example.com/mcp")),

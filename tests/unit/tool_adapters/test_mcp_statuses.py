@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.tool_kinds import MCP
 from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.config import SECRET_PREFIX
 from tool_adapters.mcp.adapter import McpAdapter
@@ -23,7 +24,6 @@ from tool_adapters.models import (
     McpHttp,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import MountedSecrets
@@ -103,7 +103,7 @@ async def invoke(adapter: McpAdapter, name: str, at: McpHttp = AT) -> AdapterRes
     tool = ToolDefinition(
         name=name,
         version=1,
-        kind=ToolKind.MCP,
+        kind=MCP,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=McpConnection(name, at),

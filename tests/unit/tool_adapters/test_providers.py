@@ -7,6 +7,7 @@ import pytest
 from callers import make_identity
 from openai_server import OpenAiServer
 from podium_kit.rpc.identity import acting_as
+from podium_kit.tool_kinds import LLM
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.http.client import HttpClient
 from tool_adapters.llm.adapter import LlmAdapter
@@ -18,7 +19,6 @@ from tool_adapters.models import (
     LlmModel,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import MountedSecrets
@@ -57,9 +57,7 @@ async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
     call = ToolCall("key", "e1", "eyes", 1, {"input": "42"}, "6 * 7?", "", 0, "acme", "eyes")
     with OpenAiServer(models=("gpt",)) as server, acting_as(make_identity("acme")):
         asked = model(server.base_url, api)
-        tool = ToolDefinition(
-            *("eyes", 1, ToolKind.LLM, {}, None, LlmConnection((asked,)), SideEffect.PURE)
-        )
+        tool = ToolDefinition(*("eyes", 1, LLM, {}, None, LlmConnection((asked,)), SideEffect.PURE))
         async with HttpClient(guard) as client:
             adapter = LlmAdapter(client, MountedSecrets(None, {}), Prompts(), providers)
             async with providers.slot("acme", asked):

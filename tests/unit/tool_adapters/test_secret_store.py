@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from podium_kit.failures import ToolFailure
+from podium_kit.tool_kinds import HTTP
 from tool_adapters.adapter import Answer, CallFailed, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.client import WORDS_OF_ERRORS_MAX, HttpReply
-from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition
 from tool_adapters.secret_store import (
     PLATFORM,
     KnownSecrets,
@@ -195,11 +196,11 @@ class RepeatingClient:
 async def answer_to(status: int, media_type: str, body: bytes) -> Answer:
     client: Any = RepeatingClient(HttpReply(status, {"content-type": media_type}, body))
     no_credentials: Any = None
-    attempts = Attempts({ToolKind.HTTP: HttpAdapter(client, no_credentials)})
+    attempts = Attempts({HTTP: HttpAdapter(client, no_credentials)})
     tool = ToolDefinition(
         name="api",
         version=1,
-        kind=ToolKind.HTTP,
+        kind=HTTP,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=HttpConnection("GET", "https://api.example.com/"),

@@ -13,6 +13,7 @@ from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import UsageSource
 from podium_kit.rpc.errors import ShortOfResources
 from podium_kit.rpc.identity import acting_as
+from podium_kit.tool_kinds import CODE, FUNCTION, HTTP, RETRIEVAL, ToolKind
 from tool_adapters.adapter import Adapter, AdapterResult, Answer, CallFailed, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.calls.breaker import FAILURES_TO_OPEN
@@ -32,7 +33,6 @@ from tool_adapters.models import (
     RetrievalConnection,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.secret_store import MountedSecrets
@@ -77,7 +77,7 @@ class NoEffects:
         raise AssertionError
 
 
-def make_tool(kind: ToolKind = ToolKind.FUNCTION, **limits: Any) -> ToolDefinition:
+def make_tool(kind: ToolKind = FUNCTION, **limits: Any) -> ToolDefinition:
     return ToolDefinition(
         name="oracle",
         version=1,
@@ -180,7 +180,7 @@ async def test_programs_that_run_for_too_long_do_not_make_the_sandbox_unwell() -
     async def hang() -> AdapterResult:
         return AdapterResult(ToolFailure(FailureKind.TIMEOUT, "the program ran for 10 s"))
 
-    tool, gates = make_tool(ToolKind.CODE), Gates()
+    tool, gates = make_tool(CODE), Gates()
     for _ in range(FAILURES_TO_OPEN + 1):
         answer = await invoke(make_invoker(tool, hang, gates))
         assert isinstance(answer.outcome, ToolFailure)
@@ -235,17 +235,17 @@ def tool_of(kind: ToolKind, connection: Connection) -> ToolDefinition:
 @pytest.mark.parametrize(
     ("kind", "connection", "arguments", "words"),
     [
-        (ToolKind.RETRIEVAL, RetrievalConnection("laws"), {}, "give query"),
-        (ToolKind.RETRIEVAL, RetrievalConnection("laws"), {"query": "x", "top_k": "few"}, "top_k"),
-        (ToolKind.CODE, CodeConnection(), {"program": "6 * 7"}, "give code"),
+        (RETRIEVAL, RetrievalConnection("laws"), {}, "give query"),
+        (RETRIEVAL, RetrievalConnection("laws"), {"query": "x", "top_k": "few"}, "top_k"),
+        (CODE, CodeConnection(), {"program": "6 * 7"}, "give code"),
     ],
 )
 async def test_arguments_that_only_the_adapter_needs_are_asked_for(
     kind: ToolKind, connection: Connection, arguments: dict[str, Any], words: str
 ) -> None:
     adapters: dict[ToolKind, Adapter] = {
-        ToolKind.RETRIEVAL: RetrievalAdapter(UNREACHED),
-        ToolKind.CODE: CodeAdapter(UNREACHED, FairSemaphore(1)),
+        RETRIEVAL: RetrievalAdapter(UNREACHED),
+        CODE: CodeAdapter(UNREACHED, FairSemaphore(1)),
     }
     call = ToolCall("k", "e", "t", 1, arguments, "", "", 0, "acme")
     attempts = Attempts(adapters)
@@ -271,6 +271,6 @@ async def test_a_token_that_lasts_for_ever_is_no_token() -> None:
     client: Any = Client()
     secrets = MountedSecrets(None, {"TOOL_ADAPTERS_SECRET_ACME__KEY": "s3cr3t-value"})
     auth = OAuth2Auth("https://login.example.com/token", "podium", "key")
-    tool = tool_of(ToolKind.HTTP, HttpConnection("GET", "https://api.example.com", auth=auth))
+    tool = tool_of(HTTP, HttpConnection("GET", "https://api.example.com", auth=auth))
     with pytest.raises(CallFailed, match="something else than a bearer token"):
         await OAuth2Tokens(client, secrets).token(auth, "acme", tool)

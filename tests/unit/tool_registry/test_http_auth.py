@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from podium.registry.v1 import tool_pb2
-from tool_registry.errors import InvalidTool
-from tool_registry.tools.convert_connections import check_connection
+from podium_kit.tool_kinds import HTTP
+from podium_kit.tool_kinds.errors import InvalidTool
 
 KEY = tool_pb2.SecretRef(name="key")
 OAUTH2: dict[str, Any] = {
@@ -20,7 +20,7 @@ def check(auth: tool_pb2.HttpAuth, **fields: Any) -> None:
     http = tool_pb2.HttpConnection(
         method="GET", url_template="https://api.example/x", auth=auth, **fields
     )
-    check_connection(tool_pb2.ToolSpec(connection=tool_pb2.Connection(http=http)))
+    HTTP.check(tool_pb2.ToolSpec(connection=tool_pb2.Connection(http=http)))
 
 
 @pytest.mark.parametrize(

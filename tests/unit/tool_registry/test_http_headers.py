@@ -6,8 +6,8 @@ import pytest
 
 from openapi_builders import only, schema_of
 from podium.registry.v1 import tool_pb2
-from tool_registry.errors import InvalidTool
-from tool_registry.tools.convert_connections import check_connection
+from podium_kit.tool_kinds import HTTP
+from podium_kit.tool_kinds.errors import InvalidTool
 
 SECRET = tool_pb2.SecretRef(name="key")
 HEADER = tool_pb2.PARAMETER_LOCATION_HEADER
@@ -16,7 +16,7 @@ NAMES = ("Transfer-Encoding", "content-length", "Host", "Expect", "TE", "Proxy-C
 
 def check(url: str = "https://api.example/x", **fields: Any) -> None:
     http = tool_pb2.HttpConnection(method="POST", url_template=url, **fields)
-    check_connection(tool_pb2.ToolSpec(connection=tool_pb2.Connection(http=http)))
+    HTTP.check(tool_pb2.ToolSpec(connection=tool_pb2.Connection(http=http)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podium_kit.money import Money
+from podium_kit.tool_kinds import KINDS
 from tool_registry.history.dry_run import dry_run
 from tool_registry.history.past_episodes import PastCall
 from tool_registry.models import (
@@ -14,7 +15,6 @@ from tool_registry.models import (
     PolicySpec,
     Preferences,
     Selector,
-    ToolKind,
     ToolSpec,
     UnknownPriceRule,
 )
@@ -24,13 +24,13 @@ from unit.tool_registry.test_adherence import episode
 
 WORDS = st.sampled_from(["a", "b", "c", "d"])
 SETS = st.frozensets(WORDS, max_size=3)
-KINDS = st.sampled_from(list(ToolKind))
+ANY_KIND = st.sampled_from(list(KINDS.values()))
 PRICES = st.decimals("0", "100", places=4).map(lambda amount: Money(amount, "USD"))
 SECONDS = st.floats(0.001, 100)
 SELECTORS = st.builds(
     Selector,
     names=SETS,
-    kinds=st.frozensets(KINDS, max_size=2),
+    kinds=st.frozensets(ANY_KIND, max_size=2),
     tags=SETS,
     providers=SETS,
     models=SETS,
@@ -41,7 +41,7 @@ CHOICES = st.builds(
 SPECS = st.builds(
     ToolSpec,
     name=WORDS,
-    kind=KINDS,
+    kind=ANY_KIND,
     connection_kind=WORDS,
     description=WORDS,
     parameters_schema=WORDS,

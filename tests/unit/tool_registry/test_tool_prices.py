@@ -3,7 +3,7 @@
 import pytest
 
 from podium.registry.v1 import tool_pb2
-from tool_registry.errors import InvalidTool
+from podium_kit.tool_kinds.errors import InvalidTool
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from podium.registry.v1 import tool_pb2
-from tool_registry.errors import InvalidTool
-from tool_registry.tools.convert_connections import check_connection
+from podium_kit.tool_kinds import HTTP
+from podium_kit.tool_kinds.errors import InvalidTool
 
 PATH = tool_pb2.PARAMETER_LOCATION_PATH
 
@@ -16,7 +16,7 @@ def check(url: str, schema: Any, **fields: Any) -> None:
     http = tool_pb2.HttpConnection(method="GET", url_template=url, **fields)
     connection = tool_pb2.Connection(http=http)
     text = json.dumps(schema)
-    check_connection(tool_pb2.ToolSpec(connection=connection, parameters_json_schema=text))
+    HTTP.check(tool_pb2.ToolSpec(connection=connection, parameters_json_schema=text))
 
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}

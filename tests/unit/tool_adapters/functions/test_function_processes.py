@@ -12,6 +12,7 @@ import pytest_asyncio
 from podium_functions.errors import FunctionFailed
 from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.tool_kinds import FUNCTION
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.functions import processes
 from tool_adapters.functions.adapter import FunctionAdapter
@@ -21,7 +22,6 @@ from tool_adapters.models import (
     JsonObject,
     SideEffect,
     ToolDefinition,
-    ToolKind,
 )
 
 # Read at every border, which took seconds of a lock that all tenants share.
@@ -146,7 +146,7 @@ def make_tool(function: str) -> ToolDefinition:
     return ToolDefinition(
         name=function,
         version=1,
-        kind=ToolKind.FUNCTION,
+        kind=FUNCTION,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=FunctionConnection(function),

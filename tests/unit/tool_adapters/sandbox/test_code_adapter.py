@@ -10,9 +10,10 @@ import pytest
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Dimension
+from podium_kit.tool_kinds import CODE
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
-from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition, ToolKind
+from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner, Sandbox
 from tool_adapters.sandbox.runner import Job, Ran
 from workspaces_in_memory import workspaces_in_memory
@@ -22,7 +23,7 @@ def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefiniti
     return ToolDefinition(
         name="code_interpreter",
         version=1,
-        kind=ToolKind.CODE,
+        kind=CODE,
         parameters_schema={"type": "object"},
         result_schema=None,
         connection=CodeConnection(stateful=stateful),

@@ -1,0 +1,54 @@
+"""Checks that several kinds of connections share.
+
+Secrets are references; the places where one could be written out reject it.
+"""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from podium_kit.http_headers import header_problem
+from podium_kit.tool_kinds.errors import InvalidTool
+
+SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
+
+
+def check_headers(
+    field: str, constant: Mapping[str, str], secret: Sequence[tuple[str, str]]
+) -> None:
+    """Constant headers hold no secret, and no two secrets are sent as one header.
+
+    Of a secret there is the name of its header and the text before it.
+    """
+    for name, prefix in secret:
+        check_header(f"{field}.secret_headers", name, prefix)
+    lower = [name.lower() for name, _ in secret if name.lower() != "cookie"]
+    if twice := next((name for name in lower if lower.count(name) > 1), ""):
+        raise InvalidTool(f"{field}.secret_headers: two secrets are sent as {twice}")
+    for name, value in constant.items():
+        check_header(f"{field}.headers", name, value)
+        if name.lower() in SECRET_HEADERS or name.lower() in lower:
+            raise InvalidTool(f"{field}.headers must not hold {name}; use secret_headers")
+
+
+def check_url(field: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port != 0
+    except ValueError as error:
+        raise InvalidTool(f"{field} is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.netloc or not has_port:
+        raise InvalidTool(f"{field} {url!r} is not an http or https URL")
+    if "@" in parts.netloc:
+        raise InvalidTool(f"{field} holds credentials; use a secret")
+    if not url.isprintable() or " " in url:
+        raise InvalidTool(f"{field} holds a space or line break; write it percent-encoded")
+
+
+def check_header(field: str, name: str, value: str = "") -> None:
+    if problem := header_problem(name, value):
+        raise InvalidTool(f"{field}: {problem}")
+
+
+def require(field: str, value: str) -> None:
+    if not value:
+        raise InvalidTool(f"{field} is unset")

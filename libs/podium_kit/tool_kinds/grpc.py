@@ -1,0 +1,5 @@
+"""Unary gRPC methods."""
+
+from podium_kit.tool_kinds.kind import ToolKind
+
+GRPC = ToolKind("grpc", "a unary method")

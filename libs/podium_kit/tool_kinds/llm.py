@@ -1,0 +1,58 @@
+"""Language models."""
+
+from podium.registry.v1 import tool_pb2
+from podium_kit.attachments import MediaKind
+from podium_kit.tool_kinds.checks import check_url
+from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.kind import ToolKind
+from podium_kit.wire.attachment import KIND_FROM_WIRE
+
+
+def _check(spec: tool_pb2.ToolSpec) -> None:
+    llm = spec.connection.llm
+    embeds = llm.role == tool_pb2.LLM_ROLE_EMBEDDER
+    if embeds and spec.gives_answer:
+        raise InvalidTool("gives_answer is set, but no episode gets an embedder; leave it out")
+    for index, model in enumerate(llm.models):
+        field = f"connection.llm.models[{index}]"
+        if embeds != (model.api == tool_pb2.LLM_API_OPENAI_EMBEDDINGS) and model.api:
+            raise InvalidTool(
+                f"{field}.api does not fit connection.llm.role: the role embedder and the api"
+                " openai_embeddings go together"
+            )
+        check_url(f"{field}.base_url", model.base_url)
+        _check_takes(f"{field}.takes", model, embeds=embeds)
+
+
+def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:
+    if embeds and model.takes:
+        raise InvalidTool(f"{field} is set, but an embedder takes text alone; leave it out")
+    if not set(model.takes) <= KIND_FROM_WIRE.keys():
+        raise InvalidTool(f"{field} holds a kind that is unset; give {', '.join(MediaKind)}")
+    if len(set(model.takes)) < len(model.takes):
+        raise InvalidTool(f"{field} names a kind twice; name it once")
+
+
+def _public(connection: tool_pb2.Connection) -> tool_pb2.Connection:
+    """Shows of models what a caller chooses and policies decide by."""
+    shown = tool_pb2.Connection(
+        llm=tool_pb2.LlmConnection(
+            role=connection.llm.role, max_output_tokens=connection.llm.max_output_tokens
+        )
+    )
+    shown.llm.models.extend(
+        tool_pb2.LlmModel(
+            alias=model.alias,
+            model=model.model,
+            sku=model.sku,
+            description=model.description,
+            provider=model.provider,
+            tags=model.tags,
+            takes=model.takes,
+        )
+        for model in connection.llm.models
+    )
+    return shown
+
+
+LLM = ToolKind("llm", "OpenAI and Anthropic APIs", check=_check, public=_public, has_models=True)

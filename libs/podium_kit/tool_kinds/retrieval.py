@@ -1,0 +1,10 @@
+"""Search over a corpus."""
+
+from podium_kit.tool_kinds.kind import ToolKind
+
+RETRIEVAL = ToolKind(
+    "retrieval",
+    "search over a corpus",
+    resource=lambda connection: ("corpus", connection.retrieval.corpus),
+    result_section="document",
+)
