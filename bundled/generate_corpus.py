@@ -66,7 +66,7 @@ def encyclopaedia() -> Iterator[Document]:
 
 
 def country_entry(code: str) -> Document:
-    """What GeoNames says about a country and its three largest cities."""
+    """Returns GeoNames' facts on a country and its three largest cities."""
     facts = country_facts(code)
     cities = [each for each in geonames().get_cities().values() if each["countrycode"] == code]
     largest = sorted(cities, key=lambda each: -each["population"])[:3]
@@ -82,7 +82,7 @@ def country_entry(code: str) -> Document:
 
 
 def element_entry(number: int) -> Document:
-    """What periodictable says about a chemical element."""
+    """Returns periodictable's facts on a chemical element."""
     facts = element_facts(str(number))
     name = facts["name"].capitalize()
     density = facts["density_g_per_cm3"]
@@ -95,7 +95,7 @@ def element_entry(number: int) -> Document:
 
 
 def airport_entry(code: str) -> Document:
-    """What airportsdata says about an airport."""
+    """Returns airportsdata's facts on an airport."""
     facts = airport_facts(code)
     return document("airports", code, facts["name"], [
         f"{facts['name']} serves {facts['city']} in {facts['country']}. Its IATA code is {code} "
@@ -131,7 +131,7 @@ def handbook(chance: random.Random) -> Iterator[Document]:
 
 
 def office_page(office: str, people: list[str], chance: random.Random) -> Document:
-    """Where an office is, what it does and who leads it."""
+    """Returns a page on an office: its place, its work and its head."""
     task = COMPANY["offices"][office]
     return document("offices", office, f"Office: {office}", [
         f"The {office} office of Larkfield Instruments is responsible for {task}. It "
@@ -141,7 +141,7 @@ def office_page(office: str, people: list[str], chance: random.Random) -> Docume
 
 
 def person_page(name: str, office: str, products: list[str], chance: random.Random) -> Document:
-    """Where somebody works, since when, and what they designed."""
+    """Returns a page on a person: the office, the first year, and the designed products."""
     designed = f"{name} designed the {' and the '.join(products)}." if products else ""
     return document("people", name, name, [
         f"{name} works for Larkfield Instruments in the {office} office and joined in "

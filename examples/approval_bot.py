@@ -26,7 +26,7 @@ approver = Podium(api_key=key)
 
 
 def verdict(call: ToolCall) -> tuple[bool, str]:
-    """Whether the call may be made, and why."""
+    """Returns whether the call may be made, and why."""
     expression = json.loads(call.arguments_json).get("expression", "")
     short = call.tool_name == "calculator" and len(expression) <= LONGEST
     return short, "a short sum" if short else "only short sums are approved here"

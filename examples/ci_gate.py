@@ -28,14 +28,14 @@ DEARER_MAX = Decimal("1.2")
 
 @dataclass(frozen=True)
 class Run:
-    """What is compared."""
+    """The figures that are compared."""
 
     solved: list[str]
     cost: str
 
 
 def attempt(podium: Podium, task: str) -> tuple[bool, Decimal]:
-    """Whether the task was solved, and what it cost in US dollars."""
+    """Returns whether the task was solved, and what it cost in US dollars."""
     verifier, parameters = TASKS[task]
     scores: list[float] = []
 

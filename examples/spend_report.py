@@ -1,4 +1,4 @@
-"""Who spent what: a table of the last days, and what is left of every budget.
+"""A table of the last days' spending by team, and of the remaining budgets.
 
 pip install ./sdks/python   # from the repository
 python spend_report.py --days 7 --by tool,model

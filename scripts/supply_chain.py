@@ -29,7 +29,7 @@ PATIENCE_S = 1800
 
 
 def tool(package: str, *command: str | Path) -> str:
-    """What a tool of that package prints. Raises CalledProcessError for one that crashed."""
+    """Returns the output of the package's tool. Raises CalledProcessError for one that crashed."""
     uv = Path(sys.executable).with_name("uv")
     argv = [uv, "tool", "run", "--quiet", "--from", package, *command]
     # In a group of its own: uv starts the tool, which starts others.
@@ -60,7 +60,7 @@ def write_sboms() -> None:
 
 
 def vulnerabilities() -> int:
-    """How many are known, each printed."""
+    """Counts the known vulnerabilities, and prints each."""
     found, unknown = 0, set()
     for image in IMAGES:
         options = ("--require-hashes", "--disable-pip", "--progress-spinner", "off", "-f", "json")
@@ -86,7 +86,7 @@ def vulnerabilities() -> int:
 
 
 def secrets() -> int:
-    """How many credentials committed files hold, each printed.
+    """Counts the credentials in committed files, and prints each.
 
     None is tried out: that would send it to the provider whose key it resembles, and would wait
     for ever where the network drops what it does not let through.

@@ -84,7 +84,7 @@ def message_parts(file: pb.FileDescriptorProto, homes: dict[str, str]) -> Iterat
 
 
 def choice(message: pb.DescriptorProto, field: pb.FieldDescriptorProto) -> str:
-    """Which oneof a field belongs to; an optional field is alone in an unnamed one."""
+    """Returns the oneof of a field; an optional field is alone in an unnamed one."""
     if not field.HasField("oneof_index") or field.proto3_optional:
         return ""
     return f" One of `{message.oneof_decl[field.oneof_index].name}`."

@@ -1,4 +1,4 @@
-"""What the contracts say about every message and field, by full name."""
+"""The contracts' comments on every message and field, by full name."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -17,7 +17,7 @@ def header(document: str) -> str:
 
 
 def is_stale(document: str) -> bool:
-    """Whether the types are those of another document; needs no node."""
+    """Returns whether the types are those of another document; needs no node."""
     return not SCHEMA.is_file() or not SCHEMA.read_text().startswith(header(document))
 
 

@@ -1,4 +1,4 @@
-"""What each kind of event posts to the accounts of a tenant.
+"""The postings of each kind of event to the accounts of a tenant.
 
 held, available        money set aside for calls that have not ended, and its contra account
 spend                  the true cost of calls

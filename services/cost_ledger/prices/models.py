@@ -1,4 +1,4 @@
-"""What quantities cost under one price version.
+"""Prices, and the cost of quantities under one price version.
 
 amount = sum over dimensions of round_half_even(quantity * unit_price / per, 12 places)
 

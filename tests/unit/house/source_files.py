@@ -14,7 +14,7 @@ GENERATED = (
     "sdks/python/podium_client/_sync/",
     "sdks/typescript/src/schema.ts",
 )
-PRODUCT_ROOTS = ("libs/", "bundled/functions/", "services/", "cli/", "training/")
+PRODUCT_ROOTS = ("libs/", "bundled/functions/", "services/", "operations/", "cli/", "training/")
 
 
 @cache

@@ -1,0 +1,76 @@
+"""Docstrings, comments, names and pages are in the field's words (CONTRIBUTING.md)."""
+
+import ast
+import io
+import re
+import tokenize
+
+from unit.house.source_files import ROOT, is_python, product_files, tracked_files, tree
+
+FRAGMENT = re.compile(
+    r"(What|Whose|Who|Whom|Whoever|Of|One that|One who|Those|Whether|As|How|Where|That|Which|Why"
+    r"|When)\b"
+)
+FRAGMENTS_MAX = 0.04
+WORDS = re.compile(
+    r"\b(told|standing|kept aside|owed|said|whoever|dear(?:er|est)?|wordings?|hears?"
+    r"|lets? pass|go(?:es|ing|ne)? on)\b",
+    re.IGNORECASE,
+)
+NAMES = re.compile(
+    r"(?:^|_)(told|owed|said|whoever|dear|dearer|dearest|wordings?|hear|look)(?:_|$)"
+)
+# A gate's look at an evaluation is statistics' own word.
+STATISTICS = {"UnplannedLook", "look_confidence"}
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def docstrings(path: str) -> list[str]:
+    nodes = [node for node in ast.walk(tree(path)) if isinstance(node, Documented)]
+    return [text for node in nodes if (text := ast.get_docstring(node))]
+
+
+def comments(path: str) -> list[str]:
+    lines = io.StringIO((ROOT / path).read_text()).readline
+    return [
+        each.string for each in tokenize.generate_tokens(lines) if each.type == tokenize.COMMENT
+    ]
+
+
+def test_docstrings_are_sentences_instead_of_fragments() -> None:
+    found = [text for path in tracked_files() if is_python(path) for text in docstrings(path)]
+    fragments = [text for text in found if FRAGMENT.match(text)]
+    assert len(fragments) <= FRAGMENTS_MAX * len(found), f"state what these do: {fragments[:20]}"
+
+
+def test_docstrings_and_comments_use_the_fields_words() -> None:
+    found = [
+        f"{path}: {text}"
+        for path in product_files()
+        for text in [*docstrings(path), *comments(path)]
+        if WORDS.search(text)
+    ]
+    assert not found
+
+
+def test_names_use_the_fields_words() -> None:
+    found = [
+        f"{path}:{node.lineno} {node.name}"
+        for path in product_files()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if NAMES.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).lower())
+        if node.name not in STATISTICS
+    ]
+    assert not found
+
+
+def test_pages_and_contracts_use_the_fields_words() -> None:
+    found = [
+        f"{path}: {line.strip()[:120]}"
+        for path in tracked_files()
+        if path.endswith((".md", ".proto"))
+        for line in (ROOT / path).read_text().splitlines()
+        if WORDS.search(line)
+    ]
+    assert not found
