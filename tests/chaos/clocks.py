@@ -29,7 +29,6 @@ def library() -> Path:
 
 
 def set_clock(scene: Scene, offset_s: float) -> None:
-    """Of whichever process has one, within a second."""
     file = _file(scene)
     # Replaced as a whole: it is read at any time.
     fresh = file.with_suffix(".new")
@@ -58,7 +57,7 @@ async def own_clock(scene: Scene, victim: str) -> AsyncIterator[None]:
 
 
 def _is_loaded(pid: int | None) -> bool:
-    """Whether that process has a clock of its own."""
+    """Returns whether that process has a clock of its own."""
     with suppress(OSError):
         return "libfaketime" in Path(f"/proc/{pid}/maps").read_text()
     return False

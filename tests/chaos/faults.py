@@ -33,7 +33,6 @@ PAUSE_S = 0.1
 
 
 def prepared(scene: Scene, one: Round) -> AbstractAsyncContextManager[None]:
-    """What is needed before episodes start. Raises NotPossible when it is entered."""
     return own_clock(scene, one.victim) if one.fault is Fault.CLOCK_JUMP else nullcontext()
 
 
@@ -103,7 +102,6 @@ def _fill(ballast: Path) -> None:
 
 
 async def _starve(scene: Scene, victim: str) -> None:
-    """What it asks for beyond what it has is rejected, as where no memory is left."""
     pid = scene.process(victim).pid
     assert pid is not None
     used = psutil.Process(pid).memory_info().vms

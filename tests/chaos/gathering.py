@@ -116,7 +116,6 @@ def _readable(scene: Scene) -> list[Message]:
 
 
 def read_stream(scene: Scene) -> list[Message]:
-    """What is on the stream, each message as often as it is there."""
     assert scene.connection is not None
     kafka = KafkaSettings.model_validate(scene.connection.kafka)
     consumer = KafkaConsumer(**kafka.arguments(), enable_auto_commit=False)

@@ -24,7 +24,6 @@ class Growth:
 
     @property
     def reason(self) -> str:
-        """Why the run fails; empty where it does not."""
         if self.last <= self.limit:
             return ""
         return (

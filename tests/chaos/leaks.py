@@ -65,7 +65,6 @@ async def taken(scene: Scene, at_s: float, episodes: int) -> Taken:
 
 
 def left_behind(first: Taken, last: Taken) -> list[str]:
-    """What should be as it was at the start, once nothing runs."""
     found = []
     if last.temporary_files > first.temporary_files:
         found.append(f"{last.temporary_files} temporary files, {first.temporary_files} before")
@@ -82,7 +81,6 @@ def adopt_orphans() -> None:
 
 
 def known_processes(scene: Scene) -> set[int]:
-    """That this process started itself."""
     every = (*scene.outside.values(), *scene.platform.processes.values())
     return {each.pid for each in every if each.pid is not None}
 
@@ -118,7 +116,6 @@ def _family(pid: int | None) -> list[psutil.Process]:
 
 
 def _memory(process: psutil.Process) -> int:
-    """Of its own: what PostgreSQL's backends share counts once."""
     with suppress(psutil.Error):
         memory = process.memory_info()
         return int(memory.rss - getattr(memory, "shared", 0))

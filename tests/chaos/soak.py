@@ -111,7 +111,6 @@ async def soaked(seed: int, seconds: float) -> Soak:
 
 
 async def _left(scene: Scene, soak: Soak) -> list[str]:
-    """What is still there although everything had its time to end."""
     deadline = time.monotonic() + GRACE_S
     while True:
         strays = [

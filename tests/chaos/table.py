@@ -64,7 +64,6 @@ def _others(seen: Verdict) -> int:
 
 
 def left_out_lines(left_out: Mapping[Round, str]) -> str:
-    """Which pairs no round is, and why; a line for each reason."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for one, reason in left_out.items():
         by_reason.setdefault((one.fault, reason), []).append(one.victim)

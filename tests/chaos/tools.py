@@ -65,8 +65,6 @@ CLIENT_TOOL: Spec = {
 
 
 def specs(http_url: str, grpc_target: str) -> list[Spec]:
-    """Of the scene's own tools, whose server is at these addresses."""
-
     def http(name: str, method: str, path: str, argument: str, effect: str) -> Spec:
         connection = {"http": {"method": method, "url_template": f"{http_url}{path}"}}
         return {**_spec(name, "HTTP", argument, effect), "connection": connection}

@@ -62,7 +62,6 @@ OUTSIDE = {
 
 @cache
 def named_in_settings(component: str) -> frozenset[str]:
-    """Whom the settings of a component name."""
     found = set()
     for field in SETTINGS[component].model_fields:
         if field in OUTSIDE:

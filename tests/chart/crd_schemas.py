@@ -33,7 +33,7 @@ MISSING = (
 
 
 def available() -> bool:
-    """Whether there are CRDs to test with."""
+    """Returns whether there are CRDs to test with."""
     return FOLDER.is_dir() and any(FOLDER.glob("*.yaml"))
 
 
@@ -77,7 +77,6 @@ def validator(api_version: str, kind: str) -> Draft202012Validator:
 
 
 def faults(obj: Json) -> list[str]:
-    """What the API server would reject: shape first, then the rules."""
     kind = validator(obj["apiVersion"], obj["kind"])
     shape = [f"{_path(error.absolute_path)}: {error.message}" for error in kind.iter_errors(obj)]
     structural = schemas()[obj["apiVersion"], obj["kind"]]
@@ -131,7 +130,7 @@ def _broken_rules(schema: Json, value: Any, path: tuple[str, ...]) -> Iterator[s
 
 
 def holds(rule: str, value: Any) -> bool:
-    """Whether a CEL rule holds for a value."""
+    """Returns whether a CEL rule holds for a value."""
     return bool(_program(rule).evaluate({"self": celpy.adapter.json_to_cel(value)}))
 
 

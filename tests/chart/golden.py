@@ -14,17 +14,14 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 def file_of(profile: str) -> Path:
-    """Where the objects of a profile are written down."""
     return FOLDER / f"{profile}.jsonl"
 
 
 def objects_of(profile: str) -> dict[str, Json]:
-    """What a profile renders, by kind and name."""
     return {label(obj): obj for obj in rendered(profile)}
 
 
 def written_of(profile: str) -> dict[str, Json]:
-    """What was written down, by kind and name."""
     lines = file_of(profile).read_text().splitlines()
     return {label(obj): obj for obj in map(json.loads, lines)}
 

@@ -17,7 +17,6 @@ class PodTemplate:
 
 
 def pod_templates(objects: list[Json]) -> Iterator[PodTemplate]:
-    """Of Deployments, StatefulSets, worker versions, runs of training, predictors and tests."""
     for obj in objects:
         spec = obj.get("spec", {})
         match obj["kind"]:

@@ -131,7 +131,6 @@ def profile(name: str) -> Json:
 
 
 def merged(base: Json, over: Json) -> Json:
-    """As Helm merges values files."""
     both = {
         key: merged(base[key], value) if isinstance(value, dict) and key in base else value
         for key, value in over.items()

@@ -23,7 +23,6 @@ SECCOMP = {"RuntimeDefault", "Localhost"}
 
 
 def violations(spec: Json) -> list[str]:
-    """What an admission under the restricted profile would reject, in words."""
     return [*_pod(spec), *(line for one in containers(spec) for line in _container(one, spec))]
 
 

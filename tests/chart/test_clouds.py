@@ -63,7 +63,6 @@ def test_openshift_chooses_the_user_and_is_asked_for_names_at_its_port(beneath: 
 
 
 def dns_ports(policy: Json) -> list[Json]:
-    """Of the rule that lets names be asked for."""
     return [
         port
         for rule in policy["spec"].get("egress", ())

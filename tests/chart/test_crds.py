@@ -22,7 +22,6 @@ def schema(plural: str) -> Json:
 
 
 def problems(plural: str, spec: Json) -> list[str]:
-    """What the API server would say at creation: the schema's problems, then the rules'."""
     found = [error.message for error in Draft202012Validator(schema(plural)).iter_errors(spec)]
     if found:
         return found

@@ -63,7 +63,6 @@ def inside(obj: Json) -> list[Json]:
 
 
 def named(obj: Json) -> Json:
-    """As the API server names it before it looks at the rules."""
     made = obj["metadata"].get("generateName", "") + "x7k2p"
     return {**obj, "metadata": {"name": made, **obj["metadata"]}}
 

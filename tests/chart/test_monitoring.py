@@ -52,7 +52,6 @@ LABELS = re.compile(r"\{([^{}]*)\}|\bby \(([^)]*)\)")
 
 @cache
 def own_metrics() -> frozenset[str]:
-    """What the exporter makes of docs/telemetry.yaml: made by it, not written down."""
     registry = yaml.safe_load((ROOT / "docs/telemetry.yaml").read_text())
     reader = PrometheusMetricReader()
     meter = MeterProvider([reader]).get_meter("test")

@@ -34,7 +34,6 @@ def test_rendering_again_or_as_an_upgrade_gives_the_same_bytes(case: str) -> Non
 
 
 def test_every_pod_goes_to_the_nodes_that_component_defaults_name() -> None:
-    """Those of helm test and of the servers, too: elsewhere the image may not even run."""
     placement: Json = {
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
         "tolerations": [{"key": "services", "operator": "Exists"}],

@@ -143,7 +143,6 @@ def test_a_certificate_names_the_callers_of_the_graph() -> None:
 
 
 def test_a_server_admits_only_its_callers_certificates() -> None:
-    """What a callee's environment allows, against what each caller's certificate says."""
     objects = rendered("production")
     held = {
         one["metadata"]["name"].removeprefix("podium-"): {

@@ -104,7 +104,7 @@ def test_every_variable_is_a_setting_of_the_service(case: str, component: str) -
 
 
 def is_setting(model: Any, path: list[str]) -> bool:
-    """Whether a chain of field names exists in a settings model."""
+    """Returns whether a chain of field names exists in a settings model."""
     for part in path:
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return False

@@ -37,7 +37,6 @@ def files(objects: list[Json]) -> Json:
 
 
 def config(objects: list[Json], folder: Path) -> RunConfig:
-    """What the trainer reads; certificates are files of this folder."""
     found = parsed(files(objects)["config.yaml"])[0]
     (folder / "file").touch()
     stream = {

@@ -114,7 +114,6 @@ async def installed(clients: Sequence[Client]) -> dict[str, Results]:
 
 
 def define_mcp_server(folder: Path) -> None:
-    """As an operator does, for the tools that MCP's conformance suite calls."""
     folder.mkdir(parents=True)
     definition = {
         "argv": [sys.executable, str(MCP_TOOLS.resolve())],
@@ -124,7 +123,6 @@ def define_mcp_server(folder: Path) -> None:
 
 
 async def register_mcp_tools(connection: Connection) -> None:
-    """As a tool owner does."""
     headers = {"authorization": f"Bearer {connection.admin_key}"}
     server = {"connection": {"stdio": {"server": MCP_TOOLS.stem}}}
     async with httpx.AsyncClient(
@@ -137,7 +135,6 @@ async def register_mcp_tools(connection: Connection) -> None:
 
 
 async def register_models(connection: Connection, base_url: str) -> None:
-    """As an administrator does: one that turns texts into vectors, and one that sees."""
     embedder = {"role": "LLM_ROLE_EMBEDDER"}, {"api": "LLM_API_OPENAI_EMBEDDINGS"}
     seer = {"role": "LLM_ROLE_GENERALIST"}, {"takes": ["MEDIA_KIND_IMAGE"]}
     headers = {"authorization": f"Bearer {connection.admin_key}"}
@@ -188,7 +185,6 @@ async def tried(client: Client, connection: Connection) -> Results:
 
 
 def results_of(said: bytes) -> Results:
-    """What a program says of each feature, a line each."""
     lines = [json.loads(line) for line in said.decode().splitlines() if line.startswith("{")]
     return {line["feature"]: Finding(line["problem"], line["no"]) for line in lines}
 

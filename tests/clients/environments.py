@@ -37,7 +37,6 @@ class Client:
 
     @property
     def path(self) -> str:
-        """Where its commands are."""
         own = (self.folder / "node_modules" / ".bin").resolve()
         return f"{own}{os.pathsep}{os.environ['PATH']}"
 

@@ -51,7 +51,6 @@ def weather() -> dict[str, Any]:
 
 
 def described(parts: list[Mapping[str, Any]]) -> str:
-    """What is to be seen on the picture among the parts of a message."""
     [url] = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     kind, _, written = url.partition(";base64,")
     # In a PNG the width and height follow its signature and the name of its first chunk.

@@ -71,7 +71,6 @@ def ready(release: Release) -> str:
 
 
 def reach(release: Release) -> str:
-    """Who may reaches whom, and no one else."""
     tried = {
         ("stranger", "podium-postgres", 5432): "refused",
         ("stranger", "podium-model-server", 8080): "refused",
@@ -110,7 +109,6 @@ def upgraded(release: Release) -> str:
 
 
 def uninstalled(release: Release) -> str:
-    """What stays is what data needs: Secrets, certificates, the list of bundled tools."""
     release.helm("uninstall", "--wait")
     kinds = "deployments,statefulsets,services,jobs,networkpolicies,roles,configmaps,secrets"
     left = {one["metadata"]["name"] for one in release.items(kinds)} - {"kube-root-ca.crt"}

@@ -45,7 +45,6 @@ def applied(release: Release) -> str:
 
 
 def _paid(release: Release) -> str:
-    """What an episode cost that runs under the policy and calls the tool at its price."""
     events = asked(release, "--tool", CALLED, "--policy", POLICY)
     returned = [event["tool_returned"] for event in events if "tool_returned" in event]
     paid = [

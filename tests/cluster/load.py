@@ -20,7 +20,6 @@ class Load:
         self._release, self._name, self._seconds = release, name, seconds
 
     def ended(self) -> str:
-        """How many were answered. Raises CommandFailed when one was not."""
         return said(self._release, self._name, self._seconds + MARGIN_S)
 
 

@@ -74,7 +74,6 @@ def image_of(release: Release, deployment: str) -> str:
 
 
 def said(release: Release, name: str, timeout_s: int = 120) -> str:
-    """What it wrote, once it has ended well. Raises CommandFailed."""
     release.kubectl(
         "wait",
         "--for=jsonpath={.status.phase}=Succeeded",

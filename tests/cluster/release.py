@@ -44,7 +44,7 @@ def missing_programs() -> list[str]:
 
 
 def served(resource: str) -> bool:
-    """Whether the cluster has this CRD."""
+    """Returns whether the cluster has this CRD."""
     return bool(run("kubectl", "get", "crd", resource, "--ignore-not-found", "-o", "name").strip())
 
 

@@ -35,7 +35,6 @@ def scaled_up(release: Release) -> str:
 
 
 def scaled_down(release: Release) -> str:
-    """What no work is left for goes, in the five minutes that other rows meanwhile take."""
     if not served(NEEDED):
         return "not tried: KEDA is not served"
     require(set(SETTINGS) <= set(release.values), "the row that starts workers comes first")

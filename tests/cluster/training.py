@@ -90,7 +90,6 @@ def _upgrade(release: Release) -> None:
 
 
 def _copy_model(release: Release) -> None:
-    """What the engine serves is trained: its image holds it."""
     copy = ["cp", "-r", f"/models/{MODEL}", "/mnt/models/"]
     with program(
         release, "model", copy, {}, of="podium-model-server", claims={"/mnt/models": MODELS}
@@ -146,7 +145,6 @@ def _run(release: Release) -> str:
 
 
 def _until(release: Release, name: str, found: Callable[[], T]) -> T:
-    """What is found, once it is something. Raises NotSo."""
     until = time.monotonic() + TRAINED_S
     while not (value := found()):
         if time.monotonic() > until:
@@ -178,7 +176,6 @@ def _pods(release: Release, name: str) -> list[str]:
 
 
 def _said(release: Release, name: str) -> str:
-    """What the first process wrote since it was started last; empty before that."""
     try:
         return release.kubectl("logs", _pods(release, name)[0])
     except (CommandFailed, IndexError):

@@ -58,7 +58,6 @@ def _claim(release: Release, name: str, path: str, node: str) -> list[Json]:
 
 
 def _on_node(release: Release, node: str, image: str, script: str) -> None:
-    """As the node's root: no pod under the restricted profile may make its folders."""
     root = release.beside("volumes")
     container = {
         "name": "folders",

@@ -162,7 +162,6 @@ def _document(media_type: MediaType) -> Callable[[bytes], None]:
 
 
 def _text(data: bytes) -> str:
-    """What arrives in a string field of gRPC: UTF-8."""
     return data.decode(errors="replace")
 
 

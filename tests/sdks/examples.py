@@ -123,7 +123,6 @@ async def run_all(examples: Sequence[Example]) -> int:
 async def problem_of(
     example: Example, connection: Connection, approver_key: str, work: Path
 ) -> str:
-    """What went wrong; "" for nothing."""
     try:
         said, status = await finished(example, connection, approver_key, work)
     except (TimeoutError, OSError, AssertionError, httpx.HTTPError) as error:
@@ -180,7 +179,6 @@ async def platform() -> AsyncIterator[Connection]:
 
 
 async def prepare(connection: Connection) -> str:
-    """What an administrator does before: a price, a budget, and a key for the bot; that key."""
     price = {
         "sku": f"orchestrator/{MODEL}",
         "currency_code": "USD",
@@ -214,7 +212,6 @@ def write_better_baseline(work: Path) -> None:
 async def finished(
     example: Example, connection: Connection, approver_key: str, work: Path
 ) -> tuple[str, int]:
-    """What the program printed, and its status."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(work),
@@ -238,7 +235,6 @@ async def finished(
 
 
 async def served(example: Example, environment: dict[str, str], work: Path) -> tuple[str, int]:
-    """What the web service streams, once when it is asked and once when it is taken up again."""
     port = free_port()
     command = [str(example.client.python.absolute()), str(EXAMPLES / example.program), str(port)]
     process = await started(command, environment, work)

@@ -12,7 +12,7 @@ INSTALL = ("npm", "ci", "--silent", "--no-audit", "--no-fund")
 
 
 def available() -> bool:
-    """Whether there is a node to run it with."""
+    """Returns whether there is a node to run it with."""
     return shutil.which("npm") is not None
 
 
@@ -25,7 +25,6 @@ async def build() -> None:
 
 
 async def run(*command: str, env: Mapping[str, str] | None = None) -> str:
-    """What it prints. Raises AssertionError with that when it fails."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=CLIENT,

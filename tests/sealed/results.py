@@ -29,5 +29,5 @@ def row(release: str, commit: str, day: date, outcomes: Sequence[Outcome]) -> st
 
 
 def is_logged(release: str, readme: str) -> bool:
-    """Whether the table has a row of this release."""
+    """Returns whether the table has a row of this release."""
     return any(line.startswith(f"| {release} |") for line in readme.splitlines())

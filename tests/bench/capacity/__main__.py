@@ -93,7 +93,6 @@ def shared(costs: list[Cost]) -> float:
 async def measure_flatness(
     figures: Figures, product: Product, costs: list[Cost], episodes: int
 ) -> None:
-    """What an episode costs with few and with many beside it."""
     say("cost at several concurrencies")
     idle = sum(cost.idle_cores for cost in costs)
     found = {}
@@ -134,7 +133,6 @@ async def measure_scaling(figures: Figures, product: Product, most: float) -> No
 
 
 async def measure_shares(figures: Figures, product: Product, episodes: int) -> None:
-    """Where each of our services spends its time."""
     for name in PROFILED:
         say(f"profile of {name}")
         pid = product.platform.processes[name].pid or 0

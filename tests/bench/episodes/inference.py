@@ -119,7 +119,6 @@ def _direct(session: aiohttp.ClientSession, base_url: str, bodies: list[dict[str
 
 
 async def _bodies(folder: Path, count: int) -> list[dict[str, Any]]:
-    """What the service sends for each request, recorded from a server that speaks as vLLM does."""
     with OpenAiServer(models=[MODEL], vllm_version="0.32.0") as recorder:
         async with _service(folder, recorder.base_url) as stub:
             for number in range(count):

@@ -81,7 +81,6 @@ class Product:
                 yield response.event.turn
 
     async def model_calls(self) -> int:
-        """How many calls the model server is answering now."""
         async with (
             aiohttp.ClientSession(self._model_origin) as session,
             session.get("/in-flight") as reply,
@@ -99,13 +98,11 @@ class Product:
         raise RuntimeError(f"the watch of {episode_id} ended before the episode")
 
     async def tool_seconds(self, episode_id: str) -> float:
-        """What the tools of an episode took, as the adapters measured it."""
         reply = await self._client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
         calls = [call for turn in reply.trajectory.turns for call in turn.tool_invocations]
         return sum(call.latency.ToNanoseconds() for call in calls) / 1e9
 
     def processor_seconds(self) -> float:
-        """What all servers and services of the platform took so far."""
         pids = [process.pid for process in self.platform.processes.values()]
         return processor_seconds(pid for pid in pids if pid)
 

@@ -73,7 +73,6 @@ async def measured(
 
 
 async def measure_budget(figures: Figures, proxied: Endpoint, connection: Connection) -> None:
-    """What becomes of a budget that more calls want than it covers, all at once."""
     say("a budget that is used up")
     used = await use_up(proxied, connection)
     figures.note("budget", str(used))
@@ -84,7 +83,6 @@ async def measure_budget(figures: Figures, proxied: Endpoint, connection: Connec
 
 
 def conclude(figures: Figures, found: Mapping[str, Mapping[int, Measured]]) -> None:
-    """What a request costs beyond the model server's own answer."""
     for name in (PROXIED, EPISODE, PEER):
         for concurrent, each in found[name].items():
             alone = found[ALONE][concurrent]

@@ -49,7 +49,7 @@ class Measured:
 
 
 async def listens(port: int) -> bool:
-    """Whether a server of this machine takes connections."""
+    """Returns whether a server of this machine takes connections."""
     return accepts_connections(port)
 
 
@@ -76,7 +76,6 @@ async def measure(endpoint: Endpoint, concurrent: int, total: int) -> Measured:
 
 
 async def statuses(endpoint: Endpoint, concurrent: int, total: int, **fields: object) -> list[int]:
-    """Of so many requests with these fields, whatever became of them."""
     gate, url = asyncio.Semaphore(concurrent), f"{endpoint.base_url}/chat/completions"
     body = {"model": endpoint.model, "messages": QUESTION, **fields}
     headers = {"authorization": f"Bearer {endpoint.key}"}
@@ -92,7 +91,9 @@ async def statuses(endpoint: Endpoint, concurrent: int, total: int, **fields: ob
 
 
 async def _answered(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> bool:
-    """Whether the answer is right; a connection that was closed meanwhile is opened again."""
+    """Returns whether the answer is right; a connection that was closed meanwhile is opened
+    again.
+    """
     try:
         async with session.post(url, json=body) as reply:
             said = await reply.json()

@@ -86,7 +86,6 @@ class Run:
 
 
 async def measure_sql(run: Run) -> None:
-    """What the database does for a call, without any of our processes."""
     floor, figures, found = await run.floor(), run.figures, run.databases
     guaranteed = await run.guaranteed_floor()
     say("SQL")

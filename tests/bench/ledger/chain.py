@@ -14,7 +14,6 @@ SECONDS = 3.0
 
 
 async def chain_share(service_url: str) -> float:
-    """How much more processor time a post takes with the chain, as a share of one without."""
     async with (
         running_service(service_url) as chained,
         running_service(service_url, "bench.ledger.unchained") as unchained,

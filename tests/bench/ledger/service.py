@@ -58,12 +58,10 @@ class Service:
         self.tokens = [self.token(f"bench-{number}") for number in range(1, TENANTS + 1)]
 
     def token(self, tenant: str, *scopes: Scope) -> Metadata:
-        """What a caller of the tenant sends along; by default the worker, who may also read."""
         identity = make_identity(tenant, "bench", scopes or (Scope.LEDGER_WRITE, Scope.SPEND_READ))
         return (("authorization", f"Bearer {self.keys.signer().sign(identity)}"),)
 
     async def load(self, call: Call, tenants: int, seconds: float = SECONDS) -> Load:
-        """What sixty-four callers get done, spread over so many tenants."""
         latencies: list[float] = []
         numbers = count()
         start = time.perf_counter()

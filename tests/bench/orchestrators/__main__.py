@@ -72,7 +72,6 @@ async def _merged(name: str, version: Path) -> Path:
 
 
 def _asked(options: argparse.Namespace, families: list[str], study: Study) -> dict[str, Any]:
-    """What makes two runs one: the options, the study, and the policy that is measured."""
     others = {name: str(version) for name, version in options.others.items()}
     asked = vars(options) | {"family": families, "others": others}
     conditions = study.model_dump(mode="json")

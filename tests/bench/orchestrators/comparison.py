@@ -33,7 +33,6 @@ class Line:
     """The paper's, with the arms' episodes on a task as its group."""
 
     def row(self) -> str:
-        """As a row of a Markdown table."""
         cells = (
             f"{self.outcome.mean:.2f} [{self.outcome.lower:.2f}, {self.outcome.upper:.2f}]",
             f"{self.cost.mean:.6f} [{self.cost.lower:.6f}, {self.cost.upper:.6f}]",
@@ -69,7 +68,6 @@ def lines(policy: str, weights: Preferences, results: Results, baseline: str) ->
 
 
 def gain(weights: Preferences, results: Results, ours: str, theirs: str) -> Interval:
-    """How much more reward one arm earned than another, task by task."""
     earned = _rewards(weights, results)
     pairs = zip(earned[ours], earned[theirs], strict=True)
     return paired_interval([mine - other for mine, other in pairs], ONE_SIDED)
@@ -78,7 +76,6 @@ def gain(weights: Preferences, results: Results, ours: str, theirs: str) -> Inte
 def change(
     episodes: Sequence[Evaluated], others: Sequence[Evaluated], measure: Measure
 ) -> Interval:
-    """How much more of something the same tasks took under one policy than under another."""
     before = {each.task_id: measure(each) for each in others}
     pairs = [(each, before[each.task_id]) for each in episodes if each.task_id in before]
     return paired_interval([measure(each) - other for each, other in pairs], ONE_SIDED)

@@ -34,7 +34,7 @@ class Journal:
         self._keep(arm, preference, episode)
 
     def has(self, arm: str, preference: str, task_id: str) -> bool:
-        """Whether the episode has been kept."""
+        """Returns whether the episode has been kept."""
         return task_id in self._found.get((arm, preference), {})
 
     def results(self, arms: Sequence[str], preference: str) -> Results:

@@ -51,7 +51,6 @@ def show(study: Study, arms: Sequence[Arm], journal: Journal, figures: Figures) 
 
 
 def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
-    """Of the episodes there are so far."""
     names = [arm.name for arm in arms]
     experts = [arm.name for arm in arms if arm.expert]
     policies = [arm.name for arm in arms if not arm.expert and arm.name != TRAINED]
@@ -77,7 +76,7 @@ def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
 
 
 def _moves(study: Study, journal: Journal) -> dict[str, Any]:
-    """Whether more weight moved the trained one the right way."""
+    """Returns whether more weight moved the trained one the right way."""
     found: dict[str, Any] = {}
     for name, more, less, known, sign in MOVES:
         with_more, with_less = (journal.results([TRAINED], policy) for policy in (more, less))

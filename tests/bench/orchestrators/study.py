@@ -78,11 +78,9 @@ def renamed(tasks: Sequence[Task], study: Study) -> list[Task]:
 
 
 def study_names() -> list[str]:
-    """Of every study there is."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def weights_of(policy: policy_pb2.PolicySpec) -> Preferences:
-    """As the registry takes them."""
     given = policy.preferences
     return Preferences(given.outcome, given.compute, given.latency, dict(given.tools))

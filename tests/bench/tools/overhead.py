@@ -88,7 +88,6 @@ async def _taken(call: Call, adapters: psutil.Process) -> Taken:
 
 
 def _cpu_s(adapters: psutil.Process) -> float:
-    """Of the caller and the adapters; what their children took is the server's."""
     times = adapters.cpu_times()
     return time.process_time() + times.user + times.system
 

@@ -85,7 +85,6 @@ async def _after_changes(ada: Caller) -> tuple[list[float], list[float]]:
 
 
 async def _watch(stalls: list[float]) -> None:
-    """How much later than asked the event loop comes back; client and server share it."""
     while True:
         start = time.perf_counter()
         await asyncio.sleep(0.001)

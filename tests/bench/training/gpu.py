@@ -79,7 +79,6 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        """Of all rows, whether their prompt is computed once or in each."""
         return self.rows * (self.prompt + self.completion)
 
 
@@ -171,7 +170,6 @@ def measure(backward: Callable[[], None], optimizer: torch.optim.Optimizer) -> f
 
 
 def measured(trainer: str, case: Case) -> dict[str, float] | None:
-    """What one trainer's step needs; None where the GPU's memory is too small for it."""
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

@@ -50,7 +50,6 @@ class Cluster:
         return of_kind(self.objects, "Deployment")
 
     def helm_test(self, name: str) -> str:
-        """What a pod of `helm test` says; its command runs in the gateway's pod here."""
         pods = of_kind(self.objects, "Pod")
         pod = next(one for one in pods if one["metadata"]["name"] == name)
         (container,) = pod["spec"]["containers"]
@@ -141,7 +140,6 @@ def certificates(objects: list[Json]) -> dict[str, dict[str, str]]:
 
 
 async def is_ready(address: str, container: Json) -> bool:
-    """What the chart's readiness probe asks."""
     probe = container["readinessProbe"]
     if "grpc" in probe:
         async with grpc.aio.insecure_channel(f"{address}:{HEALTH_PORT}") as channel:

@@ -112,7 +112,6 @@ def test_what_is_pulled_is_what_was_signed(
 
 
 def provenance_of(repository: str, version: str) -> bytes:
-    """What `helm pull --verify` takes from the registry beside the chart."""
     manifest = httpx.get(
         f"{repository}/manifests/{version}",
         headers={"accept": "application/vnd.oci.image.manifest.v1+json"},

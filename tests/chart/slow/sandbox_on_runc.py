@@ -59,7 +59,6 @@ def state() -> Json:
 
 
 def rejection() -> str:
-    """What a sandbox that may not serve says at its end."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while state()["Status"] != "exited":
         assert time.monotonic() < deadline, podman("logs", NAME)
@@ -69,7 +68,6 @@ def rejection() -> str:
 
 
 async def run_code(node: Node, code: str) -> pb.RunCodeResponse:
-    """What the sandbox makes of the code, as the episode worker asks for it."""
     signer = TokenSigner(node.secrets["podium-identity"]["episode-worker.pem"], "episode-worker")
     request = pb.RunCodeRequest(code=code, memory_bytes=2**30, output_bytes=2**16)
     request.wall_time.FromSeconds(20)

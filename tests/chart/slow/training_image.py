@@ -10,7 +10,6 @@ pytestmark = [pytest.mark.timeout(300)]
 
 
 def container() -> Json:
-    """What a run of training starts, without the Trainer."""
     values = {"imageRegistry": "localhost", "training": {"enabled": True}}
     maps = of_kind(render(merged(profile("minimal-cpu"), values)), "ConfigMap")
     (run,) = [parsed(each["data"]["run.yaml"])[0] for each in maps if "run.yaml" in each["data"]]

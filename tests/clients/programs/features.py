@@ -77,7 +77,6 @@ def ends(question: str, stop_reason: str) -> None:
 
 
 def episode_of(question: str) -> dict[str, str]:
-    """As REST shows it; {} before there is one."""
     request = urllib.request.Request(
         f"{URL}/episodes?page_size=20", headers={"authorization": f"Bearer {KEY}"}
     )

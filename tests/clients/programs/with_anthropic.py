@@ -35,7 +35,6 @@ def stream() -> None:
 
 
 def answered(asked: anthropic.types.Message) -> str:
-    """What is said once the calls of a message are run."""
     results = [
         {
             "type": "tool_result",

@@ -39,7 +39,6 @@ async def shown() -> object:
 
 
 def images() -> None:
-    """Of a tool."""
     features.check(asyncio.run(shown()).mime_type, "image/png")
 
 

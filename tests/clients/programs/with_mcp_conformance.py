@@ -109,7 +109,6 @@ def with_key() -> Iterator[str]:
 
 
 def suite(*arguments: str) -> str:
-    """What the suite said. Raises AssertionError with it where a check failed."""
     done = subprocess.run(
         ["conformance", *arguments],
         capture_output=True,

@@ -13,7 +13,6 @@ TIMEOUT_S = 120
 def inspected(
     method: str, *options: str, key: str = features.KEY, timeout_s: float = TIMEOUT_S
 ) -> Any:
-    """What the server answered. Raises AssertionError with what the inspector said."""
     header = f"Authorization: Bearer {key}"
     command = ["mcp-inspector", "--cli", f"{features.URL}/mcp", "--transport", "http"]
     done = subprocess.run(
@@ -45,7 +44,6 @@ def tools() -> None:
 
 
 def images() -> None:
-    """Of a tool."""
     answer = inspected("tools/call", "--tool-name", "test_image_content")
     features.check(answer["content"][-1]["mimeType"], "image/png")
 

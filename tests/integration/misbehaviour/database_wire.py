@@ -36,7 +36,7 @@ class DatabaseWire:
             answers.transport.abort()
 
     async def _pass_on(self, answer: bytes, answers: asyncio.StreamWriter) -> bool:
-        """Whether the connection is still open."""
+        """Returns whether the connection is still open."""
         match self.fault:
             case Fault.HANG:
                 return True

@@ -18,7 +18,7 @@ INITIALIZED = {
 
 
 def is_call(message: dict[str, Any]) -> bool:
-    """Whether it is the request that is answered badly."""
+    """Returns whether it is the request that is answered badly."""
     return message.get("method") == "tools/call"
 
 

@@ -31,7 +31,7 @@ def verifier_of(task: dict[str, Any]) -> Verifier:
 
 
 def holds(result: str, task: dict[str, Any]) -> bool:
-    """Whether the answer stands in the result."""
+    """Returns whether the answer stands in the result."""
     verifier = verifier_of(task)
     if isinstance(verifier, NumericMatch):
         expected = numbers(task["answer"][0])[0]

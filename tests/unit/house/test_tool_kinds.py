@@ -10,7 +10,7 @@ from unit.house.source_files import ROOT, product_files
 FILES_MAX = 8
 # More than tools: models are budgeted and judge, orchestrators share a budget, and MCP
 # servers are followed.
-NAMED_OFTEN = {"llm": 22, "podium": 12, "mcp": 11}
+NAMED_OFTEN = {"llm": 23, "podium": 12, "mcp": 11}
 ADAPTERS_README = ROOT / "services" / "tool_adapters" / "README.md"
 
 

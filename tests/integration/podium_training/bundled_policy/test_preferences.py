@@ -96,7 +96,7 @@ def chances(vector: str, liked: str = "") -> list[Chances]:
 
 
 def surely_more(more: list[float], less: list[float]) -> bool:
-    """Whether a value is higher on the same tasks, with 97.5 % confidence."""
+    """Returns whether a value is higher on the same tasks, with 97.5 % confidence."""
     differences = [one - other for one, other in zip(more, less, strict=True)]
     return paired_interval(differences, 0.975).lower > 0
 

@@ -212,7 +212,7 @@ def _answer(draft: Draft) -> str:
 
 
 def _shows(draft: Draft) -> bool:
-    """Whether what the last call gives holds the answer."""
+    """Returns whether what the last call gives holds the answer."""
     expected, calls = draft.parameters["expected"], draft.solution
     if not calls:
         return all(each in f"hello {draft.entities}" for each in _answer(draft).split(", "))
