@@ -6,6 +6,8 @@ What such a folder shares ends with its last test: an idle platform would take p
 the rest of the run.
 """
 
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,8 +43,26 @@ def rank(nodeid: str) -> int:
     return next(found, len(TOGETHER))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Each worker collects another folder first, and reads what the others compiled of the rest."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != config.getini("testpaths"):
+        return
+    tests = {folder: len([*folder.rglob("test_*.py")]) for folder in Path(*config.args).iterdir()}
+    folders = sorted((each for each in tests if tests[each]), key=lambda each: -tests[each])
+    first = int(worker["workerid"].removeprefix("gw")) % len(folders)
+    config.args = [str(each) for each in folders[first:] + folders[:first]]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    if hasattr(config, "workerinput"):
+        # The same seed shuffles the same list, whatever was collected first.
+        items.sort(key=lambda item: item.nodeid)
+    yield
     # Sorting keeps the random order within each place.
     items.sort(key=lambda item: rank(item.nodeid))
 

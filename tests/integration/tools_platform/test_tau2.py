@@ -23,7 +23,7 @@ from process_owner import command_line, descendants
 from smallest_instance import smallest_instance
 
 PRICE = Decimal("0.001")
-ACTIONS = 48
+ACTIONS = 24
 SKU = "tool/tau2"
 Tools = dict[str, toolset_pb2.ResolvedTool]
 
@@ -129,7 +129,7 @@ async def replayed_through(
 
 
 # Every task of one domain; of another, whose server loads megabytes for each, the first.
-@pytest.mark.parametrize(("domain", "tasks_max"), [(MOCK, None), (RETAIL, 5)])
+@pytest.mark.parametrize(("domain", "tasks_max"), [(MOCK, None), (RETAIL, 2)])
 async def test_golden_actions_leave_the_database_the_server_alone_leaves(
     platform: ToolsPlatform, domain: Domain, tasks_max: int | None
 ) -> None:
