@@ -9,8 +9,8 @@ from openai.types.responses import FunctionToolParam, Response
 from pydantic import BaseModel
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.protocols.test_client_tools import ARGUMENTS, SCHEMA, asks, tells
 from integration.gateway.scripted_episodes import make_failure, make_finish
-from integration.gateway.test_client_tools import ARGUMENTS, SCHEMA, asks, tells
 
 WEATHER: FunctionToolParam = {
     "type": "function",

@@ -8,8 +8,8 @@ import pytest
 from anthropic.types import Message, MessageParam, ToolParam
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.protocols.test_client_tools import ARGUMENTS, SCHEMA, asks, tells
 from integration.gateway.scripted_episodes import make_failure, make_finish
-from integration.gateway.test_client_tools import ARGUMENTS, SCHEMA, asks, tells
 
 TASK: list[MessageParam] = [{"role": "user", "content": "Is it warm?"}]
 WEATHER: ToolParam = {

@@ -8,8 +8,8 @@ from openai.types.chat import ChatCompletionMessageCustomToolCall
 from openai.types.responses import CustomToolParam, Response, ResponseCustomToolCall
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.protocols.test_client_tools import tells
 from integration.gateway.scripted_episodes import make_client_calls, make_decision
-from integration.gateway.test_client_tools import tells
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator

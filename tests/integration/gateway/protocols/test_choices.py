@@ -7,8 +7,8 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.protocols.test_client_tools import WEATHER, asks, tells, with_results
 from integration.gateway.scripted_episodes import make_decision, make_failure, make_finish
-from integration.gateway.test_client_tools import WEATHER, asks, tells, with_results
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 
