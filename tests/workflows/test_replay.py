@@ -1,5 +1,7 @@
 """Recorded histories replay on today's code, in the sandbox and out of it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,13 @@ def replayer(kind: type, runner: WorkflowRunner) -> Replayer:
 @pytest.mark.parametrize("runner", [SandboxedWorkflowRunner, UnsandboxedWorkflowRunner])
 async def test_recorded_history_replays(path: Path, runner: type[WorkflowRunner]) -> None:
     await replayer(EpisodeWorkflow, runner()).replay_workflow(history(path))
+
+
+def test_the_workflow_imports_no_database_driver() -> None:
+    """The sandbox imports again what a workflow imports, and asyncpg crashes after that."""
+    loaded = f"import sys, {EpisodeWorkflow.__module__}; print(*sys.modules)"
+    modules = subprocess.check_output([sys.executable, "-c", loaded], text=True).split()
+    assert not {"asyncpg", "sqlalchemy"} & set(modules)
 
 
 def test_every_way_an_episode_ends_is_recorded() -> None:

@@ -2,7 +2,7 @@
 
 import uuid
 
-from episodes.approvals.store import ApprovalPosition, WaitingCall
+from episodes.approvals.models import ApprovalPosition, WaitingCall
 from episodes.models import SEQUENCE_MAX
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb

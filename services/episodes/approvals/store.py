@@ -4,36 +4,14 @@ The decision is in the episode's workflow; that one was made is stored here as w
 continues, and so shows in the step log, only when all of its calls are decided.
 """
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.approvals.models import ApprovalPosition, WaitingCall
 from podium_kit.postgres.engine import autocommit
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
-
-
-@dataclass(frozen=True)
-class ApprovalPosition:
-    """A call's position in a tenant's list: episodes in the order they began."""
-
-    episode_id: str
-    turn: int
-    call_index: int
-
-
-@dataclass(frozen=True)
-class WaitingCall:
-    """An undecided request for approval. Blobs are serialized messages."""
-
-    place: ApprovalPosition
-    started_by: str
-    request: bytes
-    toolset: bytes
-    create_time: datetime
-
 
 DECIDED = text(
     """

@@ -9,7 +9,8 @@ from functools import partial
 from episodes.admission.access import check_labels, may_read, require_readable
 from episodes.admission.checks import ToolOffers, admit, check_request, check_spec
 from episodes.approvals.convert import self_approval
-from episodes.approvals.store import ApprovalPosition, ApprovalStore, WaitingCall
+from episodes.approvals.models import ApprovalPosition, WaitingCall
+from episodes.approvals.store import ApprovalStore
 from episodes.attachments.checks import checked_attachments, checked_contents
 from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
 from episodes.attachments.store import Files

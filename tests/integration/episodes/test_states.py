@@ -5,7 +5,8 @@ from decimal import Decimal
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.approvals.store import ApprovalPosition, ApprovalStore
+from episodes.approvals.models import ApprovalPosition
+from episodes.approvals.store import ApprovalStore
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step
 from episodes.step_log.store import StepStore

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from episodes.approvals.convert import place_from_token, token_of
-from episodes.approvals.store import ApprovalPosition
+from episodes.approvals.models import ApprovalPosition
 from episodes.episodes.service import REASON_CHARACTERS_MAX, Episodes
 from episodes.models import SEQUENCE_MAX
 from podium_kit.rpc.bounds import OutOfBounds

@@ -1,0 +1,24 @@
+"""Calls that wait for a person."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class ApprovalPosition:
+    """A call's position in a tenant's list: episodes in the order they began."""
+
+    episode_id: str
+    turn: int
+    call_index: int
+
+
+@dataclass(frozen=True)
+class WaitingCall:
+    """An undecided request for approval. Blobs are serialized messages."""
+
+    place: ApprovalPosition
+    started_by: str
+    request: bytes
+    toolset: bytes
+    create_time: datetime
