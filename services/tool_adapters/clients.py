@@ -20,6 +20,7 @@ from podium_kit.metering import Dimension, Quantity
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.rpc.status import answered
+from podium_kit.tool_kinds import KINDS, kind_of
 from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_proto
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
@@ -30,6 +31,9 @@ from tool_adapters.models import ToolDefinition
 TOOLS_KEPT = 10_000
 TERMS_KEPT_S = 60.0
 SUBJECT = "tool-adapters"
+# The tenant of calls that are for the platform itself.
+PLATFORM_TENANT = "platform"
+SHARED_PAGE = 500
 # Longer than it takes to find that the buyer of vectors has died.
 HELD_S = 7_200.0
 
@@ -86,6 +90,28 @@ class RegistryTools:
         request = pb.GetToolRequest(name=name, version=version)
         with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
             return (await answered(self._stub.GetTool(request))).tool
+
+
+class RegistryServers:
+    """Servers of the operator, from the tools that it shares."""
+
+    def __init__(self, signed_channel: grpc.aio.Channel) -> None:
+        self._stub = ToolRegistryServiceStub(signed_channel)
+
+    async def shared_servers(self) -> set[str]:
+        """The names of servers with a shared tool. Raises Unavailable and its like."""
+        kinds = [kind.number for kind in KINDS.values() if kind.shared_only]
+        request = pb.ListToolsRequest(page_size=SHARED_PAGE, kinds=kinds)
+        servers: set[str] = set()
+        with acting_as(Identity(PLATFORM_TENANT, SUBJECT, frozenset({Scope.FACTS_WRITE}))):
+            while True:
+                reply = await answered(self._stub.ListTools(request))
+                specs = [tool.spec for tool in reply.tools if tool.shared]
+                resources = (kind_of(spec.kind).resource(spec.connection) for spec in specs)
+                servers |= {resource[1] for resource in resources if resource}
+                if not reply.next_page_token:
+                    return servers
+                request.page_token = reply.next_page_token
 
 
 class FactsReports:

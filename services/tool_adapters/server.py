@@ -29,7 +29,7 @@ from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook
 from tool_adapters.calls.store_effects import PostgresEffectStore
-from tool_adapters.clients import FactsReports, LedgerCosts, RegistryTools
+from tool_adapters.clients import FactsReports, LedgerCosts, RegistryServers, RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.convert import answer_from_store, stored_answer
@@ -60,7 +60,7 @@ from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
-from tool_adapters.mcp.servers import McpServers
+from tool_adapters.mcp.servers import ListableServers, McpServers
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox
@@ -186,11 +186,12 @@ async def assembled(
             tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
             lost = partial(bought.forget_older_than, VECTORS_KEPT)
             tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
+        listable = ListableServers(servers, RegistryServers(signed))
         following = FollowingRpcs(
-            FollowedServers(followed, servers, RegistryPermission(forwarding))
+            FollowedServers(followed, listable, RegistryPermission(forwarding))
         )
         services = _services(
-            ToolAdapterServicer(invoker, servers, following, Deliveries(http, secrets)),
+            ToolAdapterServicer(invoker, listable, following, Deliveries(http, secrets)),
             corpora,
             SecretServicer(stored),
         )

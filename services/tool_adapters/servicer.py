@@ -14,7 +14,7 @@ from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.corpus.pdf import pdf_tokens
 from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.mcp.convert import discovery_to_proto
-from tool_adapters.mcp.servers import McpServers
+from tool_adapters.mcp.servers import ListableServers
 from tool_adapters.service import Invoker
 from tool_adapters.webhooks.delivery import Deliveries, WebhookMessage
 
@@ -27,13 +27,13 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
     def __init__(
         self,
         invoker: Invoker,
-        mcp_servers: McpServers,
+        listable: ListableServers,
         following: FollowingRpcs,
         deliveries: Deliveries,
     ) -> None:
         self._invoker = invoker
         self._deliveries = deliveries
-        self._mcp_servers = mcp_servers
+        self._listable = listable
         self._following = following
 
     async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
@@ -67,11 +67,12 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
         self, request: pb.DiscoverMcpToolsRequest, context: Context
     ) -> pb.DiscoverMcpToolsResponse:
         server = mcp_from_proto(request.connection).transport
+        await self._listable.require(server)
         # Imports the SDK, the first time; others are served meanwhile.
         await asyncio.to_thread(import_module, "tool_adapters.mcp.discovery")
         from tool_adapters.mcp.discovery import McpDiscovery
 
-        discovery = await McpDiscovery(self._mcp_servers).discover(server)
+        discovery = await McpDiscovery(self._listable.servers).discover(server)
         return discovery_to_proto(discovery, request)
 
     async def FollowMcpServer(

@@ -7,13 +7,10 @@ from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.rpc.status import answered
-from tool_adapters.clients import SUBJECT
+from tool_adapters.clients import PLATFORM_TENANT, SUBJECT
 from tool_adapters.following.convert import followed_tools
 from tool_adapters.following.models import FollowedServer, ListedSpec
 from tool_adapters.secret_store import PLATFORM
-
-# The tenant of calls that are for the platform itself.
-PLATFORM_TENANT = "platform"
 
 
 class RegistryPermission:

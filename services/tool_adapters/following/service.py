@@ -5,7 +5,7 @@ from typing import Protocol
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_adapters.following.errors import FollowedServerNotFound, TooManyFollowed
 from tool_adapters.following.models import FollowedServer
-from tool_adapters.mcp.servers import McpServers
+from tool_adapters.mcp.servers import ListableServers
 from tool_adapters.secret_store import PLATFORM
 
 # Of a tenant, or of the platform: one process may hold a session with each.
@@ -33,11 +33,11 @@ class FollowedServers:
     """The followed servers of the caller's tenant and of the platform."""
 
     def __init__(
-        self, store: FollowedServerStore, servers: McpServers, permission: Permission
+        self, store: FollowedServerStore, listable: ListableServers, permission: Permission
     ) -> None:
         self._store = store
         self._permission = permission
-        self._servers = servers
+        self._listable = listable
 
     async def follow(self, server: FollowedServer) -> FollowedServer:
         """Follows it from now on.
@@ -46,7 +46,7 @@ class FollowedServers:
         registry raises.
         """
         _require_owner(server.owner)
-        self._servers.require_defined(server.transport)
+        await self._listable.require(server.transport)
         if await self._store.others(server) >= FOLLOWED_MAX:
             raise TooManyFollowed(FOLLOWED_MAX)
         # First, for what is followed without it could change nothing.

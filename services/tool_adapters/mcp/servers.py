@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
+from tool_adapters.errors import McpServerUnusable
 from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.network_guard import NetworkGuard
@@ -82,3 +84,31 @@ class McpServers:
             if raised is not None:
                 raise raised from None
             raise
+
+
+class SharedServers(Protocol):
+    """The registry, which knows the shared tools; see clients."""
+
+    async def shared_servers(self) -> set[str]: ...
+
+
+@dataclass(frozen=True)
+class ListableServers:
+    """The servers whose lists of tools a caller may read."""
+
+    servers: McpServers
+    registry: SharedServers
+
+    async def require(self, server: McpStdio | McpHttp) -> None:
+        """Raises McpServerUnusable for a process that the operator did not define, or, unless an
+        admin of the platform asks, of which no tool is shared."""
+        if isinstance(server, McpStdio) and not current_identity().may(Scope.PLATFORM_ADMIN):
+            shared = await self.registry.shared_servers()
+            if server.server not in shared:
+                names = ", ".join(sorted(shared)) or "none"
+                raise McpServerUnusable(
+                    server.server,
+                    "the operator shares no tool of a server of this name; servers with shared "
+                    f"tools are: {names}",
+                )
+        self.servers.require_defined(server)

@@ -301,7 +301,7 @@ def test_the_bundled_mcp_server_is_imported_by_hand(podium: CommandLine) -> None
     assert "mine_create_task v1 registered" in imported.stdout
     rejected = podium("tools", "import-mcp", "--prefix", "sh_", "bash")
     assert rejected.returncode == 1
-    assert re.search(r"defined are: .*\btau2-mock\b", rejected.stderr)
+    assert re.search(r"shared tools are: .*\btau2-mock\b", rejected.stderr)
 
 
 def test_an_mcp_server_is_followed_until_it_is_unfollowed(podium: CommandLine) -> None:
@@ -315,7 +315,7 @@ def test_an_mcp_server_is_followed_until_it_is_unfollowed(podium: CommandLine) -
         [server] = podium.json("tools", "followed")["servers"]
         assert not server["problem"]
     rejected = podium("tools", "follow-mcp", "bash", "--prefix", "sh_")
-    assert rejected.returncode == 1 and "defined no such server" in rejected.stderr
+    assert rejected.returncode == 1 and "shares no tool of a server" in rejected.stderr
     [line] = podium("tools", "followed").stdout.splitlines()[1:]
     assert line.split()[:2] == ["kept_", "tau2-mock"]
     assert podium("tools", "unfollow-mcp", "kept_").returncode == 0

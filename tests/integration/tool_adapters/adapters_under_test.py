@@ -54,6 +54,12 @@ class RegistryOf(registry_rpc.ToolRegistryServiceServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"no tool {request.name}")
         return registry_pb.GetToolResponse(tool=self.tools[request.name])
 
+    async def ListTools(
+        self, request: registry_pb.ListToolsRequest, context: Context
+    ) -> registry_pb.ListToolsResponse:
+        tools = [tool for tool in self.tools.values() if tool.spec.kind in request.kinds]
+        return registry_pb.ListToolsResponse(tools=tools)
+
     async def RecordToolFacts(
         self, request: registry_pb.RecordToolFactsRequest, context: Context
     ) -> registry_pb.RecordToolFactsResponse:

@@ -15,6 +15,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.ports import free_port
+from podium_kit.rpc.identity import Scope
 
 SERVER = Path(__file__).parent / "mcp_http_server.py"
 
@@ -73,7 +74,8 @@ CONVERSION = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata"
 async def test_the_reference_server_is_imported_and_answers(adapters: AdaptersUnderTest) -> None:
     adapters.mcp_servers.mkdir()
     (adapters.mcp_servers / "time.yaml").write_text(DEFINITION)
-    found = await adapters.stub.DiscoverMcpTools(DISCOVERY)
+    async with adapters.as_caller(scope=Scope.PLATFORM_ADMIN) as operator:
+        found = await operator.DiscoverMcpTools(DISCOVERY)
     assert {adapters.register(spec) for spec in found.specs} == {
         "clock_convert_time",
         "clock_get_current_time",

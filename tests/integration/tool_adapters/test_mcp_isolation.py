@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
 import grpc
 import pytest
@@ -12,6 +13,7 @@ from integration.tool_adapters.tool_specs import define_server, mcp_spec
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
+from podium_kit.rpc.identity import Scope
 
 # What an attacker who controls the program tries first; it ends with what it got.
 ATTEMPTS = """
@@ -92,6 +94,29 @@ async def test_only_the_name_of_a_defined_server_starts_anything(
         await adapters.stub.DiscoverMcpTools(pb.DiscoverMcpToolsRequest(connection=connection))
     unknown, unset = grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT
     assert error.value.code() is (unknown if server else unset)
+
+
+async def test_a_tenant_lists_and_follows_only_servers_of_which_a_tool_is_shared(
+    adapters: AdaptersUnderTest,
+) -> None:
+    for name in ("offered", "internal"):
+        define_server(adapters.mcp_servers, name, "-c", "pass")
+    adapters.register(mcp_spec("tool", "offered"))
+    adapters.register(mcp_spec("tenants", "internal"), shared=False)
+    connection = tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server="internal"))
+    listing = pb.DiscoverMcpToolsRequest(connection=connection)
+    server = pb.FollowedMcpServer(id=str(uuid4()), connection=connection, name_prefix="in_")
+    for rejected in (
+        adapters.stub.DiscoverMcpTools(listing),
+        adapters.stub.FollowMcpServer(pb.FollowMcpServerRequest(server=server)),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError, match="servers with shared tools are: offered"):
+            await rejected
+    # The platform's admin starts it: it ends before it answers.
+    async with adapters.as_caller(scope=Scope.PLATFORM_ADMIN) as operator:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await operator.DiscoverMcpTools(listing)
+    assert "shared" not in str(error.value.details())
 
 
 @pytest.mark.parametrize("field", ["command", "args", "env", "secretEnv"])

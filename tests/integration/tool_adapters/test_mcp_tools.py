@@ -15,6 +15,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.rpc.identity import Scope
 from process_owner import Processes
 
 Servers = Callable[[], list[psutil.Process]]
@@ -26,7 +27,8 @@ DISCOVERY = pb.DiscoverMcpToolsRequest(
 
 async def discovered(adapters: AdaptersUnderTest) -> pb.DiscoverMcpToolsResponse:
     shutil.copytree(bundled_folder() / "mcp_servers", adapters.mcp_servers, dirs_exist_ok=True)
-    return await adapters.stub.DiscoverMcpTools(DISCOVERY)
+    async with adapters.as_caller(scope=Scope.PLATFORM_ADMIN) as operator:
+        return await operator.DiscoverMcpTools(DISCOVERY)
 
 
 async def import_board(adapters: AdaptersUnderTest) -> None:

@@ -192,8 +192,8 @@ class Kept:
         self.servers: dict[str, FollowedServer] = {}
         self.allowed: list[str] = []
 
-    def require_defined(self, _: McpStdio | McpHttp) -> None:
-        """All are."""
+    async def require(self, _: McpStdio | McpHttp) -> None:
+        """Each may be followed."""
 
     async def allow(self, server: FollowedServer) -> None:
         self.allowed.append(server.id)

@@ -117,7 +117,8 @@ class ToolAdapterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DiscoverMcpTools(self, request, context):
-        """Asks an MCP server for its tools, ready to be registered.
+        """Asks an MCP server for its tools, ready to be registered. A program of the operator is listed
+        for the platform's admins, and for others once a tool of it is shared.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,7 +51,9 @@ class ToolAdapterServiceStub:
     a hold covers them.
     """
     DiscoverMcpTools: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]
-    """Asks an MCP server for its tools, ready to be registered."""
+    """Asks an MCP server for its tools, ready to be registered. A program of the operator is listed
+    for the platform's admins, and for others once a tool of it is shared.
+    """
     FollowMcpServer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]
     """Registers an MCP server's tools and keeps following its list: a changed tool
     gets a new version, a vanished one is deprecated, within seconds. The same id
@@ -85,7 +87,9 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     a hold covers them.
     """
     DiscoverMcpTools: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DiscoverMcpToolsRequest, _tool_adapter_service_pb2.DiscoverMcpToolsResponse]  # type: ignore[assignment]
-    """Asks an MCP server for its tools, ready to be registered."""
+    """Asks an MCP server for its tools, ready to be registered. A program of the operator is listed
+    for the platform's admins, and for others once a tool of it is shared.
+    """
     FollowMcpServer: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.FollowMcpServerRequest, _tool_adapter_service_pb2.FollowMcpServerResponse]  # type: ignore[assignment]
     """Registers an MCP server's tools and keeps following its list: a changed tool
     gets a new version, a vanished one is deprecated, within seconds. The same id
@@ -146,7 +150,9 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_adapter_service_pb2.DiscoverMcpToolsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_adapter_service_pb2.DiscoverMcpToolsResponse, _abc.Awaitable[_tool_adapter_service_pb2.DiscoverMcpToolsResponse]]:
-        """Asks an MCP server for its tools, ready to be registered."""
+        """Asks an MCP server for its tools, ready to be registered. A program of the operator is listed
+        for the platform's admins, and for others once a tool of it is shared.
+        """
 
     @_abc_1.abstractmethod
     def FollowMcpServer(
