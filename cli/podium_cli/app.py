@@ -144,7 +144,6 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> TyperCommand | TyperGroup:
-    """The command or group of this name."""
     app = import_module(f"podium_cli.{COMMANDS[name][0]}").app
     # A Typer without a name is one command.
     build = typer.main.get_group if app.info.name else typer.main.get_command

@@ -98,7 +98,6 @@ async def warn_of_unknown_principal(gateway: Gateway, output: Output, kind: str,
 
 
 def secrets_of(specs: Sequence[tool_pb2.ToolSpec]) -> dict[str, str]:
-    """The secrets that tools refer to, each with a tool."""
     return {secret: spec.name for spec in specs for secret in _secrets(spec.connection)}
 
 

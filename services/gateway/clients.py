@@ -198,7 +198,6 @@ class Upstreams:
         await self._channels["podium.episodes.v1"].channel_ready()
 
     async def close(self) -> None:
-        """Closes every channel."""
         for channel in self._channels.values():
             await channel.close(None)
 
@@ -314,7 +313,6 @@ class EpisodesClient:
         return prior_messages_from_proto(episode, param)
 
     async def kept(self, episode_id: str, label: str) -> KeptRequest:
-        """Returns the request that the episode stores, with one of its labels."""
         spec = (await self._episode(episode_id)).spec
         return kept_request_from_proto(spec, label)
 

@@ -127,7 +127,6 @@ def file_quota(limits: TenantLimits) -> attachment_pb2.FileQuota:
 
 
 def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.DirectCallSpec:
-    """Converts an order of an embedder."""
     arguments: dict[str, object] = {"input": order.texts}
     if order.dimensions is not None:
         arguments["dimensions"] = order.dimensions
@@ -144,7 +143,6 @@ def embedding_order_to_proto(order: EmbeddingOrder) -> direct_call_service_pb2.D
 
 
 def vectors_from_proto(call: direct_call_service_pb2.DirectCall) -> Vectors:
-    """Reads the vectors of a call, or its failure."""
     failure = failure_from_proto(call.failure) if call.HasField("failure") else None
     found = json.loads(call.content_json or "{}")
     return Vectors(
@@ -322,7 +320,6 @@ def model_from_proto(model: orchestrator_pb2.Model) -> OrchestratorModel:
 
 
 def event_json(event: episode_pb2.EpisodeEvent) -> str:
-    """The event as one line of JSON."""
     return json.dumps(json_values(event))
 
 

@@ -32,7 +32,6 @@ class Parameters:
     neutral: tuple[Any, ...] = ()
 
     def row(self) -> str:
-        """A row of Markdown."""
         names = ", ".join(f"`{name}`" for name in self.names)
         return f"| {names} | {self.treatment.value} | {self.words} |"
 
@@ -87,6 +86,5 @@ class ApiParameters:
         return [name for row in self.rows if row.treatment is treatment for name in row.names]
 
     def table(self) -> str:
-        """Markdown."""
         head = ["| Parameter | | |", "|---|---|---|"]
         return "\n".join([*head, *(row.row() for row in self.rows)])

@@ -9,7 +9,6 @@ Tally = Mapping[Dimension, Decimal]
 
 
 def added(*tallies: Tally) -> Tally:
-    """All of them together."""
     return {
         dimension: sum((tally.get(dimension, Decimal(0)) for tally in tallies), Decimal(0))
         for dimension in {dimension for tally in tallies for dimension in tally}
@@ -17,5 +16,4 @@ def added(*tallies: Tally) -> Tally:
 
 
 def without(whole: Tally, part: Tally) -> Tally:
-    """Subtracts the part from the whole."""
     return {dimension: whole[dimension] - part.get(dimension, Decimal(0)) for dimension in whole}

@@ -155,7 +155,6 @@ class TurnRules:
     """The tools that give the answer, which a turn that must answer may call."""
 
     def may_call(self, tool_name: str) -> bool:
-        """Returns whether the turn may call the tool, if there is one."""
         if self.must_answer:
             return tool_name in self.answering
         return not self.must_call or tool_name in self.must_call

@@ -47,7 +47,6 @@ async def serve(settings: OrchestratorInferenceSettings) -> None:
 async def assembled(
     settings: OrchestratorInferenceSettings,
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
-    """The services, the checks of their engine, and the background tasks."""
     base_url = str(settings.engine_base_url)
     async with engine_client(base_url, _key(settings), settings.max_in_flight) as client:
         engine = OpenAiEngine(

@@ -153,7 +153,6 @@ class ExportPages:
                 return
 
     def read(self) -> Iterator[pb.ExportChargesResponse]:
-        """Every response, in order."""
         return map(_read, self._files())
 
     def forget(self) -> None:

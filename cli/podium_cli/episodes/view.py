@@ -55,7 +55,6 @@ class EpisodeView:
             yield
 
     def show(self, event: episode_pb2.EpisodeEvent) -> None:
-        """Prints one event."""
         match event.WhichOneof("event"):
             case "started":
                 self._started(event.started)

@@ -118,7 +118,6 @@ class ApplyTools:
     async def _register(
         self, specs: Sequence[tool_pb2.ToolSpec], validate_only: bool
     ) -> list[tool_registry_service_pb2.RegisteredTool]:
-        """Registers the specs in batches and returns the registered tools."""
         outcomes: list[tool_registry_service_pb2.RegisteredTool] = []
         for batch in _batches(specs):
             request = tool_registry_service_pb2.RegisterToolsRequest(
@@ -134,7 +133,6 @@ class ApplyTools:
         return outcomes
 
     def _where(self, spec: tool_pb2.ToolSpec) -> str:
-        """The file that a spec is from."""
         return f"{self._files[spec.name]}: " if spec.name in self._files else ""
 
     async def _registered(self) -> dict[str, tool_pb2.Tool]:

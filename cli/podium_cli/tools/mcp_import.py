@@ -135,7 +135,6 @@ async def vanished(
 
 
 def _server(spec: tool_pb2.ToolSpec) -> tool_pb2.McpConnection:
-    """The connection, the same for all tools of a server."""
     connection = tool_pb2.McpConnection()
     connection.CopyFrom(spec.connection.mcp)
     connection.tool_name = ""

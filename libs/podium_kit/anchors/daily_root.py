@@ -41,7 +41,6 @@ class DailyRoot:
     previous_root: bytes
 
     def document(self) -> bytes:
-        """The signed bytes."""
         parts = [PURPOSE, self.day, self.root.hex(), self.tenant_count, self.previous_root.hex()]
         return json.dumps(parts, separators=(",", ":")).encode()
 
@@ -50,7 +49,6 @@ class DailyRoot:
         return key.sign(self.document())
 
     def is_signed(self, signature: bytes, key: Ed25519PublicKey) -> bool:
-        """Returns whether the signature is of this root and by this key."""
         try:
             key.verify(signature, self.document())
         except InvalidSignature:

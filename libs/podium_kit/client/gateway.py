@@ -246,7 +246,6 @@ def verification(authority: Path | None) -> ssl.SSLContext | bool:
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a path."""
     return quote(name, safe="")
 
 

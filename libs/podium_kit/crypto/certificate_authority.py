@@ -82,7 +82,6 @@ class Authority:
         return certificate.issuer == self.certificate.subject
 
     def signed(self, certificate: x509.Certificate) -> bool:
-        """Returns whether it did."""
         try:
             certificate.verify_directly_issued_by(self.certificate)
         except (InvalidSignature, ValueError, TypeError):

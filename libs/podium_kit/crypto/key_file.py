@@ -43,7 +43,6 @@ class KeyFile:
 
 
 def new_key_line(key_id: str) -> str:
-    """A line with a random key."""
     return f"{key_id} {base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}\n"
 
 

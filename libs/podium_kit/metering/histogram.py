@@ -44,7 +44,6 @@ class LatencyHistogram:
 
 
 def bucket(latency_s: float) -> int:
-    """The bucket of a latency in seconds."""
     return math.ceil(math.log(max(latency_s, SHORTEST_S), GROWTH))
 
 

@@ -98,7 +98,6 @@ def _remedy(scopes: frozenset[Scope]) -> str:
 
 
 def scopes_of(roles: Iterable[Role]) -> frozenset[str]:
-    """Returns the union of the roles' scopes."""
     return frozenset(scope for role in roles for scope in ROLE_SCOPES[role])
 
 

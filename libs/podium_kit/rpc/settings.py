@@ -126,7 +126,6 @@ def _unknown_variables(kind: type[BaseSettings]) -> Iterator[str]:
 
 
 def _prefixes() -> Iterator[str]:
-    """Yields the prefixes of all settings of the process."""
     for kind in _extensions(BaseSettings):
         yield kind.model_config.get("env_prefix", "").upper()
 

@@ -28,7 +28,6 @@ class ToolCallSpan:
 
 @contextmanager
 def tool_call(tool: str) -> Iterator[ToolCallSpan]:
-    """A span of one call."""
     attributes: dict[str, AttributeValue] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": tool,

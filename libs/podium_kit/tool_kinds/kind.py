@@ -68,11 +68,9 @@ class ToolKind:
 
     @cached_property
     def number(self) -> tool_pb2.ToolKind.ValueType:
-        """Its value on the wire."""
         return tool_pb2.ToolKind.Value(f"TOOL_KIND_{self.name.upper()}")
 
     @cached_property
     def section(self) -> orchestrator_service_pb2.ResultSection.ValueType:
-        """The section of its results on the wire."""
         name = f"RESULT_SECTION_{self.result_section.upper()}"
         return orchestrator_service_pb2.ResultSection.Value(name)

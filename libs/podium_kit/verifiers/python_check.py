@@ -34,7 +34,6 @@ class PythonCheck(Verifier):
     tool: Annotated[str, Field(min_length=1)] = "code_interpreter"
 
     def calls(self, question: str, answer: str) -> Sequence[VerifierCall]:
-        """The one run."""
         program = PROGRAM.format(code=self.code, answer=json.dumps(answer), mark=MARK)
         return (VerifierCall(self.tool, {"code": program}),)
 

@@ -26,7 +26,6 @@ def bundled_prices() -> list[price_book_service_pb2.PriceSpec]:
 
 
 def bundled_tools() -> list[tool_pb2.ToolSpec]:
-    """Specs of the bundled tools."""
     return [spec for _, spec in read_messages(bundled_folder() / "tools", tool_pb2.ToolSpec)]
 
 

@@ -78,11 +78,9 @@ class ConfigMapSpecs:
         self._name = name
 
     async def read(self) -> dict[str, dict[str, Any]]:
-        """The specs by tool."""
         return dict(json.loads(await self._value(TOOLS_KEY)))
 
     async def write(self, specs: dict[str, dict[str, Any]]) -> None:
-        """All of them anew."""
         await self._objects.write_config_map(self._name, {TOOLS_KEY: json.dumps(specs)})
 
     async def library(self) -> dict[str, str]:
@@ -90,7 +88,6 @@ class ConfigMapSpecs:
         return dict(json.loads(await self._value(LIBRARY_KEY)))
 
     async def write_library(self, digests: Mapping[str, str]) -> None:
-        """All of them anew."""
         await self._objects.write_config_map(self._name, {LIBRARY_KEY: json.dumps(digests)})
 
     async def _value(self, key: str) -> str:

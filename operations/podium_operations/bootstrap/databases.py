@@ -78,7 +78,6 @@ class DatabaseMaker:
         return url.set(database=url.database or "postgres")
 
     async def _stored(self, roles: Iterable[ServiceRole]) -> dict[str, URL]:
-        """The URLs that exist by role."""
         found = {}
         for each in roles:
             text = await self._value(each)

@@ -50,7 +50,6 @@ class Receipt:
     kept: Counts
 
     def document(self) -> bytes:
-        """The signed bytes."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
 

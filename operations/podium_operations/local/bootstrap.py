@@ -37,12 +37,10 @@ class SpecsFile:
         self._path = path
 
     async def read(self) -> dict[str, dict[str, Any]]:
-        """The specs by tool."""
         found = json.loads(self._path.read_text()) if self._path.exists() else {}
         return dict(found)
 
     async def write(self, specs: dict[str, dict[str, Any]]) -> None:
-        """All of them anew."""
         write_private(self._path, json.dumps(specs))
 
 

@@ -18,7 +18,6 @@ INHERITED = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_RESOURCE_ATTRIBUTES")
 
 
 def telemetry_settings(folder: Path, given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns the telemetry settings of every service."""
     if not (endpoint := given.get(ENDPOINT)):
         return {"telemetry__mode": "file", "telemetry__folder": str(folder)}
     metrics = given.get("OTEL_METRICS_EXPORTER", "otlp") != "none"

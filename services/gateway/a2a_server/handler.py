@@ -126,7 +126,6 @@ class TaskHandler(RequestHandler):
         raise UnsupportedOperationError("the task takes no messages while it runs")
 
     async def _prior_messages(self, context_id: str, episode_id: str) -> PriorMessages:
-        """Returns the earlier messages of the context."""
         if not context_id:
             return NO_PRIOR_MESSAGES
         last = await self.tasks.before(context_id, episode_id)

@@ -36,7 +36,6 @@ class AuditEntryResource(BaseModel):
 
     @classmethod
     def of(cls, record: AuditRecord) -> "AuditEntryResource":
-        """The resource of a record."""
         outcome = {None: "unknown", "": "done"}.get(record.rejection, "rejected")
         values = {**asdict(record), "outcome": outcome, "rejection": record.rejection or ""}
         return cls.model_validate(values)
@@ -50,7 +49,6 @@ class ListAuditLogResponse(BaseModel):
 
 
 def audit_router(log: AuditLog) -> APIRouter:
-    """The route."""
     router = APIRouter(prefix="/v1/audit-log", tags=["Audit log"])
 
     @router.get("", operation_id="ListAuditLog")

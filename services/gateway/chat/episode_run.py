@@ -53,7 +53,6 @@ class EpisodeRun:
         await self._episodes.answer(results)
 
     async def outcome(self, *, with_calls: bool = False) -> Outcome:
-        """Waits for it."""
         async for event in self.events(with_calls=with_calls):
             if isinstance(event, Outcome):
                 return event

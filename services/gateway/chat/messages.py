@@ -69,7 +69,6 @@ class Conversation:
     messages: Sequence[ChatMessage]
 
     def files(self) -> list[SentFile]:
-        """Returns the files in the order of the messages."""
         return [part.sent for each in self.messages for part in each.content or () if part.sent]
 
     def results(self) -> ToolResults | None:

@@ -67,7 +67,6 @@ class Part(BaseModel):
         self.image_url = self.file = self.file_data = None
 
     def text_in_message(self) -> str:
-        """The part in the text of its message."""
         return self._sent.placeholder if self._sent else self.text or self.refusal
 
     def _file(self) -> SentFile:

@@ -17,7 +17,6 @@ CLIENT_CLOSED_REQUEST = 499
 
 
 def chat_router(episodes: EpisodeStarter) -> APIRouter:
-    """The routes."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
     @router.post("/chat/completions", operation_id="CreateChatCompletion", response_model=None)

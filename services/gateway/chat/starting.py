@@ -41,7 +41,6 @@ class StartedRuns:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the response."""
         return {"x-podium-episode": self.runs[0].episode_id, **ignored_header(self.ignored)}
 
 
@@ -99,7 +98,6 @@ class EpisodeStarter:
         return await self.episodes.count_tokens(order)
 
     def part_of(self, episode: EpisodeId, answered_turn: int = 0) -> EpisodeRun:
-        """Returns the run of a started or answered episode, from the answered turn on."""
         return EpisodeRun(self.episodes, episode, self.wait_s, answered_turn)
 
     async def left(self, *runs: Run) -> None:

@@ -17,7 +17,6 @@ from podium_kit import telemetry
 
 
 def embeddings_router(starter: EpisodeStarter) -> APIRouter:
-    """The route."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
     async def vectors_of(call_id: str, tool: str) -> Vectors:

@@ -78,7 +78,6 @@ class ApiKeyResource(BaseModel):
 
     @classmethod
     def of(cls, key: ApiKey) -> "ApiKeyResource":
-        """The resource of a key."""
         values = vars(key) | {"origin_id": key.origin_id or key.id}
         sets = ("scopes", "roles", "teams", "agents", "creators")
         return cls(**values | {name: sorted(values[name]) for name in sets})
@@ -111,7 +110,6 @@ class ListApiKeysResponse(BaseModel):
 
 
 def api_key_router(keys: ApiKeys) -> APIRouter:
-    """The routes."""
     router = APIRouter(prefix="/v1/api-keys", tags=["API keys"])
 
     @router.post("", operation_id="CreateApiKey")

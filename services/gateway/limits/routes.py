@@ -46,12 +46,10 @@ class LimitsResource(BaseModel):
 
     @classmethod
     def of(cls, tenant: str, limits: TenantLimits) -> "LimitsResource":
-        """The resource."""
         return cls(tenant=tenant, **vars(limits))
 
 
 def limit_router(book: LimitBook) -> APIRouter:
-    """The routes."""
     router = APIRouter(prefix="/v1", tags=["Limits"])
 
     @router.get("/limits", operation_id="GetLimits")

@@ -28,7 +28,6 @@ def holding_to(limits: TenantLimits) -> Iterator[None]:
 
 
 def current_limits() -> TenantLimits:
-    """Returns the limits of the tenant of this request."""
     return _current.get()
 
 

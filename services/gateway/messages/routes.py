@@ -21,7 +21,6 @@ class TokenCount(BaseModel):
 
 
 def messages_router(episodes: EpisodeStarter) -> APIRouter:
-    """The routes."""
     router = APIRouter(prefix="/v1/messages", tags=["Anthropic"])
 
     @router.post("", operation_id="CreateMessage", response_model=None)

@@ -45,7 +45,6 @@ ClaimPlaces = Annotated[
 
 
 def values_at(claims: Mapping[str, Any], places: ClaimPlaces) -> Iterator[Any]:
-    """Values at each of the places that the claims have."""
     for keys in places:
         found: Any = claim(claims, keys[0]) if len(keys) == 1 else _inside(claims, keys)
         if found is not None:
@@ -66,7 +65,6 @@ def words_at(claims: Mapping[str, Any], places: ClaimPlaces) -> list[str]:
 
 
 def written(places: ClaimPlaces) -> str:
-    """The places for people."""
     return " or ".join(".".join(keys) for keys in places)
 
 

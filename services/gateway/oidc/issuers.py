@@ -80,6 +80,5 @@ class OidcIssuer(BaseModel):
         return [self.teams[word] for word in words if word in self.teams]
 
     def agents_of(self, claims: Mapping[str, Any]) -> list[str]:
-        """The agents that call, of those that are mapped."""
         words = words_at(claims, self.agents_claim) if self.agents else []
         return [self.agents[word] for word in words if word in self.agents]

@@ -92,7 +92,6 @@ class ResponsesApi:
 
 
 def responses_router(api: ResponsesApi) -> APIRouter:
-    """The routes."""
     router = APIRouter(prefix="/v1/responses", tags=["OpenAI"])
 
     @router.post("", operation_id="CreateResponse", response_model=None)

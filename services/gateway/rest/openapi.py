@@ -47,7 +47,6 @@ ERROR: Schema = {
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """The whole API."""
     spec = get_openapi(
         title="Podium", version=app.version, description=app.description, routes=app.routes
     )

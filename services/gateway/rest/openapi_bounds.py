@@ -10,7 +10,6 @@ SECONDS_DIGITS_MAX = 12
 
 
 def bounded_list(items: Schema, bounds: Bounds) -> Schema:
-    """A list of such items."""
     schema: Schema = {"type": "array", "items": bounded(items, bounds.each, needed=True)}
     if bounds.max_items:
         schema["maxItems"] = bounds.max_items

@@ -76,7 +76,6 @@ def _action(completion: Completion, answer_schema: str) -> Action:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Splits a reply into its thought and its text."""
     thought, closing, rest = text.partition(THOUGHT_END)
     if not closing:
         return "", text.strip()

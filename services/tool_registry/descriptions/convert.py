@@ -17,7 +17,6 @@ STATE_TO_WIRE = {
 
 
 def wanted_from_proto(request: pb.ProposeDescriptionRequest) -> Wanted:
-    """Reads a request for a description."""
     return Wanted(
         checked_id(request.id),
         request.tool_name,

@@ -13,7 +13,6 @@ from tool_registry.history.service import PolicyHistory
 
 
 def selection_from_proto(history: PolicyHistory, past: pb.PastEpisodes) -> Selection:
-    """Reads a selection of episodes."""
     since = timestamp_from_proto(past.start_time) if past.HasField("start_time") else None
     return history.selection(since, past.limit, past.policy)
 

@@ -73,7 +73,6 @@ def stored_policy(wire: bytes) -> PolicySpec:
 
 
 def preset_policies() -> list[PolicySpec]:
-    """The policies every tenant has."""
     return [
         policy_from_proto(
             policy_pb2.PolicySpec(

@@ -95,7 +95,6 @@ class PolicyStore:
     async def create(
         self, tenant: str, spec: PolicySpec, digest: str, created_by: str, validate_only: bool
     ) -> tuple[PolicyVersion, bool]:
-        """The version of the spec, and whether it is new."""
         values = {"tenant": tenant, "name": spec.name, "digest": digest}
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)

@@ -28,7 +28,6 @@ class ToolFilter:
     words: tuple[str, ...]
 
     def keeps(self, tool: ToolVersion) -> bool:
-        """Returns whether the tool matches all of the filter."""
         spec = tool.spec
         return (
             (not self.kinds or spec.kind in self.kinds)

@@ -67,7 +67,6 @@ class Registry:
         return (await self.catalogue()).policy(name, version, self.clock())
 
     async def newest_policies(self) -> list[PolicyVersion]:
-        """The newest version of each policy."""
         return (await self.catalogue()).newest_policies(self.clock())
 
     async def deprecate(self, name: str, version: int) -> list[ToolVersion]:

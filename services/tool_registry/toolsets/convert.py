@@ -111,7 +111,6 @@ def client_tools_from_proto(offered: Iterable[tool_pb2.ClientTool]) -> list[Clie
 
 
 def decisions_to_proto(decisions: Iterable[ToolAccess]) -> list[toolset_pb2.ToolDecision]:
-    """Converts the decisions on tools."""
     return [
         toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)
         for one in decisions

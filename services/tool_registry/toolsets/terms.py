@@ -45,7 +45,6 @@ def terms_of(
     facts: FactsByModel,
     weights: Mapping[str, float],
 ) -> str:
-    """The terms of a tool, or of each model that it offers."""
     own = weights.get(spec.name)
     if not offers_models(spec):
         [choice] = choices

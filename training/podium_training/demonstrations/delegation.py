@@ -78,7 +78,6 @@ def is_clear(options: Sequence[Option], weights: Weights, margin: float) -> bool
 
 
 def expected_rewards(options: Sequence[Option], weights: Weights) -> list[float]:
-    """Returns the expected reward of each option, with all of them as its group."""
     costs = _saved([option.cost for option in options])
     times = _saved([option.latency_s for option in options])
     return [

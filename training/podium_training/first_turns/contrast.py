@@ -22,9 +22,7 @@ class Tokenizer(Protocol):
 
     eos_token_id: int
 
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of tokens."""
-        ...
+    def decode(self, token_ids: Sequence[int]) -> str: ...
 
 
 def choice(episode: Trajectory, expert: str) -> str:

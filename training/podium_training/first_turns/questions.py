@@ -54,7 +54,6 @@ class Shape:
 
     @property
     def turns(self) -> int:
-        """All of them."""
         return self.tasks * self.choices
 
 

@@ -86,7 +86,6 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Returns the folder of the checkpoint of a step."""
     return folder / f"step-{step:08d}"
 
 

@@ -242,7 +242,6 @@ def make_learner(config: RunConfig, processes: ProcessGroup) -> Learner:
 
 
 def step_options(config: RunConfig) -> StepOptions:
-    """Settings of the steps."""
     step = config.step
     return StepOptions(
         loss=_loss_options(step),

@@ -19,7 +19,6 @@ def split_of(entity: object) -> Split:
 
 
 def members(entities: Iterable[T], split: Split) -> list[T]:
-    """The entities of a split, in their order."""
     return [entity for entity in entities if split_of(entity) is split]
 
 

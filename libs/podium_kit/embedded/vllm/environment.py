@@ -52,7 +52,6 @@ class VllmEnvironment:
         return self.directory / "bin" / "python"
 
     def is_installed(self) -> bool:
-        """Returns whether a whole install is there."""
         return self._marker.exists()
 
     async def install(self, progress: Progress) -> None:

@@ -119,7 +119,6 @@ def _components(group: Group, floors: SpreadFloors) -> Components:
 
 
 def _weights(group: Group) -> Weights:
-    """Returns the weights of the components."""
     return torch.from_numpy(group.wanted.vector())
 
 

@@ -152,7 +152,6 @@ class LogReader:
         return None
 
     def _take(self, place: TopicPartition) -> LogRecord:
-        """Returns one fetched record."""
         record = self._fetched[place].pop(0)
         self.position.turn = (self._places.index(place) + 1) % len(self._places)
         self.position.offsets[place.partition] = record.offset + 1

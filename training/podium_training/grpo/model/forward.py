@@ -151,7 +151,6 @@ def _logits(
 
 
 def _within(place: Int[Tensor, " tokens"], rows: slice) -> Int[Tensor, " some"]:
-    """Tokens that are predicted from these places."""
     found: Tensor = ((place >= rows.start) & (place < rows.stop)).nonzero()[:, 0]
     return found
 

@@ -103,7 +103,6 @@ def _accept(matcher: xgrammar.GrammarMatcher, index: int, token: int) -> None:
 
 
 def unpacked(masks: LegalBits, vocabulary: int) -> Bool[Tensor, "tokens vocabulary"]:
-    """Returns whether each token was legal, from bits."""
     bits = torch.arange(BITS, dtype=torch.int32, device=masks.device)
     spread = (masks.unsqueeze(-1) >> bits) & 1
     return spread.flatten(start_dim=1)[:, :vocabulary].bool()

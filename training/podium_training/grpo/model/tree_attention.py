@@ -68,7 +68,6 @@ def mask(packed: PackedRows) -> Bool[Tensor, "nodes nodes"]:
 
 
 def blocks(packed: PackedRows) -> list[Block]:
-    """The tree in blocks, in its order."""
     starts = range(0, len(packed.tokens), BLOCK)
     return [_block(packed, start, min(start + BLOCK, len(packed.tokens))) for start in starts]
 
@@ -152,7 +151,6 @@ class _TreeAttention(torch.autograd.Function):
 def _picked(
     tree: Sequence[Block], query: Heads, key: KeyHeads, value: KeyHeads
 ) -> Iterator[tuple[Block, BlockQueries, BlockKeys, BlockKeys]]:
-    """Every block with its queries, and with the keys and values that it sees."""
     for block in tree:
         queries = _fold(query, block, key.shape[1])
         yield block, queries, key[0][:, block.seen], value[0][:, block.seen]

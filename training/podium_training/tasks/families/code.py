@@ -111,7 +111,6 @@ def _place(low: int, high: int) -> Callable[[Random, Split], Entities]:
 
 
 def _maybe_prime(random: Random, split: Split) -> Entities:
-    """Prime as often as not."""
     found = number(random, split, 20, 9_000)
     while random.random() < 0.7 and not _is_prime(found):
         found = number(random, split, 20, 9_000)
@@ -137,7 +136,6 @@ def _term(factor: int, power: int) -> str:
 
 
 def _primes(limit: int) -> list[int]:
-    """All below the limit."""
     return [n for n in range(2, limit) if _is_prime(n)]
 
 

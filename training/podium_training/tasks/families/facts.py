@@ -102,7 +102,6 @@ def large_cities() -> tuple[str, ...]:
 
 
 def country_of(city: str) -> str:
-    """The country of one of the large cities."""
     [code] = {
         each["countrycode"]
         for each in geonames().get_cities().values()

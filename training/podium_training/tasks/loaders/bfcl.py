@@ -102,7 +102,6 @@ def _task(category: str, case: dict[str, Any], answers: dict[str, Any]) -> Task:
 
 
 def _declared(function: dict[str, Any]) -> dict[str, Any]:
-    """A function as the verifier reads it."""
     declared = function["parameters"]
     properties = declared["properties"]
     return {
