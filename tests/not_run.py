@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from chart import crd_schemas
+from integration.focus import validator
 from sdks import typescript_client
 
 LEFT_OUT = {
@@ -50,6 +51,8 @@ class NotRun:
             lines.append(crd_schemas.MISSING)
         if not typescript_client.available():
             lines.append(typescript_client.MISSING)
+        if validator.python_3_12() is None:
+            lines.append(validator.MISSING)
         if lines:
             terminalreporter.section("not run")
             terminalreporter.write_line("\n".join(lines))

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from cost_ledger.exports import focus
 from cost_ledger.exports.convert import export_to_proto
-from cost_ledger.exports.focus import FOCUS_1_0, FOCUS_1_2, VALIDATOR_NAMES
+from cost_ledger.exports.focus import FOCUS_1_0, FOCUS_1_2, NEW_IN_1_2, VALIDATOR_NAMES
 from cost_ledger.exports.models import Charge, charge_of
 from cost_ledger.exports.service import ChargesPage
 from cost_ledger.exports.tables import CHARGES, Row, Table, Value
@@ -21,7 +21,7 @@ from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
 from cost_ledger.posting import postings
 from cost_ledger.prices.components import PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
-from integration.focus.validator import failures_of
+from integration.focus.validator import failures_of_1_0, failures_of_1_2, python_3_12
 from podium_cli.audit.table_files import write_table
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money
@@ -104,12 +104,24 @@ def written(file: Path, table: Table, **changed: Value) -> int:
 
 def test_the_file_of_focus_1_0_passes_the_validator_as_it_is(tmp_path: Path) -> None:
     written(tmp_path / "focus.csv", FOCUS_1_0)
-    assert failures_of(tmp_path / "focus.csv") == []
+    assert failures_of_1_0(tmp_path / "focus.csv") == []
 
 
 def test_a_finding_of_the_validator_fails_the_profile(tmp_path: Path) -> None:
     written(tmp_path / "wrong.csv", FOCUS_1_0, ChargeClass="Refund")
-    assert failures_of(tmp_path / "wrong.csv")
+    assert failures_of_1_0(tmp_path / "wrong.csv")
+
+
+if python_3_12():
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+    def test_the_file_of_focus_1_2_passes_the_validator(tmp_path: Path, suffix: str) -> None:
+        written(file := tmp_path / f"focus{suffix}", FOCUS_1_2)
+        assert failures_of_1_2(file) == []
+
+    def test_a_finding_of_the_validator_fails_focus_1_2(tmp_path: Path) -> None:
+        written(tmp_path / "wrong.csv", FOCUS_1_2, ChargeClass="Refund")
+        assert failures_of_1_2(tmp_path / "wrong.csv")
 
 
 def test_the_columns_of_the_specification_come_first_and_say_the_same(tmp_path: Path) -> None:
@@ -128,7 +140,7 @@ def test_the_file_of_focus_1_2_has_its_columns_and_no_others(tmp_path: Path) -> 
     written(file := tmp_path / "focus.csv", FOCUS_1_2)
     with file.open() as opened:
         rows = list(csv.DictReader(opened))
-    assert set(rows[0]) == set(focus.KINDS) | {"ServiceSubcategory", "SkuMeter", "SkuPriceDetails"}
+    assert set(rows[0]) == set(focus.KINDS) | set(NEW_IN_1_2)
     assert {(row["ServiceSubcategory"], row["SkuMeter"]) for row in rows} == {
         ("Generative AI", "tokens"),
         ("Generative AI", ""),
