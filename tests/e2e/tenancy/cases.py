@@ -224,7 +224,7 @@ RPCS: dict[str, Case] = {
             ]
         },
     ),
-    "CostLedgerService/Apply": (OWN, {"operations": [{"release": {"key": "$hold"}}]}),
+    "CostLedgerService/Apply": (OWN, {"operations": [{"reserve": HOLD}]}),
     "CostLedgerService/ClosePeriod": (
         OWN,
         {"key": "$unknown/close", "end_time": "2020-01-01T00:00:00Z"},
