@@ -20,7 +20,7 @@ from pyarrow import parquet
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.store_anchors import AnchorStore
 from integration.cost_ledger.running_ledger import as_service
-from integration.focus.validator import failures_of
+from integration.focus.validator import failures_of_1_0
 from integration.podium_cli.audited_tenant import TENANT, Books, Terminal, as_tenant, open_books
 from integration.podium_cli.conftest import Platform
 from podium_kit.anchors import DailyRoot, load_private_key, public_pem
@@ -126,7 +126,7 @@ def test_exports_add_up_to_what_was_spent(books: Books, tmp_path: Path) -> None:
         with file.open() as opened:
             billed = [Decimal(row["BilledCost"]) for row in csv.DictReader(opened)]
         assert sum(billed) == books.total()
-    assert failures_of(exported("valid.csv", "--format", "focus")) == []
+    assert failures_of_1_0(exported("valid.csv", "--format", "focus")) == []
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
