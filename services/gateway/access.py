@@ -5,8 +5,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.models import Claimant
-from gateway.error_responses import error_response
 from gateway.errors import CredentialRejected, MissingApiKey, WrongTenant
+from gateway.http.error_responses import error_response
+from gateway.http.request_body import is_guarded
 from gateway.keys.service import PREFIX, ApiKeys
 from gateway.keys.uses import KeyUses
 from gateway.oidc.protected_resource import ProtectedResource
@@ -14,9 +15,6 @@ from gateway.oidc.verifier import OidcVerifier
 from gateway.origin import admitted_by, current_origin, noting_rejection
 from podium_kit.rpc.errors import DomainError, Unauthenticated
 from podium_kit.rpc.identity import Identity, acting_as
-
-# Everything that shows or does something; the rest is static or says only "alive".
-GUARDED = "/v1/"
 
 
 class Doorkeeper:
@@ -87,10 +85,6 @@ class AccessMiddleware:
     def _note(self, who: Claimant, reason: str, scope: Scope) -> None:
         request = f"{scope['method']} {scope['path']}"
         self._attempts.note(who, reason, request, current_origin().request_id)
-
-
-def is_guarded(scope: Scope) -> bool:
-    return scope["type"] == "http" and str(scope["path"]).startswith(GUARDED)
 
 
 def bearer(headers: Headers) -> str:

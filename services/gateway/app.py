@@ -21,8 +21,15 @@ from gateway.chat.routes import chat_router
 from gateway.config import GatewaySettings
 from gateway.console.routes import console_router
 from gateway.embeddings.routes import embeddings_router
-from gateway.error_responses import error_response, on_domain_error, plain_error_response
 from gateway.errors import MalformedRequest, UnknownRoute
+from gateway.http.error_responses import (
+    error_response,
+    malformed_request,
+    on_domain_error,
+    plain_error_response,
+)
+from gateway.http.request_body import RequestBodyMiddleware, require_texts
+from gateway.http.request_log import RequestLogMiddleware
 from gateway.keys.routes import api_key_router
 from gateway.keys.service import ApiKeys
 from gateway.limits.middleware import LimitMiddleware
@@ -30,12 +37,9 @@ from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.routes import limit_router
 from gateway.limits.service import LimitBook
-from gateway.malformed_bodies import malformed_request
 from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.messages.routes import messages_router
 from gateway.oidc.protected_resource import ProtectedResource
-from gateway.request_body import RequestBodyMiddleware, require_texts
-from gateway.request_log import RequestLogMiddleware
 from gateway.responses.routes import ResponsesApi, responses_router
 from gateway.rest.openapi import document_of, documented_methods
 from gateway.rest.routes import ROUTES

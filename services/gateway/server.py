@@ -32,13 +32,13 @@ from gateway.chat.starting import EpisodeStarter
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.clients_direct_calls import DirectCallsClient
 from gateway.config import DatabaseSettings, GatewaySettings
-from gateway.connection import BoundedHttp
 from gateway.episode_ids import EpisodeIds
-from gateway.health_routes import Check, health_router
+from gateway.http.connection import BoundedHttp
+from gateway.http.health_routes import Check, health_router
+from gateway.http.late_application import LateApplication
 from gateway.keys.service import ApiKeys
 from gateway.keys.store import PostgresApiKeyStore
 from gateway.keys.uses import WRITE_INTERVAL_S, KeyUses
-from gateway.late_application import LateApplication
 from gateway.limits.open_requests import RENEW_INTERVAL_S, OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.service import LimitBook

@@ -12,8 +12,8 @@ from a2a.utils.errors import (
     InvalidRequestError,
 )
 
-from gateway.error_responses import http_status
 from gateway.errors import UpstreamFault
+from gateway.http.error_responses import http_status
 from podium_kit.rpc.errors import DomainError, message_of
 
 log = logging.getLogger(__name__)

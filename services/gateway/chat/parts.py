@@ -8,11 +8,11 @@ from pydantic_core import PydanticCustomError
 
 from gateway.attachments.encoded import from_url, from_url_or_base64, reject_id
 from gateway.attachments.sent_file import InvalidFile, SentFile
+from gateway.http.error_responses import INVALID_PART
 
 # Chat completions know the first and the last, responses the others.
 TEXT_TYPES = {"text", "input_text", "output_text", "refusal"}
 # The type of an error whose context has the code for clients.
-INVALID_PART = "invalid_part"
 
 
 class ImageUrl(BaseModel):

@@ -6,8 +6,8 @@ from typing import Any
 from gateway.chat.call_ids import CallId
 from gateway.chat.client_tools import input_of
 from gateway.chat.outcomes import finish_reason, has_answer
+from gateway.http.sse import data
 from gateway.models import COMPLETION, PROMPT, Outcome
-from gateway.sse import data
 from podium_kit.metering import Dimension
 from podium_kit.money import Money
 

@@ -11,7 +11,7 @@ from gateway.chat.request import ChatRequest
 from gateway.chat.service import ChatRun
 from gateway.chat.starting import EpisodeStarter
 from gateway.errors import ModelNotFound
-from gateway.sse import kept_alive, sse_response
+from gateway.http.sse import kept_alive, sse_response
 
 CLIENT_CLOSED_REQUEST = 499
 

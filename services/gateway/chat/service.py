@@ -10,9 +10,9 @@ from gateway.chat.request import ChatRequest
 from gateway.chat.response import Chunks, Json, completion
 from gateway.chat.run import Run
 from gateway.chat.stop import stopped
-from gateway.error_responses import error_body
+from gateway.http.error_responses import error_body
+from gateway.http.sse import data
 from gateway.models import Outcome, ProgressNote
-from gateway.sse import data
 from podium_kit.rpc.errors import DomainError
 
 Ends = dict[int, Outcome | DomainError]

@@ -5,8 +5,8 @@ import asyncio
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.access import is_guarded
-from gateway.error_responses import error_response
+from gateway.http.error_responses import error_response
+from gateway.http.request_body import is_guarded
 from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import RateLimiter, RateLimitStatus, rate_limit_status
 from gateway.limits.service import LimitBook, holding_to

@@ -9,7 +9,7 @@ from gateway.chat.outcomes import finish_reason
 from gateway.chat.response import CHUNK_CHARACTERS, podium, usage
 from gateway.chat.run import Run
 from gateway.chat.stop import stopped
-from gateway.error_responses import error_body
+from gateway.http.error_responses import error_body
 from gateway.messages.request import MessageRequest
 from gateway.models import Outcome
 from podium_kit.rpc.errors import DomainError

@@ -8,10 +8,10 @@ from starlette.responses import JSONResponse, Response
 from gateway.chat.disconnects import while_connected
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
+from gateway.http.sse import kept_alive, sse_response
 from gateway.messages.parameters import MESSAGES
 from gateway.messages.request import CountRequest, MessageRequest
 from gateway.messages.response import answered, streamed
-from gateway.sse import kept_alive, sse_response
 
 
 class TokenCount(BaseModel):

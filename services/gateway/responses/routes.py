@@ -12,6 +12,7 @@ from gateway.chat.disconnects import while_connected
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import EpisodesClient
+from gateway.http.sse import kept_alive, sse_response
 from gateway.models import StopReason
 from gateway.responses.custom_tools import custom_names
 from gateway.responses.ids import ResponseId
@@ -20,7 +21,6 @@ from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import FollowUp, ResponseRequest
 from gateway.responses.response import Shape
 from gateway.responses.stream import streamed
-from gateway.sse import kept_alive, sse_response
 
 PREVIOUS = "previous_response_id"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.chat.response import CHUNK_CHARACTERS
 from gateway.chat.run import Run
-from gateway.error_responses import error_body
+from gateway.http.error_responses import error_body
 from gateway.models import Outcome
 from gateway.responses.response import Json, Shape
 from podium_kit.rpc.errors import DomainError

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from gateway.error_responses import FAULT, HTTP_OF
+from gateway.http.error_responses import FAULT, HTTP_OF
 from gateway.rest.messages import method_of
 from gateway.rest.openapi_bounds import Schema
 from gateway.rest.openapi_schemas import MessageSchemas

@@ -14,8 +14,9 @@ from starlette.routing import Route as HttpRoute
 from gateway.clients import EpisodesClient, UnaryCall
 from gateway.convert import event_json, event_kind, file_quota
 from gateway.episode_ids import EpisodeIds
-from gateway.error_responses import error_body
 from gateway.errors import MalformedRequest
+from gateway.http.error_responses import error_body
+from gateway.http.sse import data, kept_alive, sse_response
 from gateway.limits.service import current_limits
 from gateway.rest.audited_calls import AuditedCalls
 from gateway.rest.messages import (
@@ -27,7 +28,6 @@ from gateway.rest.messages import (
     to_json,
 )
 from gateway.rest.routes import Route
-from gateway.sse import data, kept_alive, sse_response
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.texts import require_no_nul

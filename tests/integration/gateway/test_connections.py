@@ -8,7 +8,7 @@ import pytest
 
 from embedded_servers import Database
 from gateway.config import GatewaySettings
-from gateway.connection import BoundedHttp
+from gateway.http.connection import BoundedHttp
 from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
 
 START = b"GET /healthz HTTP/1.1\r\nhost: podium\r\n"

@@ -10,9 +10,8 @@ from starlette.responses import JSONResponse
 
 from gateway.audit.redaction import REDACTED, redacted
 from gateway.chat.request import ChatRequest
-from gateway.error_responses import error_response
-from gateway.malformed_bodies import malformed_request
-from gateway.request_body import require_texts
+from gateway.http.error_responses import error_response, malformed_request
+from gateway.http.request_body import require_texts
 from podium_kit.rpc.identity import Role
 
 JSON = "application/json"

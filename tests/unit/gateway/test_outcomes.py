@@ -8,7 +8,7 @@ import pytest
 from gateway.chat.outcomes import episode_error, finish_reason
 from gateway.chat.response import podium, usage
 from gateway.convert import direct_outcome_from_proto, outcome_from_proto
-from gateway.error_responses import error_body, error_response, http_status
+from gateway.http.error_responses import error_body, error_response, http_status
 from gateway.messages.response import message
 from gateway.models import Outcome, StopReason
 from gateway.responses.ids import ResponseId

@@ -91,7 +91,7 @@ FIGURES = [
     (
         "charts/podium/values.yaml",
         r"an OpenAPI document (\d+)\.",
-        "services/gateway/request_body.py",
+        "services/gateway/http/request_body.py",
         r'read-openapi": (\d+) \* 1024',
     ),
     (

@@ -38,7 +38,7 @@ SQL = re.compile(
 REPLAYED_FILES = ("_workflow.py", "/payloads.py", "/outcomes.py", "/retry_policies.py")
 MIGRATION = re.compile(r"services/\w+/migrations/versions/\d{4}")
 # Turns unexpected errors into "internal error".
-INTERCEPTORS = {"libs/podium_kit/rpc/interceptors.py", "services/gateway/request_log.py"}
+INTERCEPTORS = {"libs/podium_kit/rpc/interceptors.py", "services/gateway/http/request_log.py"}
 BROAD_EXCEPT_WITH_REASON = re.compile(r"except .*#.*BLE001(, \w+)*\W+\w+ \w+")
 MACHINE_PATHS = re.compile(r"(?<![\w.}\-])/(?:root|home/\w+|Users/\w+|work)/\w")
 REGISTRY_HOSTS = re.compile(

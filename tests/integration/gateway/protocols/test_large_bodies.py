@@ -8,9 +8,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from callers import make_identity
-from gateway.error_responses import error_response
 from gateway.errors import ServerBusy
-from gateway.request_body import LARGE_AT_ONCE, LargeBodies, RequestBodyMiddleware, Turn
+from gateway.http.error_responses import error_response
+from gateway.http.request_body import LARGE_AT_ONCE, LargeBodies, RequestBodyMiddleware, Turn
 from integration.gateway.gateway_under_test import GatewayUnderTest
 from podium_kit.rpc.identity import acting_as
 

@@ -12,9 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.access import GUARDED, is_guarded
-from gateway.error_responses import error_response, plain_error_response
 from gateway.errors import MalformedRequest, ServerBusy
+from gateway.http.error_responses import error_response, plain_error_response
 from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.limits.json_cost import CostlyJson, require_bounded_json
 from podium_kit.rpc.identity import current_identity
@@ -31,6 +30,8 @@ UNFIT = re.compile(
     rb"\\u(?:0000|[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u)[dD][c-fC-F])",
     re.DOTALL,
 )
+# Paths that show or do something; the others are static or only report that the process is alive.
+GUARDED = "/v1/"
 
 
 class BodyRejected(Exception):
@@ -194,3 +195,7 @@ async def require_texts(request: Request) -> None:
     require_no_nul_in(values)
     # An answer repeats parts of its request: it could not be written, with an episode begun.
     json.dumps(values, ensure_ascii=False).encode()
+
+
+def is_guarded(scope: Scope) -> bool:
+    return scope["type"] == "http" and str(scope["path"]).startswith(GUARDED)

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uuid_utils import uuid7
 
-from gateway.error_responses import plain_error_response
+from gateway.http.error_responses import plain_error_response
 from gateway.origin import serving_request
 from podium_kit import telemetry
 

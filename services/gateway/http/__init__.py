@@ -1,0 +1,1 @@
+"""HTTP itself: bodies and their limits, errors, streams, logs and health."""
