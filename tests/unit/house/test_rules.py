@@ -17,6 +17,7 @@ from unit.house.source_files import (
 )
 
 LINES_MAX = 400
+FOLDER_FILES_MAX = 20
 VAGUE_NAMES = {"utils", "helpers", "misc", "common"}
 EDGE_FILES = re.compile(
     r".*/((servicer|convert|server|clients|interceptors|channel)(_\w+)?|tool_adapters/grpc/\w+)\.py"
@@ -137,6 +138,13 @@ def test_no_file_knows_the_machine_or_a_registry() -> None:
         for match in pattern.finditer((ROOT / path).read_bytes().decode(errors="ignore"))
     ]
     assert not found, f"read it from settings, or leave it to the installer: {found}"
+
+
+def test_folders_of_the_product_are_short() -> None:
+    files = [PurePath(path) for path in product_files() if not path.endswith("__init__.py")]
+    folders = Counter(str(path.parent) for path in files)
+    found = {folder: count for folder, count in folders.items() if count > FOLDER_FILES_MAX}
+    assert not found, f"group by purpose, {FOLDER_FILES_MAX} files at most: {found}"
 
 
 def test_exceptions_are_caught_by_name_or_with_a_reason() -> None:
