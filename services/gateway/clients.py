@@ -69,7 +69,6 @@ from podium.registry.v1 import (
     description_service_pb2,
     policy_service_pb2,
     policy_service_pb2_grpc,
-    tool_pb2,
     tool_registry_service_pb2,
     tool_registry_service_pb2_grpc,
 )
@@ -77,6 +76,7 @@ from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.errors import DomainError, FailedPrecondition, InternalError
 from podium_kit.rpc.status import domain_error_from
 from podium_kit.rpc.tokens import TokenSigner
+from podium_kit.tool_kinds import kind_of
 
 # The REST routes find their RPCs by name: importing a contract is what makes it known.
 CONTRACTS = (
@@ -366,7 +366,7 @@ class CatalogueClient:
         return [
             ToolModels(tool.name, tuple(tool.model_aliases))
             for tool in toolset.tools
-            if tool.kind == tool_pb2.TOOL_KIND_LLM and not tool.needs_approval
+            if kind_of(tool.kind).has_models and not tool.needs_approval
         ]
 
     async def policy_names(self) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 from episodes.keys import StepKind, effect_key
 from episodes.spending.worst_case import timeout_s
 from podium.episodes.v1 import direct_call_service_pb2 as pb
-from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import toolset_pb2
 from podium_kit.attachments import Attachment
 from podium_kit.money import Money
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire.attachment import attachment_from_proto
 
 
@@ -65,7 +66,7 @@ class DirectCall:
 
     @property
     def asks_model(self) -> bool:
-        return self.tool.kind == tool_pb2.TOOL_KIND_LLM
+        return kind_of(self.tool.kind).has_models
 
     @property
     def embeds(self) -> bool:

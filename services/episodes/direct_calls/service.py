@@ -32,6 +32,7 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.errors import FailedPrecondition
 from podium_kit.rpc.identity import Scope, ScopeMissing, current_identity
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import money_from_proto
 
 # The registry's reason for a tool that the policy does not let in.
@@ -179,7 +180,7 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
             )
         check_texts(arguments)
         return
-    if tool.kind != tool_pb2.TOOL_KIND_LLM:
+    if not kind_of(tool.kind).has_models:
         if spec.messages:
             raise InvalidDirectCall(f"{tool.name} is no language model; give arguments_json")
         return

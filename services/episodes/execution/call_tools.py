@@ -30,6 +30,7 @@ from podium_kit import telemetry
 from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import DomainError, InternalError
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import failure_from_proto, failure_to_proto
 from podium_kit.wire.attachment import file_to_proto
 
@@ -91,7 +92,7 @@ class ToolCallInvoker:
         self, episode: RunningEpisode, steps: StepLog, turn: int, calls: list[EpisodeToolCall]
     ) -> list[EpisodeToolCall]:
         remaining = remaining_for_tool_call(episode, steps, turn)
-        asks_model = any(call.kind == tool_pb2.TOOL_KIND_LLM for call in calls)
+        asks_model = any(kind_of(call.kind).has_models for call in calls)
         files = await self._measured(episode) if asks_model else []
         requests = ToolHolds(episode, steps, turn, files, remaining)
         calls = [
@@ -205,7 +206,7 @@ def _invoke_request(
         arguments_json=record.observation.call.arguments_json,
         max_output_tokens=record.granted_output_tokens or tool.max_output_tokens,
     )
-    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+    if kind_of(tool.kind).has_models:
         remaining = remaining_for_tool_call(episode, steps, turn)
         if remaining is not None:
             request.max_output_tokens = min(request.max_output_tokens, remaining)

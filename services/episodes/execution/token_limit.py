@@ -13,8 +13,8 @@ from episodes.spending.worst_case import OUTPUT_TOKENS_MIN
 from episodes.step_log.log import StepLog
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import usage_pb2
-from podium.registry.v1 import tool_pb2
 from podium_kit.metering import Dimension, InvalidUsage
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import usage_from_proto
 
 WRITTEN = (Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT)
@@ -56,7 +56,7 @@ def remaining_for_tool_call(episode: RunningEpisode, log: StepLog, turn: int) ->
     response = log.model_calls[turn].response
     names = [call.tool_name for call in response.action.tool_calls.calls]
     tools = [tool for name in names if (tool := episode.tool(name))]
-    asked = sum(tool.kind == tool_pb2.TOOL_KIND_LLM for tool in tools)
+    asked = sum(kind_of(tool.kind).has_models for tool in tools)
     return max(0, remaining.tokens - _written(response.usage)) // max(1, asked)
 
 

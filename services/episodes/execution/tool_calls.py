@@ -19,6 +19,7 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.json_schemas.problems import problems
 from podium_kit.json_schemas.validators import validator_of
+from podium_kit.tool_kinds import kind_of
 
 # Kinds whose calls reach no service: policies decided about them when the episode started.
 LOCAL_KINDS = (tool_pb2.TOOL_KIND_FIND_TOOLS, tool_pb2.TOOL_KIND_CLIENT)
@@ -121,7 +122,7 @@ class EpisodeToolCall:
                 FailureKind.DENIED_BY_POLICY,
                 f"a person did not approve this call of {self.name}; find another way",
             )
-        asks_model = self.kind == tool_pb2.TOOL_KIND_LLM
+        asks_model = kind_of(self.kind).has_models
         if asks_model and remaining_tokens is not None and remaining_tokens < OUTPUT_TOKENS_MIN:
             return ToolFailure(
                 FailureKind.LIMIT_EXCEEDED,

@@ -36,10 +36,11 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import toolset_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import acting_as
+from podium_kit.tool_kinds import kind_of
 from podium_kit.verifiers import (
     InvalidVerifier,
     Unjudged,
@@ -213,7 +214,7 @@ def _hold_request(
 ) -> ledger_pb.ReserveRequest:
     alias = model_alias(asked, tool)
     worst_case = call_worst_case(timeout_s(tool))
-    if tool.kind == tool_pb2.TOOL_KIND_LLM:
+    if kind_of(tool.kind).has_models:
         size = len(call.task.encode()) + asked.ByteSize() + tool.prompt_bytes
         worst_case = token_worst_case(tokens_max(size), tool.max_output_tokens)
     key = effect_key(episode.id, turn, StepKind.VERIFIER, asked.index)

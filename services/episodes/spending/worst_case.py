@@ -13,10 +13,11 @@ from episodes.step_log.running_episode import RunningEpisode
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import toolset_pb2
 from podium_kit.attachments import Attachment
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Quantity
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import duration_from_proto, quantities_to_proto
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -110,7 +111,7 @@ class ToolHolds:
     def _worst_case(
         self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
     ) -> tuple[Quantity, ...]:
-        if tool.kind != tool_pb2.TOOL_KIND_LLM:
+        if not kind_of(tool.kind).has_models:
             return call_worst_case(timeout_s(tool))
         context = expert_context(self.steps, self.turn)
         texts = (self.episode.spec.task, context)

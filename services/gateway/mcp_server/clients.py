@@ -22,6 +22,7 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import failure_from_proto, money_to_proto, optional_money_from_proto
 
 # Only an episode can answer these.
@@ -94,7 +95,7 @@ def _offered(tool: toolset_pb2.ResolvedTool) -> OfferedTool:
 
 def _parameters(tool: toolset_pb2.ResolvedTool) -> dict[str, Any]:
     """Its own; a model has no task beside it, so it is asked in the call's words alone."""
-    if tool.kind != tool_pb2.TOOL_KIND_LLM:
+    if not kind_of(tool.kind).has_models:
         return {"type": "object", **json.loads(tool.parameters_json_schema or "{}")}
     prompt = {"type": "string", "minLength": 1, "description": "what to do, in words"}
     model = {
