@@ -91,7 +91,11 @@ COMMANDS = {
     "spend": ("commands.spend", MONEY, "Report spend from the ledger, most expensive first."),
     "prices": ("prices.prices", MONEY, "List, show, import, delete."),
     "budgets": ("commands.budgets", MONEY, "List, show, create, update, close, alerts."),
-    "audit": ("audit", MONEY, "Explain, verify, prove, export, reconcile, simulate, close, log."),
+    "audit": (
+        "audit",
+        MONEY,
+        "Explain, verify, prove, export, reconcile, simulate, adjust, settle, close, log.",
+    ),
     "keys": ("commands.keys", ACCESS, "Create, list, rotate, revoke API keys."),
     "secrets": (
         "commands.secrets",
