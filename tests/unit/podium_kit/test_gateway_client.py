@@ -1,10 +1,10 @@
 """What the client makes of answers that a gateway does not give, and of streams that break."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -12,6 +12,7 @@ import pytest
 
 from podium.episodes.v1 import episode_service_pb2
 from podium.ledger.v1 import audit_service_pb2
+from podium_kit.client import gateway as gateway_module
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import ATTEMPT_PAUSE_S, ATTEMPTS_MAX, Gateway, Unreachable
 from podium_kit.client.rejections import Rejected
@@ -28,7 +29,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    # Not asyncio's own: background tasks of servers that other tests share would never yield.
+    monkeypatch.setattr(gateway_module, "asyncio", SimpleNamespace(sleep=sleep))
     return slept
 
 
