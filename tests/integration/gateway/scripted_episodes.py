@@ -184,7 +184,7 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.episodes: dict[str, RunningEpisode] = {}
         # Who started episodes, as the gateway's tokens say.
         self.starters: list[Identity] = []
-        self.watching = 0
+        self.open_watches: set[object] = set()
         self.cancel_reasons: dict[str, str] = {}
         self.approvals: list[pb.ApproveToolCallRequest] = []
         # What happens once the client has answered, and what it answered.
@@ -270,7 +270,9 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
     ) -> AsyncIterator[pb.WatchEpisodeResponse]:
         running, sent = self._mine(request.episode_id), request.after_sequence
         self.resumed_after.append(sent)
-        self.watching += 1
+        # A watch that outlives its test must not count among those of the next one.
+        open_watches, watch = self.open_watches, object()
+        open_watches.add(watch)
         try:
             while True:
                 for event in running.events[sent:]:
@@ -281,7 +283,11 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
                     return
                 await running.longer_than(sent)
         finally:
-            self.watching -= 1
+            open_watches.remove(watch)
+
+    @property
+    def watching(self) -> int:
+        return len(self.open_watches)
 
     def _maybe_break(self) -> None:
         if self.watches_to_break:
