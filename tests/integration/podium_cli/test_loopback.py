@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,9 @@ def test_our_own_processes_get_through(
     assert temporal_over_tls(ports["temporal"], context("certificate", own))
     platform.model.push({"answer": "Ouagadougou"})
     podium("run", "What is the capital of Burkina Faso?")
-    assert podium("trajectories", "tail", "-n", "1", "--json").stdout
+    # The record follows the answer after a moment.
+    while not podium("trajectories", "tail", "-n", "1", "--json").stdout:
+        time.sleep(0.05)
 
 
 @pytest.fixture
