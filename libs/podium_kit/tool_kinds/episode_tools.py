@@ -1,4 +1,4 @@
-"""Tools that the episode worker answers itself, which nobody registers."""
+"""Tools that the episode worker answers itself; they cannot be registered."""
 
 from podium_kit.tool_kinds.kind import ToolKind
 

@@ -40,7 +40,7 @@ class ToolKind:
     summary: str = ""
     """Its calls in a few words, with which its row in the adapters' README begins."""
     not_registered: str = ""
-    """Why nobody registers such a tool; empty for a kind that is registered."""
+    """The reason why such a tool cannot be registered; empty for a kind that can."""
     check: Callable[[tool_pb2.ToolSpec], None] = _nothing_to_check
     """Checks the rules of a spec beyond the contract's bounds. Raises InvalidTool."""
     public: Callable[[tool_pb2.Connection], tool_pb2.Connection] = _without_address
@@ -50,19 +50,19 @@ class ToolKind:
     bind: Callable[[tool_pb2.Connection, tool_pb2.Connection], None] = _nothing_to_bind
     """Sets the limits in a tenant's connection that are in the operator's for the same resource."""
     shared_only: bool = False
-    """Whether a tenant's tool needs a shared one of the same resource."""
+    """True if a tenant's tool needs a shared one of the same resource."""
     priced_by_operator: bool = False
-    """Whether the resource is priced by the operator, also where no shared tool offers it."""
+    """True if the resource is priced by the operator, also where no shared tool offers it."""
     has_models: bool = False
-    """Whether calls choose a language model, are priced by it and use its tokens."""
+    """True if calls choose a language model, are priced by it and use its tokens."""
     starts_episode: bool = False
-    """Whether a call starts an episode, whose calls have prices of their own."""
+    """True if a call starts an episode, whose calls have prices of their own."""
     general: bool = False
-    """Whether such a tool is right for tasks of any kind."""
+    """True if such a tool is right for tasks of any kind."""
     stateful: bool = False
-    """Whether an episode's calls share a session or files, which its end closes."""
+    """True if an episode's calls share a session or files, which its end closes."""
     may_run_long: bool = False
-    """Whether a call that takes too long is the caller's fault rather than the tool's."""
+    """True if a call that takes too long is the caller's fault rather than the tool's."""
     result_section: str = "attempt"
     """The section of the prompt that a result belongs to; see ResultSection."""
 
