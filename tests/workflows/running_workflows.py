@@ -1,12 +1,15 @@
 """Runs the episode workflow on a real Temporal server with scripted activities."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from episodes.execution.outcomes import EpisodeResult
@@ -60,3 +63,17 @@ async def running_workflows(
     )
     async with worker:
         yield WorkflowsUnderTest(client, queue)
+
+
+async def make_current(client: Client, name: str, build_id: str) -> None:
+    """Makes a version current, as the worker controller does once its worker has polled."""
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace="default", deployment_name=name, build_id=build_id
+    )
+    while True:
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request)
+        except RPCError:
+            await asyncio.sleep(0.1)
+        else:
+            return

@@ -1,32 +1,13 @@
 """A worker of a version gets episodes once its version is current, and keeps them."""
 
-import asyncio
 import uuid
-
-from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
-from temporalio.client import Client
-from temporalio.service import RPCError
 
 from episodes.workflows.connection import TemporalConnection, connect_temporal
 from episodes.workflows.settings import TemporalSettings
 from episodes.workflows.versioning import CurrentVersion
 from podium_kit.embedded.temporal import EmbeddedTemporal
-from workflows.running_workflows import running_workflows
+from workflows.running_workflows import make_current, running_workflows
 from workflows.scripted_activities import ScriptedActivities, answers_in
-
-
-async def make_current(client: Client, name: str, build_id: str) -> None:
-    """As the worker controller does, once the version's worker has polled."""
-    request = SetWorkerDeploymentCurrentVersionRequest(
-        namespace="default", deployment_name=name, build_id=build_id
-    )
-    while True:
-        try:
-            await client.workflow_service.set_worker_deployment_current_version(request)
-        except RPCError:
-            await asyncio.sleep(0.1)
-        else:
-            return
 
 
 async def test_an_episode_is_pinned_to_the_current_version_and_completes(

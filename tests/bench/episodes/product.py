@@ -4,9 +4,9 @@ import asyncio
 import sys
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import aiohttp
 import uuid_utils
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from bench.episodes.model_server import MODEL
@@ -32,12 +33,15 @@ from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
 from podium_operations.local.engines import EngineChoice
 from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.services import ServiceProcess
+from workflows.running_workflows import make_current
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
 from podium_kit.rpc.tokens import TokenSigner
 
+DEPLOYMENT = ("episodes", "bench")
 ANSWERED = episode_pb2.STOP_REASON_ANSWERED
 
 
@@ -106,6 +110,19 @@ class Product:
         pids = [process.pid for process in self.platform.processes.values()]
         return processor_seconds(pid for pid in pids if pid)
 
+    async def loads(
+        self, concurrencies: Mapping[int, int]
+    ) -> tuple[dict[int, Load], dict[int, float]]:
+        """Loads and processor milliseconds of an episode, by concurrency."""
+        await self.run()
+        loads, processor_ms = {}, {}
+        for concurrent, total in concurrencies.items():
+            before = self.processor_seconds()
+            loads[concurrent] = await self.load(concurrent, total)
+            spent = self.processor_seconds() - before
+            processor_ms[concurrent] = round(1000 * spent / total, 1)
+        return loads, processor_ms
+
     async def load(self, concurrent: int, total: int) -> Load:
         """Many episodes, so many at a time."""
         seconds: list[float] = []
@@ -125,12 +142,7 @@ class Product:
 
     async def size(self, episode_id: str) -> Size:
         """Bytes in the workflow's history, which few episodes have, and in the step log."""
-        around = self.platform.around
-        if around is None:
-            raise RuntimeError("the platform is not up")
-        settings = TemporalSettings(**around.temporal)
-        temporal = await connect_temporal(around.target("temporal"), "default", settings)
-        handle = temporal.get_workflow_handle(f"episode/{episode_id}")
+        handle = (await self.temporal()).get_workflow_handle(f"episode/{episode_id}")
         try:
             described = (await handle.describe()).raw_description
         except RPCError as error:
@@ -140,6 +152,13 @@ class Product:
         else:
             history = described.workflow_execution_info.history_size_bytes
         return Size(history, await self._stored_bytes(episode_id))
+
+    async def temporal(self) -> Client:
+        around = self.platform.around
+        if around is None:
+            raise RuntimeError("the platform is not up")
+        settings = TemporalSettings(**around.temporal)
+        return await connect_temporal(around.target("temporal"), "default", settings)
 
     async def _stored_bytes(self, episode_id: str) -> int:
         if self.platform.postgres is None:
@@ -156,22 +175,36 @@ class Product:
             await engine.dispose()
 
 
+class VersionedPlatform(LocalPlatform):
+    """The platform with a versioned worker, as the chart's production profile runs it."""
+
+    def process_of(self, service: ServiceProcess) -> ManagedProcess:
+        if service.name == "episodes_worker":
+            name, build = DEPLOYMENT
+            version = {"TEMPORAL_DEPLOYMENT_NAME": name, "TEMPORAL_WORKER_BUILD_ID": build}
+            service = replace(service, environment=service.environment | version)
+        return super().process_of(service)
+
+
 @asynccontextmanager
 async def running_product(
-    delay_s: float, turns: int, thought_bytes: int = 0
+    delay_s: float, turns: int, thought_bytes: int = 0, *, versioned: bool = False
 ) -> AsyncIterator[Product]:
     """The platform up on a fresh state folder, telemetry off, as the floor has none."""
     with TemporaryDirectory(prefix="podium-bench-") as folder:
         async with model_server(Path(folder), delay_s, turns, thought_bytes) as origin:
             engine = EngineChoice(openai_base_url=f"{origin}/v1", model=MODEL)
             options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
-            platform = LocalPlatform(options, _quiet)
+            platform = (VersionedPlatform if versioned else LocalPlatform)(options, _quiet)
             say("  starting the platform")
             await platform.start()
             try:
                 await fill(platform, _quiet)
                 async with open_channel(*_episodes(platform)) as channel:
-                    yield Product(platform, EpisodeServiceStub(channel), origin)
+                    product = Product(platform, EpisodeServiceStub(channel), origin)
+                    if versioned:
+                        await make_current(await product.temporal(), *DEPLOYMENT)
+                    yield product
             finally:
                 await platform.stop()
 

@@ -42,6 +42,11 @@ UPSTREAM_TARGETS = (
     "cost_ledger_target",
     "tool_registry_target",
 )
+# Temporal's worker controller sets these, without our prefix.
+VERSION_VARIABLES = {
+    "deployment_name": "TEMPORAL_DEPLOYMENT_NAME",
+    "build_id": "TEMPORAL_WORKER_BUILD_ID",
+}
 
 
 @dataclass
@@ -203,7 +208,10 @@ def process_of(
 ) -> ManagedProcess:
     """Of the `code` in those folders, or else of what the test imports."""
     prefix = module.replace(".", "_")
-    environment = {f"{prefix}_{name}".upper(): value for name, value in settings.items()}
+    environment = {
+        VERSION_VARIABLES.get(name, f"{prefix}_{name}".upper()): value
+        for name, value in settings.items()
+    }
     environment["PYTHONPATH"] = os.pathsep.join(code or sys.path)
     return ManagedProcess(
         module,

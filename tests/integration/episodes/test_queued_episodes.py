@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import grpc
 import psutil
@@ -30,6 +31,7 @@ from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.wire import duration_to_proto
+from workflows.running_workflows import make_current
 
 if TYPE_CHECKING:
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
@@ -162,30 +164,82 @@ async def test_the_next_worker_continues_what_a_draining_one_leaves(
     assert set(neighbours.ledger.holds) == set(neighbours.ledger.captured)
 
 
-async def test_a_long_episode_is_found_in_temporal_by_its_search_attributes(
-    database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
+BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["default", "production"])
+
+
+def versions(versioned: bool) -> dict[str, str]:
+    """Settings of a versioned worker, as the production profile runs it."""
+    return {"deployment_name": f"episodes-{uuid4().hex}", "build_id": "1"} if versioned else {}
+
+
+async def make_current_version(temporal: EmbeddedTemporal, settings: dict[str, str]) -> None:
+    if name := settings.get("deployment_name"):
+        await make_current(await Client.connect(temporal.target), name, settings["build_id"])
+
+
+async def listed(
+    temporal: EmbeddedTemporal, platform: EpisodesPlatform, episode: episode_pb2.Episode
 ) -> None:
-    url, long = await database("episodes"), {"long_turns": "1"}
-    async with run_platform(url, temporal, kafka, tmp_path, long) as platform:
-        platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
-        async with platform.client() as client:
-            ended = await finished(client, (await start(client)).id)
-        assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
-        assert set(platform.neighbours.orchestrator.asked.values()) == {1}
-    query = " AND ".join(
-        f"{name} = '{value}'"
-        for name, value in (
-            ("PodiumTenant", platform.tenant),
-            ("PodiumEpisode", ended.id),
-            ("PodiumPolicy", ended.policy_name),
-            ("PodiumModel", ""),
-        )
-    )
-    temporals = await Client.connect(temporal.target)
+    """Waits until Temporal lists an episode's workflow under its search attributes."""
+    attributes = {
+        "PodiumTenant": platform.tenant,
+        "PodiumEpisode": episode.id,
+        "PodiumPolicy": episode.policy_name,
+        "PodiumModel": "",
+    }
+    query = " AND ".join(f"{name} = '{value}'" for name, value in attributes.items())
+    client = await Client.connect(temporal.target)
     async with asyncio.timeout(60):
-        # Temporal lists a workflow a moment after it exists.
-        while not [one.id async for one in temporals.list_workflows(query)]:
+        while not [one.id async for one in client.list_workflows(query)]:
             await asyncio.sleep(0.05)
+
+
+@BOTH
+async def test_temporal_lists_an_episode_of_many_turns_and_no_short_one(
+    database: Database,
+    temporal: EmbeddedTemporal,
+    kafka: EmbeddedKafka,
+    tmp_path: Path,
+    versioned: bool,
+) -> None:
+    settings = {"long_turns": "1"} | versions(versioned)
+    async with (
+        run_platform(await database("episodes"), temporal, kafka, tmp_path, settings) as platform,
+        platform.client() as client,
+    ):
+        await make_current_version(temporal, settings)
+        orchestrator = platform.neighbours.orchestrator
+        short = await finished(client, (await start(client)).id)
+        orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
+        long = await finished(client, (await start(client)).id)
+        assert (long.stop_reason, long.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
+        assert set(orchestrator.asked.values()) == {1}
+        await listed(temporal, platform, long)
+        assert await workflow_of(temporal, short.id) is None
+
+
+@pytest.mark.chaos
+@BOTH
+async def test_temporal_lists_an_episode_of_forty_seconds_and_none_of_five(
+    database: Database,
+    temporal: EmbeddedTemporal,
+    kafka: EmbeddedKafka,
+    tmp_path: Path,
+    versioned: bool,
+) -> None:
+    settings = versions(versioned)
+    async with (
+        run_platform(await database("episodes"), temporal, kafka, tmp_path, settings) as platform,
+        platform.client() as client,
+    ):
+        await make_current_version(temporal, settings)
+        orchestrator = platform.neighbours.orchestrator
+        orchestrator.delay_s = 5.0
+        short = await finished(client, (await start(client)).id)
+        orchestrator.delay_s = 10.2
+        orchestrator.decide = in_turns(*3 * [calls(call("calculator"))], answer("42"))
+        await listed(temporal, platform, await finished(client, (await start(client)).id))
+        assert await workflow_of(temporal, short.id) is None
 
 
 @pytest.mark.chaos
