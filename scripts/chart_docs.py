@@ -29,8 +29,6 @@ Json = dict[str, Any]
 
 
 class ValuesFile:
-    """A commented values.yaml, read with its comments."""
-
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
         root = yaml.compose(text, yaml.SafeLoader)
@@ -39,7 +37,6 @@ class ValuesFile:
         self.root = root
 
     def schema(self, node: yaml.Node) -> Json:
-        """JSON Schema of a node and everything under it; objects are closed."""
         found: Json = {"type": TYPES[node.tag]}
         if isinstance(node, yaml.MappingNode):
             found["additionalProperties"] = False
@@ -102,7 +99,6 @@ HELMS_OWN: Json = {"global": {"type": "object"}, "enabled": {"type": "boolean"}}
 
 
 def chart_schema(values: ValuesFile, definitions: Json) -> Json:
-    """The whole values.schema.json, with the values that are Helm's own."""
     dialect: Json = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = dialect | values.schema(values.root)
     schema["properties"] |= HELMS_OWN
@@ -146,7 +142,6 @@ def generated(chart: Path) -> dict[Path, str]:
 
 
 def main() -> int:
-    """Writes the files, or with --check names those that are stale."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("charts", type=Path, nargs="+")
     parser.add_argument("--check", action="store_true", help="write nothing, fail when stale")

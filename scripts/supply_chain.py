@@ -50,7 +50,6 @@ def tool(package: str, *command: str | Path) -> str:
 
 
 def write_sboms() -> None:
-    """One file for each image, in CycloneDX's JSON."""
     SBOM.mkdir(parents=True, exist_ok=True)
     for image in IMAGES:
         path = SBOM / f"{image}.cdx.json"

@@ -20,7 +20,6 @@ LEFT_OUT = ("title", "default", "format")
 
 
 def trainer_schema() -> Json:
-    """JSON Schema of `training.config`."""
     whole = RunConfig.model_json_schema()
     found: Json = _inlined(whole, whole["$defs"])
     properties = found["properties"]
@@ -56,7 +55,6 @@ def _inlined(node: Any, definitions: Json) -> Any:
 
 
 def main() -> int:
-    """Writes the file named."""
     Path(sys.argv[1]).write_text(json.dumps(trainer_schema(), indent=1) + "\n")
     return 0
 

@@ -11,7 +11,6 @@ from podium_cli.ending import status_of
 
 
 def main() -> None:
-    """Runs the command line; ends the process with its status."""
     status = status_of(sys.argv[1:])
     # Threads of gRPC and Temporal can abort an interpreter that ends under them.
     os._exit(status)

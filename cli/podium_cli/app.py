@@ -1,5 +1,3 @@
-"""All commands of `podium`, put together."""
-
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any

@@ -46,8 +46,6 @@ DEFAULTS = {"url": None, "api_key": None, "state_dir": None, "as_json": False}
 
 @dataclass(frozen=True)
 class Session:
-    """The context of a command: its output and its platform."""
-
     output: Output
     target: Target
 

@@ -34,7 +34,6 @@ class Fault(UserError):
 
 
 def status_of(arguments: Sequence[str]) -> int:
-    """Runs the command line, and says on stderr what was wrong."""
     # A stream that was closed before we began is none.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  to the end
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  to the end

@@ -1,5 +1,3 @@
-"""Money, time and text as people read them."""
-
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp

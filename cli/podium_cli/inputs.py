@@ -1,5 +1,3 @@
-"""Parsers of options' values."""
-
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -104,7 +102,6 @@ def month_bounds(text: str) -> tuple[datetime, datetime]:
 
 
 def parse_enum(word: str, enum: EnumDescriptor, option: str) -> str:
-    """The full name of an enum's value that an option gives by its word. Raises UsageError."""
     try:
         return enum_name(word, enum, option)
     except InvalidField as error:
@@ -112,7 +109,6 @@ def parse_enum(word: str, enum: EnumDescriptor, option: str) -> str:
 
 
 def parse_labels(pairs: Iterable[str]) -> dict[str, str]:
-    """Labels of "name=value" pairs. Raises UsageError."""
     labels = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
@@ -123,7 +119,6 @@ def parse_labels(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def parse_prompt_mode(word: str) -> orchestrator_service_pb2.PromptMode.ValueType:
-    """Parses a prompt mode. Raises UsageError."""
     if word not in PROMPT_MODES:
         raise UsageError(f"there is no prompt mode {word!r}", "use stateless, chat or template")
     return PROMPT_MODES[word]

@@ -1,5 +1,3 @@
-"""Tables of the list commands, all of one look; tab-separated when no terminal shows them."""
-
 from collections.abc import Iterable, Sequence
 from itertools import product
 from textwrap import shorten
@@ -118,7 +116,6 @@ class Listing:
 def listing(
     columns: Sequence[str], rows: Iterable[Row], dispensable: Sequence[str] = ()
 ) -> Listing:
-    """A table of the rows; see Listing for what the headers say."""
     return Listing(columns, rows, dispensable)
 
 

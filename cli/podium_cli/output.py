@@ -20,8 +20,6 @@ PIPE_WIDTH = 160
 
 
 class Output:
-    """The two streams of one command, and whether a machine reads the first."""
-
     def __init__(self, as_json: bool, results: Console | None = None) -> None:
         self.as_json = as_json
         self.results = results or _console(stderr=False)
@@ -62,7 +60,6 @@ class Output:
         self.progress.print(text, highlight=False, emoji=False, soft_wrap=self._is_piped)
 
     def warn(self, text: str) -> None:
-        """Prints plain text as a warning."""
         self.note(f"[yellow]warning:[/] {escape(text)}")
 
     def error(self, error: UserError) -> None:

@@ -1,5 +1,3 @@
-"""The gateway of a command, and the key for it."""
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +15,6 @@ class Target:
 
     @property
     def state(self) -> StateFolder:
-        """The state folder of the platform on this machine."""
         return StateFolder(self.state_dir or default_state_dir())
 
     @property

@@ -30,7 +30,6 @@ def skus_of(spec: tool_pb2.ToolSpec) -> list[str]:
 
 
 async def warn_of_unused_skus(gateway: Gateway, output: Output, skus: Iterable[str]) -> None:
-    """Warns of prices that no tool is priced by."""
     listed = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
     used = {sku for tool in listed.tools for sku in skus_of(tool.spec)}
     for sku in sorted(set(skus) - used):
@@ -81,7 +80,6 @@ async def warn_of_missing_secrets(
 
 
 async def warn_of_unknown_principal(gateway: Gateway, output: Output, kind: str, name: str) -> None:
-    """Warns of a team or user that no API key of the tenant has."""
     try:
         keys = await all_keys(gateway)
     except Rejected:
@@ -102,7 +100,6 @@ def secrets_of(specs: Sequence[tool_pb2.ToolSpec]) -> dict[str, str]:
 
 
 def _secrets(message: Message) -> Iterator[str]:
-    """Names of all secrets that a message refers to, at any depth."""
     if isinstance(message, tool_pb2.SecretRef):
         yield message.name
         return

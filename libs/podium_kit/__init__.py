@@ -1,1 +1,0 @@
-"""Podium's libraries: one capability each, shared by services, command and training."""

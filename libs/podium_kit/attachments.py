@@ -60,8 +60,6 @@ class Attachment:
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """A file with its bytes."""
-
     attachment: Attachment
     data: bytes
 

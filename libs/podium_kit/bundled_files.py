@@ -9,8 +9,6 @@ CHECKOUT = Path(__file__).parents[2] / "bundled"
 
 
 class BundledFilesMissing(FailedPrecondition):
-    """The installation is not whole."""
-
     def __init__(self, folders: list[Path]) -> None:
         places = " or ".join(str(folder) for folder in folders)
         super().__init__(
@@ -19,7 +17,6 @@ class BundledFilesMissing(FailedPrecondition):
 
 
 def bundled_folder() -> Path:
-    """The folder. Raises BundledFilesMissing."""
     installed = Path(sysconfig.get_path("data")) / "share" / "podium" / "bundled"
     for folder in (CHECKOUT, installed):
         if (folder / "prices.yaml").is_file():

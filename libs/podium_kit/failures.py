@@ -5,8 +5,6 @@ from enum import StrEnum
 
 
 class FailureKind(StrEnum):
-    """The reasons why a call gave no result; see podium.common.v1.FailureKind."""
-
     INVALID_ARGUMENTS = "invalid_arguments"
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"

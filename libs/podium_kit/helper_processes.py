@@ -92,7 +92,6 @@ async def start(
 
 
 async def end(process: Process) -> None:
-    """Kills it, with what it started, unless it has ended."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -100,11 +99,9 @@ async def end(process: Process) -> None:
 
 
 def restrict(memory_bytes: int) -> None:
-    """Lowers the priority and the address space of the helper itself."""
     os.nice(NICENESS)
     restrict_memory(memory_bytes)
 
 
 def restrict_memory(memory_bytes: int) -> None:
-    """Limits the address space of the helper itself."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))

@@ -1,5 +1,3 @@
-"""YAML read as JSON would be."""
-
 from typing import Any
 
 import yaml

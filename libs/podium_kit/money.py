@@ -40,7 +40,6 @@ class Money:
 
     @classmethod
     def parse(cls, amount: str, currency_code: str) -> "Money":
-        """Money from a decimal string. Raises InvalidMoney."""
         if not _AMOUNT.fullmatch(amount):
             raise InvalidMoney(f"amount {amount[:40]!r} is not a decimal like 0.0015")
         value = Decimal(amount)

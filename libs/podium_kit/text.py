@@ -1,5 +1,3 @@
-"""Text made whole, storable, short or free of Markdown."""
-
 import re
 
 # Of a text without space around it. No two parts match the same space: a model that writes much of
@@ -29,7 +27,6 @@ def storable(text: str) -> str:
 
 
 def one_line(text: str, characters_max: int) -> str:
-    """The text without line breaks, cut with an ellipsis."""
     flat = " ".join(text.split())
     return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
 

@@ -26,8 +26,6 @@ STDIN = Path("-")
 
 
 class InvalidDocument(UsageError):
-    """A file cannot be read as what it should be."""
-
     def __init__(self, path: Path, problem: str, fix: str = "") -> None:
         name = "standard input" if path == STDIN else path
         super().__init__(f"{name}: {problem}", fix or "fix the file; nothing was changed")
@@ -135,7 +133,6 @@ def _whole(node: Any) -> Any:
 
 
 def message_of(path: Path, values: dict[str, Any], kind: type[M]) -> M:
-    """The message of one document. Raises InvalidDocument."""
     message = kind()
     try:
         merge_written(values, message)
@@ -150,7 +147,6 @@ def written(message: Message) -> dict[str, Any]:
 
 
 def as_yaml(message: Message) -> str:
-    """A document that `apply` takes."""
     return yaml.safe_dump(written(message), sort_keys=False, allow_unicode=True)
 
 

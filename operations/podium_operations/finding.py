@@ -1,5 +1,3 @@
-"""The result of one check of `podium doctor`."""
-
 from dataclasses import dataclass
 
 

@@ -25,7 +25,6 @@ STAND_INS = {"docs/telemetry.yaml": "reference/telemetry.md"}
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Files of the repository, new ones included."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     listed = subprocess.run(command, check=True, capture_output=True, text=True)
     return [path for path in listed.stdout.splitlines() if Path(path).is_file()]
@@ -60,7 +59,6 @@ def relink(page: str, pages: set[str], link: re.Match[str]) -> str:
 
 
 def write(site: Path, path: str, content: str | bytes) -> None:
-    """A file of the site; folders are made."""
     file = site / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -16,7 +16,6 @@ from podium_cli.command import SHARED_OPTIONS
 
 
 def command_pages() -> Iterator[tuple[str, str]]:
-    """Yields the output of `--help`: a page per group of commands and one for the others."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     context = typer.Context(group, info_name="podium")

@@ -15,7 +15,6 @@ from podium.common.v1 import access_pb2
 
 
 def contract_pages() -> Iterator[tuple[str, str]]:
-    """A page per package: services, messages and enums with their comments."""
     packages: dict[str, list[pb.FileDescriptorProto]] = {}
     for file in descriptors().file:
         packages.setdefault(file.package, []).append(file)
@@ -45,7 +44,6 @@ def types(files: list[pb.FileDescriptorProto]) -> Iterator[Any]:
 
 
 def comment(file: pb.FileDescriptorProto, *path: int) -> str:
-    """The comment above a declaration; its path is that of SourceCodeInfo."""
     for location in file.source_code_info.location:
         if tuple(location.path) == path:
             lines = location.leading_comments.strip().splitlines()
@@ -104,7 +102,6 @@ def scalar(field: pb.FieldDescriptorProto, homes: dict[str, str]) -> str:
 
 
 def reference(type_name: str, homes: dict[str, str]) -> str:
-    """A link to a type of ours; the plain name of one of Google's."""
     name = type_name.rpartition(".")[2]
     home = homes.get(type_name)
     return f"[{name}]({home}.md#{name.lower()})" if home else type_name.lstrip(".")

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 
 def table(header: str, rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the header's columns are separated by commas."""
     columns = header.split(", ")
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(f"| {' | '.join(cell(each) for each in line)} |\n" for line in lines) + "\n"

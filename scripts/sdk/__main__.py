@@ -14,7 +14,6 @@ PYTHON = Path("sdks/python/podium_client")
 
 
 def generated() -> dict[Path, str]:
-    """Text by path."""
     document = client_document()
     return {
         DOCUMENT: json.dumps(document, indent=1, sort_keys=True) + "\n",

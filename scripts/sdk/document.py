@@ -33,7 +33,6 @@ class NameTaken(ValueError):
 
 
 def client_document() -> Schema:
-    """Raises NameTaken."""
     document = asyncio.run(openapi_document())
     for path in [path for path in document["paths"] if FOREIGN.match(path)]:
         del document["paths"][path]

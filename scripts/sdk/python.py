@@ -50,7 +50,6 @@ OPTIONS = (
 
 
 def models(document: Schema) -> str:
-    """models.py."""
     with TemporaryDirectory() as folder:
         source, target = Path(folder) / "openapi.json", Path(folder) / "models.py"
         source.write_text(json.dumps(_for_python(document)))

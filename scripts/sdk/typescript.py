@@ -22,7 +22,6 @@ def is_stale(document: str) -> bool:
 
 
 def write_types(document: str) -> None:
-    """From the document that was written before. Raises SystemExit without node."""
     npm = shutil.which("npm")
     if npm is None:
         raise SystemExit(MISSING)

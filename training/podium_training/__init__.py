@@ -1,1 +1,0 @@
-"""Podium's training jobs: tasks, rollouts, GRPO, the gate, demonstrations."""

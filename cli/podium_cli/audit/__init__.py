@@ -1,5 +1,3 @@
-"""`podium audit`."""
-
 # Each module adds its commands to the group's app.
 from podium_cli.audit import files
 from podium_cli.audit.audit import app

@@ -1,5 +1,3 @@
-"""`podium audit`: commands that read the ledger."""
-
 import hashlib
 from pathlib import Path
 from typing import Annotated, Any
@@ -198,7 +196,6 @@ async def settle(
 
 
 def _quantity(text: str) -> usage_pb2.Quantity:
-    """Raises UserError for another form than DIMENSION=AMOUNT."""
     name, _, amount = text.partition("=")
     dimension = f"USAGE_DIMENSION_{name.upper()}"
     known = usage_pb2.UsageDimension.keys()[1:]

@@ -1,5 +1,3 @@
-"""`podium audit`, what works with files: export, reconcile, simulate."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -176,7 +174,6 @@ async def _send(
 
 
 async def _open_matches(gateway: Gateway, invoice_id: str) -> list[audit_pb2.InvoiceMatch]:
-    """The pairings that need attention."""
     found = await gateway.all(
         f"/v1/invoices/{invoice_id}/matches",
         audit_service_pb2.ListInvoiceMatchesResponse,

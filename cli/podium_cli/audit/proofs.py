@@ -13,8 +13,6 @@ from podium_operations.documents import read_message
 
 @dataclass(frozen=True)
 class ProofCheck:
-    """The results of a proof's checks, question by question."""
-
     content_has_hash: bool
     hash_is_under_root: bool
     root_is_signed: bool
@@ -25,7 +23,6 @@ class ProofCheck:
 
 
 def read_proof(path: Path) -> audit_pb2.InclusionProof:
-    """A proof as `podium audit prove` wrote it. Raises InvalidDocument."""
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file", "give what `podium audit prove` wrote")
     try:
@@ -35,7 +32,6 @@ def read_proof(path: Path) -> audit_pb2.InclusionProof:
 
 
 def read_public_key(path: Path) -> str:
-    """A public key in PEM form. Raises UsageError."""
     try:
         pem = path.read_text()
         load_public_key(pem.encode())

@@ -1,5 +1,3 @@
-"""Adds up the pages of a simulation and shows them."""
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -17,8 +15,6 @@ COLUMNS = ("SKU", "model", "tool", "calls#", "posted#", "simulated#", "differenc
 
 @dataclass
 class Simulated:
-    """Costs per SKU, model and tool over all pages."""
-
     costs: dict[tuple[str, str, str], audit_pb2.SimulatedCost] = field(default_factory=dict)
 
     def add(self, costs: Iterable[audit_pb2.SimulatedCost]) -> None:
@@ -31,17 +27,14 @@ class Simulated:
 
     @property
     def rows(self) -> list[audit_pb2.SimulatedCost]:
-        """Rows in the order of SKU, model and tool."""
         return [self.costs[key] for key in sorted(self.costs)]
 
     @property
     def unpriced(self) -> list[str]:
-        """SKUs that the other prices do not price."""
         return sorted({cost.sku or "-" for cost in self.rows if cost.unpriced_simulated_count})
 
 
 def simulation_view(simulated: Simulated) -> RenderableType:
-    """A table with a sum per currency, and the names of what has no price."""
     rows = [_row(cost) for cost in simulated.rows]
     posted = added(each for cost in simulated.rows for each in cost.posted)
     others = added(each for cost in simulated.rows for each in cost.simulated)

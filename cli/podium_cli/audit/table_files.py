@@ -115,8 +115,6 @@ def _representable(types: Sequence[str], rows: Iterable[Row]) -> Iterator[Row]:
 
 
 class ExportPages:
-    """The responses fetched so far for one file."""
-
     def __init__(
         self, file: Path, request: pb.ExportChargesRequest, address: tuple[str, str]
     ) -> None:

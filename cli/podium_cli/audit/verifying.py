@@ -1,5 +1,3 @@
-"""Follows a verification step by step, with a bar on stderr."""
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
@@ -30,7 +28,6 @@ class Bar:
 
 @contextmanager
 def progress_bar(console: Console, text: str) -> Iterator[Bar]:
-    """A bar that goes away at the end."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

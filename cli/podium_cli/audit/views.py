@@ -1,5 +1,3 @@
-"""Views of explanations, verifications and reconciliations."""
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Group, RenderableType
@@ -27,7 +25,6 @@ def sums(messages: Iterable[money_pb2.Money]) -> str:
 
 
 def added(messages: Iterable[money_pb2.Money]) -> dict[str, Money]:
-    """Sums per currency."""
     totals: dict[str, Money] = {}
     for message in messages:
         money = money_from_proto(message)
@@ -55,12 +52,10 @@ def explanation_view(explanation: audit_pb2.Explanation) -> Group:
 
 
 def kind_word(entry: hold_pb2.Entry) -> str:
-    """ "capture"."""
     return enum_word(hold_pb2.EntryKind.Name(entry.kind), "ENTRY_KIND_")
 
 
 def dimension_word(dimension: usage_pb2.UsageDimension.ValueType) -> str:
-    """ "input fresh"."""
     return enum_word(usage_pb2.UsageDimension.Name(dimension), "USAGE_DIMENSION_")
 
 
@@ -213,7 +208,6 @@ COLUMNS = (
 
 
 def state_word(state: audit_pb2.MatchState.ValueType) -> str:
-    """ "missing in ledger"."""
     return enum_word(audit_pb2.MatchState.Name(state), PREFIX)
 
 

@@ -1,5 +1,3 @@
-"""`podium approvals list`: calls that wait for a person."""
-
 import typer
 
 from podium.episodes.v1 import episode_service_pb2

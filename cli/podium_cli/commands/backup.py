@@ -1,5 +1,3 @@
-"""`podium backup`: every service's database at one point, in a folder."""
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""`podium budgets`: list, show, create, update, close, alerts."""
-
 from typing import Annotated
 
 import typer

@@ -1,5 +1,3 @@
-"""`podium doctor`: what is missing on this machine or in a cluster, each with its fix."""
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

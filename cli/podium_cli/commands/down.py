@@ -1,5 +1,3 @@
-"""`podium down`: stops the platform on this machine."""
-
 import asyncio
 import os
 import signal

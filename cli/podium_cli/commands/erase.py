@@ -1,5 +1,3 @@
-"""`podium erase`: the data of a tenant or of one user, deleted with a signed receipt."""
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""`podium export`: what a tenant registered, as objects of Kubernetes."""
-
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,8 +12,6 @@ app = typer.Typer(add_completion=False)
 
 
 class Form(StrEnum):
-    """The form of the written objects."""
-
     KUBERNETES = "kubernetes"
 
 

@@ -1,5 +1,3 @@
-"""`podium identity`: the keys of a platform on a cluster, as files of one Secret."""
-
 from pathlib import Path
 from typing import Annotated
 

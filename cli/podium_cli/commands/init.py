@@ -1,5 +1,3 @@
-"""`podium init`: a first tool, policy and task of one's own, and their first run."""
-
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -73,7 +71,6 @@ def _write(folder: Path, output: Output) -> None:
 
 
 async def _apply(gateway: Gateway, folder: Path, output: Output) -> tuple[str, str]:
-    """Names of the tool and the policy."""
     tool = read_only_message(folder / TOOL, tool_pb2.ToolSpec)
     policy = read_only_message(folder / POLICY, policy_pb2.PolicySpec)
     # Its result is this command's no more than that of the others.

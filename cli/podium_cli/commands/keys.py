@@ -1,5 +1,3 @@
-"""`podium keys`: create, list, rotate, revoke API keys of your tenant."""
-
 from typing import Annotated, Any
 
 import typer

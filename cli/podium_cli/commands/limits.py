@@ -1,5 +1,3 @@
-"""`podium limits`: how much of the platform a tenant may use."""
-
 from typing import Annotated, Any
 
 import typer

@@ -1,5 +1,3 @@
-"""`podium models`: what orchestrates."""
-
 import typer
 
 from podium_cli.command import Session, command

@@ -1,5 +1,3 @@
-"""`podium restore`: the databases of a backup, with a ledger that verifies."""
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

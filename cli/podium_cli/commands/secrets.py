@@ -1,5 +1,3 @@
-"""`podium secrets`: set, list, delete: what tools prove with who calls."""
-
 import sys
 from typing import Annotated
 

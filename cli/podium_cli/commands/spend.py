@@ -1,5 +1,3 @@
-"""`podium spend`: what was spent, as the ledger says."""
-
 from collections.abc import Sequence
 from typing import Annotated
 

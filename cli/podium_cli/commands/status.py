@@ -1,5 +1,3 @@
-"""`podium status`: every process of the platform on this machine."""
-
 import asyncio
 import json
 from contextlib import suppress
@@ -20,8 +18,6 @@ from podium_operations.local.supervision import answers
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """One process as the system and its own port describe it."""
-
     name: str
     state: str
     pid: int

@@ -1,5 +1,3 @@
-"""`podium webhooks`: create, list, deliveries, replay, delete: where your events are sent."""
-
 from typing import Annotated
 
 import typer

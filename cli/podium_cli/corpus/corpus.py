@@ -1,5 +1,3 @@
-"""`podium corpus`: add files, list, search, delete."""
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,5 +1,3 @@
-"""Files on this machine as documents of a corpus."""
-
 import base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -32,7 +30,6 @@ class Upload:
     document_id: str
 
     def document(self, url_prefix: str = "") -> dict[str, Any]:
-        """Returns the JSON of podium.adapters.v1.Document. Raises UsageError."""
         media_type = MEDIA_TYPES[self.path.suffix.lower()]
         content = self._read()
         fields = {"id": self.document_id, "title": self.path.stem, "media_type": media_type}

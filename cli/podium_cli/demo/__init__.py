@@ -1,1 +1,0 @@
-"""Real tasks, solved by the running platform, and their results."""

@@ -1,5 +1,3 @@
-"""The tasks' costs in the ledger, compared with those in the trajectories."""
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ ORCHESTRATOR = "orchestrator model"
 
 @dataclass(frozen=True)
 class ToolSpend:
-    """The spend of one tool, or of the orchestrator's own model."""
-
     name: str
     calls: int
     unpriced_calls: int
@@ -49,7 +45,6 @@ class Accounts:
 
 
 async def accounts(gateway: Gateway, outcomes: Sequence[Outcome]) -> Accounts:
-    """Raises Rejected, Unreachable."""
     by_tool, costs = await asyncio.gather(
         _ledger(gateway, {outcome.episode_id for outcome in outcomes}),
         asyncio.gather(*(_trajectory_cost(gateway, outcome) for outcome in outcomes)),

@@ -1,5 +1,3 @@
-"""`podium demo`: real tasks through all of the platform, with the result as it is."""
-
 import time
 from pathlib import Path
 from typing import Annotated, Any

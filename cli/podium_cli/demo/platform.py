@@ -1,5 +1,3 @@
-"""The platform of the demo: the one that is up, or one of its own."""
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 

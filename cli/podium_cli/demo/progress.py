@@ -1,5 +1,3 @@
-"""A live display of tasks being solved: one bar, and a line per running task."""
-
 from types import TracebackType
 from typing import Self
 

@@ -114,7 +114,6 @@ def _canvas(rows: int) -> tuple[Figure, Any]:
 
 
 def svg(figure: Figure, axes: Any, legend: bool = False) -> str:
-    """The figure as text to be put into a page."""
     if legend:
         axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1))
     text = io.StringIO()

@@ -1,5 +1,3 @@
-"""Tasks of the demo, episodes that solve them, and their outcomes."""
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +31,6 @@ from podium_operations.documents import InvalidDocument
 
 @dataclass(frozen=True)
 class Task:
-    """A question and the verifier of its answer."""
-
     id: str
     kind: str
     question: str
@@ -45,8 +41,6 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One task and the episode that tried it."""
-
     task: Task
     episode_id: str
     model: str
@@ -69,20 +63,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The number of right answers to the tasks of a kind."""
-
     kind: str
     right: int
     total: int
 
     @property
     def share(self) -> float:
-        """Right answers as a share from 0 to 1."""
         return self.right / self.total
 
 
 def accuracy_by_kind(outcomes: Sequence[Outcome]) -> list[Accuracy]:
-    """One per kind, in the order they were met."""
     kinds = dict.fromkeys(outcome.task.kind for outcome in outcomes)
     return [
         accuracy(kind, [outcome for outcome in outcomes if outcome.task.kind == kind])
@@ -95,7 +85,6 @@ def accuracy(name: str, outcomes: Sequence[Outcome]) -> Accuracy:
 
 
 def load_tasks(folder: Path) -> list[Task]:
-    """All tasks, file by file. Raises InvalidDocument."""
     return [task for path in sorted(folder.glob("*.yaml")) for task in _read(path)]
 
 
@@ -126,7 +115,6 @@ def tools_by_kind(
 
 
 def tasks_of(document: Mapping[str, Any]) -> list[Task]:
-    """The tasks of one kind. Raises KeyError, TypeError, InvalidVerifier."""
     return [_task(document["kind"], fields) for fields in document["tasks"]]
 
 
@@ -152,8 +140,6 @@ Progress = Callable[[Task, str], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """Limits of a task; the defaults are those of `podium demo`."""
-
     turn_limit: int = 6
     time_limit_s: float = 90
     tools: int = 6
@@ -161,7 +147,6 @@ class Effort:
     at_once: int = 4
 
     def limits(self) -> episode_pb2.EpisodeSpec:
-        """Returns the part of the spec that all episodes of a run share."""
         return episode_pb2.EpisodeSpec(
             turn_limit=self.turn_limit,
             time_limit=duration_to_proto(self.time_limit_s),
@@ -174,7 +159,6 @@ class Effort:
 async def solve(
     gateway: Gateway, output: Output, tasks: Sequence[Task], effort: Effort, progress: Progress
 ) -> list[Outcome]:
-    """One outcome per task, in their order. Raises Rejected, Unreachable."""
     reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
     known = [tool.spec.name for tool in reply.tools]
     offered = tools_by_kind(tasks, known, effort.tools)
@@ -184,8 +168,6 @@ async def solve(
 
 @dataclass
 class _Steps:
-    """Totals of the events of one episode."""
-
     model: str = ""
     tools: list[str] = field(default_factory=list)
     failed_calls: int = 0
@@ -193,7 +175,6 @@ class _Steps:
     tools_s: float = 0.0
 
     def add(self, event: episode_pb2.EpisodeEvent) -> str:
-        """Takes an event and says what the episode does next."""
         match event.WhichOneof("event"):
             case "action_decided":
                 self.model = event.action_decided.model_version
@@ -211,8 +192,6 @@ class _Steps:
 
 
 class Solver:
-    """Solves tasks through the gateway, as any application would."""
-
     def __init__(
         self,
         gateway: Gateway,
@@ -227,7 +206,6 @@ class Solver:
         self._limits = limits
 
     async def solve(self, tasks: Sequence[Task], at_once: int, progress: Progress) -> list[Outcome]:
-        """One outcome per task, in their order. Raises Rejected, Unreachable."""
         return await in_parallel([partial(self._solve, task, progress) for task in tasks], at_once)
 
     async def _solve(self, task: Task, progress: Progress) -> Outcome:

@@ -1,5 +1,3 @@
-"""The outcomes as tables for the terminal."""
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,7 +14,6 @@ RIGHT, WRONG = Text("right", "green"), Text("wrong", "red")
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Listing:
-    """A row per task."""
     columns = ("task", "kind", "tools called", "answer", "", "turns#", "cost#", "time#")
     return listing(columns, [_row(outcome) for outcome in outcomes])
 
@@ -42,7 +39,6 @@ def called(outcome: Outcome) -> str:
 
 
 def accuracy_table(outcomes: Sequence[Outcome]) -> Listing:
-    """A row per kind, then the total."""
     rows = [*accuracy_by_kind(outcomes), accuracy("all", outcomes)]
     cells = [(row.kind, f"{row.right} of {row.total}", f"{row.share:.0%}") for row in rows]
     return listing(("kind", "right#", "share#"), cells)

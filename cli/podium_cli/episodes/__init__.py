@@ -1,1 +1,0 @@
-"""Episodes and trajectories as a terminal shows them."""

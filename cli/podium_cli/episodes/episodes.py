@@ -1,5 +1,3 @@
-"""`podium episodes`: list, show, cancel, approve, feedback."""
-
 from typing import Annotated
 
 import typer

@@ -1,5 +1,3 @@
-"""Following an episode to its end, and ending it early."""
-
 from rich.text import Text
 
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
@@ -11,8 +9,6 @@ from podium_kit.wire import enum_word
 
 
 class NoAnswer(UserError):
-    """The episode ended without a final answer."""
-
     def __init__(self, episode: episode_pb2.Episode) -> None:
         reason = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
         why = f": {episode.failure.message}" if episode.HasField("failure") else ""

@@ -1,5 +1,3 @@
-"""`podium run TASK`: one episode, turn by turn."""
-
 import asyncio
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""`podium trajectories`: tail, dead-letters, redrive: the records that training reads."""
-
 from typing import Annotated
 
 import typer

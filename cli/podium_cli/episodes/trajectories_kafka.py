@@ -19,15 +19,11 @@ POLL_MS = 500
 
 
 class StreamUnusable(UserError):
-    """The broker does not answer, or has no such topic."""
-
     def __init__(self, servers: str, topic: str, cause: str) -> None:
         super().__init__(f"cannot read topic {topic} at {servers}: {cause}", "see `podium status`")
 
 
 class KafkaMisconfigured(UserError):
-    """Variables of the environment that do not make a connection."""
-
     def __init__(self, error: ValidationError) -> None:
         faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
         super().__init__(

@@ -1,5 +1,3 @@
-"""One record of the trajectory stream in a few words."""
-
 from rich.text import Text
 
 from podium.episodes.v1 import episode_pb2, feedback_pb2, trajectory_pb2
@@ -13,7 +11,6 @@ COMMENT_CHARACTERS = 200
 
 
 def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
-    """A line per record."""
     match record.WhichOneof("record"):
         case "trajectory":
             return _trajectory(record.trajectory)
@@ -30,7 +27,6 @@ def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
 
 
 def feedback_line(feedback: feedback_pb2.Feedback) -> Text:
-    """Returns the line of a feedback: score, label and comment."""
     score = [f"{feedback.score:g}"] if feedback.HasField("score") else []
     comment = one_line(feedback.comment, COMMENT_CHARACTERS)
     said = ", ".join(each for each in (*score, feedback.label, comment) if each)

@@ -1,5 +1,3 @@
-"""An episode as it happens: turns with thought, tool, arguments, result, cost and time."""
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,7 +136,6 @@ class EpisodeView:
 
 
 def child_line(child: episode_pb2.ChildEpisode) -> Text:
-    """Returns the line of a child episode: its id, and what it took."""
     reason = enum_word(episode_pb2.StopReason.Name(child.stop_reason), "STOP_REASON_")
     cost = with_unpriced(child.cost, child.unpriced_call_count)
     line = (
@@ -153,7 +150,6 @@ def caller_line(parent: episode_pb2.ParentCall) -> Text:
 
 
 def totals(episode: episode_pb2.Episode) -> RenderableType:
-    """Returns the end of an episode, or its present state, in one or two lines."""
     took = format_seconds(duration_between(episode))
     cost = with_unpriced(episode.cost, episode.unpriced_call_count)
     if episode.HasField("children_cost"):
@@ -178,7 +174,6 @@ def duration_between(episode: episode_pb2.Episode) -> float:
 
 
 def failure_word(failure: failure_pb2.Failure) -> str:
-    """ "rate limited" of a failure."""
     return enum_word(failure_pb2.FailureKind.Name(failure.kind), "FAILURE_KIND_")
 
 

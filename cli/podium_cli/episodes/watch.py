@@ -1,5 +1,3 @@
-"""`podium watch EPISODE`: what an episode did and does."""
-
 from typing import Annotated
 
 import typer

@@ -1,5 +1,3 @@
-"""`podium policies bind`, `unbind`, `bindings`: whom a policy binds, whatever policy they name."""
-
 from typing import Annotated
 
 import typer

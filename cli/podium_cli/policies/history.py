@@ -1,5 +1,3 @@
-"""`podium policies try` and `report`: policies held against past episodes."""
-
 from pathlib import Path
 from typing import Annotated
 

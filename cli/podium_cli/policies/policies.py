@@ -1,5 +1,3 @@
-"""`podium policies`: list, show, apply, activate, schedule, explain, delete."""
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated

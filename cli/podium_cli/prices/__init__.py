@@ -1,1 +1,0 @@
-"""Price lists as files and as text."""

@@ -1,5 +1,3 @@
-"""Price lists: reading files, cells of tables, and prices as text."""
-
 import csv
 import re
 from collections.abc import Callable, Mapping
@@ -31,8 +29,6 @@ def require_no_surplus(path: Path, place: str, row: Mapping[Any, Any]) -> None:
 
 
 class InvalidCell(InvalidDocument):
-    """A cell holds something else than its column takes."""
-
     def __init__(self, path: Path, line: int, column: str, value: str, allowed: str) -> None:
         written = f"is {value!r}" if value else "is empty"
         super().__init__(
@@ -42,8 +38,6 @@ class InvalidCell(InvalidDocument):
 
 @dataclass(frozen=True)
 class CellKind:
-    """A test of a cell, and what passes it in words."""
-
     holds: Callable[[str], bool]
     allowed: str
 
@@ -90,7 +84,6 @@ REQUIRED = ("sku", "dimension", "unit_price")
 
 
 def check_cells(path: Path, line: int, row: Mapping[str, str]) -> None:
-    """Raises InvalidCell for the first cell that does not hold what its column takes."""
     for column, kind in KINDS.items():
         text = row.get(column) or ""
         if (text or column in REQUIRED) and not kind.holds(text):

@@ -1,5 +1,3 @@
-"""`podium prices`: list, show, import, delete."""
-
 from pathlib import Path
 from typing import Annotated
 
@@ -158,7 +156,6 @@ def _is_meant(price: prices_pb2.Price, names: list[str], source: str) -> bool:
 
 
 def _differences(reply: prices_pb2.CreatePricesResponse) -> Listing:
-    """Lists what changes, beside the values before."""
     rows: list[tuple[str | Text, ...]] = []
     for price, difference in zip(reply.prices, reply.differences, strict=True):
         if difference.change not in MARKS:

@@ -1,5 +1,3 @@
-"""`podium tools`."""
-
 # Each module adds its commands to the group's app.
 from podium_cli.tools import descriptions, following, imports, trying
 from podium_cli.tools.tools import app

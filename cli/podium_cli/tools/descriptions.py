@@ -1,5 +1,3 @@
-"""`podium tools describe`, `proposals`, `approve`, `reject`: descriptions from past episodes."""
-
 import asyncio
 import uuid
 from typing import Annotated

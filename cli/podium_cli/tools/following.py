@@ -1,5 +1,3 @@
-"""`podium tools follow-mcp`, `unfollow-mcp` and `followed`: MCP servers whose changes arrive."""
-
 import asyncio
 from typing import Annotated
 from uuid import uuid4

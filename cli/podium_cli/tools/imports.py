@@ -1,5 +1,3 @@
-"""`podium tools apply`, `import-mcp` and `import-openapi`: many tools at once."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -172,7 +170,6 @@ async def import_openapi(
 async def _warn(
     session: Session, gateway: Gateway, specs: Sequence[tool_pb2.ToolSpec], shared: bool
 ) -> None:
-    """Warns of what every call would run into."""
     await warn_of_unpriced_tools(gateway, session.output, specs)
     if not shared:
         await warn_of_missing_secrets(gateway, session.output, secrets_of(specs))

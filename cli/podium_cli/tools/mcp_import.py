@@ -1,5 +1,3 @@
-"""Asking a Model Context Protocol server, through the gateway, for its tools."""
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
@@ -29,7 +27,6 @@ def rejected_hosts(
 
 
 def rejected_host(url: str, allowed: Iterable[str] = (), tenant: str = "") -> str:
-    """The URL's host where it is not public and not allowed; empty otherwise."""
     connection = tool_pb2.Connection(http=tool_pb2.HttpConnection(url_template=url))
     return next(iter(rejected_hosts(tool_pb2.ToolSpec(connection=connection), allowed, tenant)), "")
 

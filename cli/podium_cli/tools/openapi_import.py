@@ -1,5 +1,3 @@
-"""Reading an OpenAPI document, through the gateway, for its operations."""
-
 from pathlib import Path
 from urllib.parse import urlsplit
 

@@ -1,5 +1,3 @@
-"""`podium tools`: list, show, search, deprecate, delete."""
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated

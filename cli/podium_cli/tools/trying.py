@@ -1,5 +1,3 @@
-"""`podium tools try`: one call, without an episode."""
-
 import json
 from typing import Annotated
 
@@ -54,7 +52,6 @@ async def try_tool(
 
 
 async def called(gateway: Gateway, spec: pb.DirectCallSpec) -> pb.DirectCall:
-    """The call once it has ended."""
     request = pb.StartDirectCallRequest(call_id=str(uuid_utils.uuid7()), spec=spec)
     call = (await gateway.post(PATH, request, pb.StartDirectCallResponse)).call
     while not call.ended:

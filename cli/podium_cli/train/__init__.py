@@ -1,5 +1,3 @@
-"""`podium train`."""
-
 # Each module adds its commands to the group's app.
 from podium_cli.train import improve, preferences, progress, runs, tasks, versions
 from podium_cli.train.train import app

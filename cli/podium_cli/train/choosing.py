@@ -1,5 +1,3 @@
-"""The choice of tasks: made from a seed, loaded from other projects, or read from a file."""
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -70,8 +68,6 @@ class SplitName(StrEnum):
 
 
 class Source(StrEnum):
-    """A source of tasks."""
-
     FAMILIES = "families"
     REASONING_GYM = "reasoning-gym"
     BFCL = "bfcl"
@@ -125,7 +121,6 @@ MaxTokens = Annotated[int, typer.Option(min=16, max=32_768, help="Of the complet
 
 
 def make_tasks(count: int, split: SplitName, seed: int, family: list[str] | None) -> list[Task]:
-    """The tasks the options ask for. Raises UsageError."""
     # The families use the bundled tools, which are slow to import and needed only here.
     from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
 
@@ -148,7 +143,6 @@ def load_tasks(
     file: Path | None = None,
     judge: str = "",
 ) -> list[Task]:
-    """Tasks of any source. Raises UsageError."""
     # Each source is imported by those alone who ask for it.
     from podium_training.tasks.loaders import bfcl, paper, reasoning_gym  # noqa: PLC0415
 

@@ -1,5 +1,3 @@
-"""`podium train logs|stop`: runs that `podium train submit --cluster` began."""
-
 import asyncio
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""Versions in the store: those that engines have tried, and the gate's decisions about them."""
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,7 +58,6 @@ def decided(version: str, store: Path, played: Played, rules: GateRules, look: i
 
 
 async def list_versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
-    """All versions in the store. Raises Rejected, Unreachable."""
     return await gateway.all("/v1/model-versions", pb.ListModelVersionsResponse)
 
 

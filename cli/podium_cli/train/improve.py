@@ -1,5 +1,3 @@
-"""`podium train improve`: a policy plays, learns from that, is measured, and reaches users."""
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""`podium train preferences`: policies to learn to obey, or to measure on."""
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""`podium train watch|report`: how a run goes, from the metrics it writes."""
-
 import asyncio
 import json
 import time

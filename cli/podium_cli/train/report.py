@@ -1,5 +1,3 @@
-"""A page of plots about a run."""
-
 import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +18,6 @@ ADHERENCE = {
 
 
 def write_report_page(path: Path, steps: Sequence[Metrics]) -> None:
-    """One HTML file without anything outside of it."""
     parts = [f"<h2>{html.escape(title)}</h2>\n{plot}" for title, plot in report_plots(steps)]
     body = "\n".join(parts)
     path.write_text(

@@ -1,5 +1,3 @@
-"""The results of a rollout run, group by group."""
-
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -13,7 +11,6 @@ COLUMNS = ("task", "tools#", "solved#", "unjudged#", "time#", "question…")
 
 
 def rollout_table(groups: Sequence[Group], rolled: Sequence[Rolled]) -> Listing:
-    """A row per group."""
     return listing(COLUMNS, [_row(group, _of(group, rolled)) for group in groups])
 
 

@@ -1,5 +1,3 @@
-"""Rounds of episodes for a trainer that learns from them meanwhile."""
-
 import asyncio
 import os
 import random
@@ -27,7 +25,6 @@ from podium_training.tasks.task import Task
 
 
 def planned(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Group]:
-    """One group per task. Raises UsageError."""
     try:
         return plan(run_id, tasks, size, offer)
     except ValueError as error:
@@ -41,8 +38,6 @@ UNUSED_GROUPS_MAX = 100
 
 @dataclass(frozen=True)
 class Pace:
-    """Limits on the number of episodes at once."""
-
     groups: int
     """Of a round."""
     size: int
@@ -133,7 +128,6 @@ class Rounds:
             raise UserError(cause, f"see {trainer.log_path}; the same command continues from there")
 
     async def _model(self) -> str:
-        """Returns the run's latest version, or the model that it starts from."""
         return Alias.CANDIDATE if await self.candidate() else start_version(self.config)
 
     async def _roll(
@@ -180,7 +174,6 @@ class Rounds:
 
 
 def read_run(path: Path) -> RunConfig:
-    """The file of a run. Raises UsageError."""
     try:
         return read_config(path)
     except InvalidConfig as error:
@@ -206,13 +199,11 @@ def make_trainer(path: Path, config: RunConfig, skip_lost: bool = False) -> Mana
 
 
 def is_trained(config: RunConfig) -> bool:
-    """Returns whether a run has taken all its steps before."""
     progress = read_progress(config.output)
     return progress is not None and progress.step >= config.steps
 
 
 def publishing(config: RunConfig) -> PublishConfig:
-    """Returns the settings of the store of the run's versions. Raises UsageError."""
     if config.publish is None:
         raise UsageError(
             "the run has no section `publish`: what it learns could not be played",

@@ -1,5 +1,3 @@
-"""`podium train submit|worker`: rollouts without a terminal, once or on a schedule."""
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""`podium train tasks`: make tasks, or read those of others."""
-
 import asyncio
 import os
 from decimal import Decimal, InvalidOperation

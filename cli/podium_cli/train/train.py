@@ -1,5 +1,3 @@
-"""`podium train`: tasks to learn from, and episodes that try them."""
-
 from pathlib import Path
 from typing import Annotated
 
@@ -127,8 +125,6 @@ def _temperature(asked: float, greedy: bool) -> float:
 
 
 class _Counted:
-    """Says of every ended episode how it went."""
-
     def __init__(self, output: Output, total: int) -> None:
         self._output, self._total, self._done = output, total, 0
 

@@ -1,5 +1,3 @@
-"""`podium train publish`, `gate`, `promote`, ...: from a checkpoint to what users get."""
-
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -31,12 +29,10 @@ COLUMNS = ("version", "step#", "aliases", "served", "gate", "why not…")
 
 
 def version_table(versions: Sequence[pb.ModelVersion]) -> Listing:
-    """A row per version."""
     return listing(COLUMNS, [_row(version) for version in versions])
 
 
 def decision_table(decision: Decision) -> Listing:
-    """The verdict with every number it is based on."""
     rows = [("verdict", decision.verdict.value), ("pairs", str(decision.pairs))]
     rows += [("why", reason) for reason in decision.reasons]
     for name, bound in decision.bounds.items():

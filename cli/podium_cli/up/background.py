@@ -18,8 +18,6 @@ ENGINE_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class BackgroundStartFailed(UserError):
-    """The background process ended before the platform was ready."""
-
     def __init__(self, log: Path, last_lines: list[str]) -> None:
         # The last lines are its own error, as the command prints it.
         cause = "\n".join(last_lines).removeprefix("error: ").replace("\n fix: ", "; ")

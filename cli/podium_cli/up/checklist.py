@@ -14,8 +14,6 @@ from podium_cli.formats import format_seconds
 
 
 class Checklist:
-    """Shows steps as they start and end; a context manager."""
-
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started: dict[str, float] = {}

@@ -1,5 +1,3 @@
-"""vLLM and the default model: installed before the first start, with progress bars."""
-
 import sys
 
 import typer
@@ -18,8 +16,6 @@ QUESTION = (
 
 
 class NotInstalled(UserError):
-    """The person does not want the default engine."""
-
     def __init__(self) -> None:
         super().__init__(
             "without vLLM there is no model to orchestrate",

@@ -35,7 +35,6 @@ def engine_choice(
     openai_api_key: str,
     openai_model: str,
 ) -> EngineChoice:
-    """The engine of the options. Raises UsageError."""
     given = {
         "--model": model is not None,
         "--untrained": untrained,
@@ -51,7 +50,6 @@ def engine_choice(
 
 
 def with_policy_store(choice: EngineChoice, folder: Path | None) -> EngineChoice:
-    """The engine with a folder of trained versions, which is made where there is none."""
     if folder is None:
         return choice
     try:

@@ -1,5 +1,3 @@
-"""`podium up`: the whole platform on this machine, until Ctrl-C."""
-
 import asyncio
 import os
 from contextlib import suppress

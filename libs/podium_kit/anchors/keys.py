@@ -14,14 +14,11 @@ from podium_kit.rpc.errors import InvalidArgument
 
 
 class InvalidKey(InvalidArgument):
-    """A text that should be an Ed25519 key is not one."""
-
     def __init__(self, kind: str) -> None:
         super().__init__(f"this is no {kind} Ed25519 key in PEM form")
 
 
 def load_private_key(pem: bytes) -> Ed25519PrivateKey:
-    """The signing key. Raises InvalidKey."""
     try:
         key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError) as error:
@@ -32,7 +29,6 @@ def load_private_key(pem: bytes) -> Ed25519PrivateKey:
 
 
 def load_public_key(pem: bytes) -> Ed25519PublicKey:
-    """The verifying key. Raises InvalidKey."""
     try:
         key = load_pem_public_key(pem)
     except ValueError as error:

@@ -1,1 +1,0 @@
-"""The platform's public API, for the command and for training."""

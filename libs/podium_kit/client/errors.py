@@ -1,5 +1,3 @@
-"""Errors that the command prints: a cause, and what fixes it."""
-
 from pathlib import Path
 
 
@@ -21,8 +19,6 @@ class UsageError(UserError):
 
 
 class UnreadableFile(UsageError):
-    """A file that is not there, or not text."""
-
     def __init__(self, path: Path, error: OSError | UnicodeDecodeError, fix: str) -> None:
         if isinstance(error, UnicodeDecodeError):
             super().__init__(f"{path} is not UTF-8", "save it as text in UTF-8")

@@ -33,8 +33,6 @@ KEY = re.compile(r"[!-~]+")
 
 
 class Unreachable(UserError):
-    """No gateway answers at the URL."""
-
     temporary = True
 
     def __init__(self, url: str, error: Exception) -> None:
@@ -47,8 +45,6 @@ class Unreachable(UserError):
 
 
 class InvalidUrl(UsageError):
-    """The given URL is not that of a gateway."""
-
     def __init__(self, url: str) -> None:
         super().__init__(
             f"{url!r} is no URL of a gateway", "write it like https://podium.example.com"
@@ -66,8 +62,6 @@ class InvalidKey(UsageError):
 
 
 class InvalidAuthority(UsageError):
-    """The file of the authority cannot be used."""
-
     def __init__(self, authority: Path, error: OSError) -> None:
         super().__init__(
             f"{authority} holds no certificate of an authority: {error}",
@@ -76,7 +70,9 @@ class InvalidAuthority(UsageError):
 
 
 class Gateway:
-    """One connection pool with one API key; an asynchronous context manager."""
+    """One connection pool with one API key; an asynchronous context manager. Requests raise
+    Rejected and Unreachable.
+    """
 
     def __init__(self, url: str, api_key: str, authority: Path | None = None) -> None:
         """`authority` is a PEM file of what signs the gateway's certificate; unset means as usual.
@@ -102,27 +98,22 @@ class Gateway:
         await self._client.aclose()
 
     async def get(self, path: str, reply: type[M], **query: Any) -> M:
-        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("GET", path, query=query), reply)
 
     async def post(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
-        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("POST", path, body=body), reply)
 
     async def put(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
-        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("PUT", path, body=body), reply)
 
     async def patch(self, path: str, body: Message | Mapping[str, Any], reply: type[M]) -> M:
-        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("PATCH", path, body=body), reply)
 
     async def delete(self, path: str, reply: type[M], **query: Any) -> M:
-        """Raises Rejected, Unreachable."""
         return _parsed(await self.call("DELETE", path, query=query), reply)
 
     async def all(self, path: str, reply: type[M], **query: Any) -> M:
-        """All pages as one reply. Raises Rejected, Unreachable."""
+        """Fetches all pages as one reply."""
         merged, token = reply(), ""
         while True:
             page: Any = await self.get(path, reply, **query, page_token=token)
@@ -139,7 +130,6 @@ class Gateway:
         query: Mapping[str, Any] | None = None,
         body: Message | Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The JSON object of the reply. Raises Rejected, Unreachable."""
         values = json_values(body) if isinstance(body, Message) else body
         try:
             reply = await self._client.request(
@@ -223,7 +213,6 @@ class Gateway:
 
 
 def _host(url: str) -> str:
-    """Raises InvalidUrl."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:

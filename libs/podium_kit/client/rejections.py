@@ -24,8 +24,6 @@ FAULT_FIX = "look into the logs folder of the state folder; `podium status` show
 
 
 class Rejected(UserError):
-    """An error response of the gateway."""
-
     def __init__(
         self,
         cause: str,
@@ -64,7 +62,6 @@ class Rejected(UserError):
         )
 
     def with_fix(self, names: list[str]) -> Self:
-        """The same, naming what was probably meant."""
         if names:
             self.fix = f"did you mean {' or '.join(names)}?"
         return self

@@ -1,1 +1,0 @@
-"""Key files and certificates of the platform's own authority."""

@@ -24,8 +24,6 @@ USAGES = (
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate and its private key."""
-
     certificate: str
     private_key: str
 

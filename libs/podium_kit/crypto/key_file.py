@@ -18,13 +18,10 @@ class InvalidKeyFile(ValueError):
 
 
 class KeyFile:
-    """The keys of one file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def keys(self) -> dict[str, bytes]:
-        """Keys by id, in the file's order. Raises InvalidKeyFile."""
         try:
             lines = self.path.read_text().splitlines()
             found = [_key(line) for line in lines if line.strip()]

@@ -1,1 +1,0 @@
-"""Real servers from wheels, on loopback: for `podium up`, tests and benchmarks."""

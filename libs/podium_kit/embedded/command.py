@@ -1,5 +1,3 @@
-"""A command that runs to its end while its output is followed."""
-
 import asyncio
 import contextlib
 import os
@@ -24,7 +22,6 @@ class CommandFailed(EmbeddedError):
 
 
 def foreign_environment() -> dict[str, str]:
-    """The environment variables for a program of another Python environment."""
     return {key: value for key, value in os.environ.items() if key not in OWN_PYTHON_VARIABLES}
 
 

@@ -1,5 +1,3 @@
-"""Errors of embedded servers, with the cause and the fix in the message."""
-
 from pathlib import Path
 
 
@@ -18,15 +16,11 @@ class StartupFailed(EmbeddedError):
 
 
 class NoFreePort(EmbeddedError):
-    """Every port that servers are given here is taken."""
-
     def __init__(self, ports: range) -> None:
         super().__init__(f"ports {ports[0]} to {ports[-1]} are all taken: stop what holds them")
 
 
 class PortTaken(EmbeddedError):
-    """Someone else listens on the wanted port."""
-
     def __init__(self, port: int, holder: str) -> None:
         super().__init__(f"port {port} is held by {holder}: stop it, or choose another port")
         self.port = port

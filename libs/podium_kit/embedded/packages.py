@@ -76,7 +76,6 @@ class Installer:
         return True
 
     def install(self, *arguments: str) -> None:
-        """Raises CannotInstall."""
         command = [uv.find_uv_bin(), "pip", "install", *self.options, *arguments]
         said = []
         with subprocess.Popen(

@@ -1,5 +1,3 @@
-"""Loopback ports: free ones, and who holds a taken one."""
-
 import secrets
 import socket
 from contextlib import closing

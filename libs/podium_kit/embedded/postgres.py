@@ -69,7 +69,6 @@ class EmbeddedPostgres(EmbeddedServer):
         super().__init__(process)
 
     async def prepare(self) -> None:
-        """Create the data folder if it is new; clear what a killed server left behind."""
         try:
             await asyncio.to_thread(self._prepare)
         except (ClusterUnusable, OSError) as error:
@@ -103,7 +102,6 @@ class EmbeddedPostgres(EmbeddedServer):
         return self.dsn(name)
 
     async def drop_database(self, name: str) -> None:
-        """Drop the database if it exists, closing the connections that still use it."""
         async with self._connection() as connection:
             await connection.execute(f"DROP DATABASE IF EXISTS {_identifier(name)} WITH (FORCE)")
 
@@ -129,7 +127,6 @@ def _identifier(name: str) -> str:
 
 
 def options(settings: Mapping[str, str]) -> list[str]:
-    """Settings as arguments of the server."""
     return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 

@@ -79,7 +79,6 @@ class Cluster:
         lock_file.unlink(missing_ok=True)
 
     def own(self, directory: Path) -> None:
-        """Make a private folder of the server's account, which it can reach."""
         uid, gid = self._ids()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_uid not in (os.geteuid(), uid):
@@ -125,7 +124,6 @@ def _passing(group: int) -> int:
 
 
 def _open_to_group(folder: Path) -> None:
-    """Let root's group pass through (not list) a folder of root's."""
     known = folder.stat()
     if known.st_mode & stat.S_IXGRP:
         return

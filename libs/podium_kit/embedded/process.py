@@ -1,5 +1,3 @@
-"""One child process that cannot outlive us: started, watched, logged and stopped as a group."""
-
 import asyncio
 import contextlib
 import ctypes
@@ -143,7 +141,6 @@ class ManagedProcess:
         self._log_start_bytes = 0
 
     async def wait(self) -> int:
-        """Wait for the process to end by itself; returns its exit status."""
         # This child, although a supervisor may start the next one meanwhile.
         child = self._child
         if child is None:

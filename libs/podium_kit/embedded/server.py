@@ -1,5 +1,3 @@
-"""The life of an embedded server: start until ready, stop, crash, restart."""
-
 from abc import ABC, abstractmethod
 
 from podium_kit.embedded.process import ManagedProcess

@@ -57,7 +57,6 @@ def unpack(packed: LlamaForCausalLM) -> LlamaForCausalLM:
 
 
 def check(target: Path, expected: LlamaForCausalLM) -> None:
-    """Load what was written and compare: weights, chat template, end of turn."""
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(target)
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.bfloat16)
     for name, weights in expected.state_dict().items():

@@ -64,7 +64,6 @@ class EmbeddedTemporal(EmbeddedServer):
         ports.require_free(self.port)
 
     async def answers(self) -> bool:
-        """Returns whether a client can connect and the namespace exists."""
         if not ports.accepts_connections(self.port):
             return False
         # Half a second to import, and every `podium` command imports this package.

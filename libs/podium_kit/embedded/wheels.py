@@ -1,5 +1,3 @@
-"""The server programs that installed wheels carry."""
-
 from importlib import metadata
 from pathlib import Path
 

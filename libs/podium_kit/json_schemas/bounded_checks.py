@@ -35,7 +35,6 @@ def bounded_steps() -> Iterator[None]:
 
 
 def use_bounded_checks() -> None:
-    """Bounds every validator of this process."""
     checks = Draft202012Validator.VALIDATORS
     checks["uniqueItems"] = _unique_items
     checks |= {keyword: _counted(keyword, check) for keyword, check in checks.items()}

@@ -39,7 +39,6 @@ class _BriefObject(dict[str, Any]):
 
 
 def brief(value: Any) -> Any:
-    """The same value, whose words are cut."""
     if isinstance(value, dict):
         return _BriefObject((brief(name), brief(part)) for name, part in value.items())
     if isinstance(value, list):

@@ -49,7 +49,6 @@ def checked_object(text: str, *, is_schema: bool = False) -> dict[str, Any]:
 
 
 def check_grammar(text: str) -> None:
-    """Raises UnusableSchema where a model cannot be held to the schema."""
     try:
         grammar_characters(text)
     except GrammarError as error:

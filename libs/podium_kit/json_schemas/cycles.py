@@ -14,7 +14,6 @@ Edge = tuple[str, str]
 
 
 def references(schema: Any) -> Iterator[str]:
-    """Names of the definitions that a schema refers to."""
     if isinstance(schema, list):
         for part in schema:
             yield from references(part)

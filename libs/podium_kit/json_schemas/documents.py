@@ -30,7 +30,6 @@ class SchemaDocument:
                     self._ids.setdefault(urljoin(self._base, name).removesuffix(ROOT), node)
 
     def target(self, reference: str) -> Any:
-        """The schema that a reference names. Raises UnknownTarget."""
         try:
             absolute = urljoin(self._base, reference) if reference != ROOT else self._base
             document, fragment = urldefrag(absolute)

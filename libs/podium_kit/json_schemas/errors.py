@@ -1,6 +1,3 @@
-"""Errors of a JSON Schema that was sent."""
-
-
 class UnusableSchema(ValueError):
     """No value could be checked against it; the JSON path says where the fault is."""
 

@@ -28,15 +28,12 @@ class GrammarSize:
         self.characters = 0
 
     def add_node(self, *entries: Mapping[str, Any] | list[Any]) -> None:
-        """Counts a node and the entries that are copied for it. Raises SchemaError."""
         self._add(NODE_CHARACTERS + sum(map(len, entries)))
 
     def add_text(self, text: str) -> None:
-        """Counts a text that is made on the way. Raises SchemaError."""
         self._add(len(text))
 
     def add_values(self, values: Any) -> None:
-        """Counts values or names that are written as they are. Raises SchemaError."""
         self._add(len(json.dumps(values)))
 
     def _add(self, characters: int) -> None:

@@ -30,13 +30,11 @@ class LinearPatterns:
 
     @staticmethod
     def search(pattern: str, text: str) -> bool:
-        """Raises UnsupportedPattern."""
         # JSON can write half of a surrogate pair.
         return bool(compiled(pattern).search(text.encode(errors="surrogatepass")))
 
 
 def use_linear_patterns() -> None:
-    """Gives every validator of this process RE2."""
     for module in (_keywords, _legacy_keywords, _utils):
         if "re" not in vars(module):
             raise ImportError(f"{module.__name__} finds patterns in another way than by re")
@@ -51,7 +49,6 @@ class PatternBudget:
         self._problems: dict[str, str] = {}
 
     def check(self, pattern: str) -> None:
-        """Raises UnsupportedPattern."""
         if pattern not in self._problems:
             self._problems[pattern] = self._problem(pattern)
         if problem := self._problems[pattern]:
@@ -70,7 +67,6 @@ class PatternBudget:
 
 @lru_cache(PATTERNS_KEPT)
 def compiled(pattern: str) -> Any:
-    """Raises UnsupportedPattern."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = PATTERN_BYTES_MAX

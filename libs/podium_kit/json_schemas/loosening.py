@@ -59,8 +59,6 @@ SIZES = (
 
 @dataclass(frozen=True)
 class Notice:
-    """A place in a schema, and what of it is not kept."""
-
     path: str
     problem: str
 
@@ -77,7 +75,6 @@ class LooseSchema:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The first of them in words."""
         once = list(dict.fromkeys(map(str, self.loosened)))
         more = [f"and {len(once) - NOTICES_MAX + 1} more"] if len(once) > NOTICES_MAX else []
         return tuple(once[: NOTICES_MAX - len(more)] + more)
@@ -85,8 +82,6 @@ class LooseSchema:
 
 @dataclass(frozen=True)
 class Spot:
-    """A place in a schema, and the notices about the schema."""
-
     path: str = "$"
     notices: list[Notice] = field(default_factory=list)
 
@@ -140,7 +135,6 @@ class LooseSchemas:
         self._patterns = PatternBudget()
 
     def converted(self, schema: Any, spot: Spot) -> Any:
-        """The schema with its parts, as JSON Schema; references stay references."""
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
@@ -196,7 +190,6 @@ class LooseSchemas:
         return replace(largest, loosened=(*largest.loosened, cut))
 
     def _cut(self, schema: Node, size: _Size) -> tuple[Node, list[Notice]]:
-        """Cuts a converted schema with its definitions to the size, with notices about the cuts."""
         near = self._near(schema, size.hops)
         root, definitions, circles = unrolled(schema, near, size.rounds)
         notices = [notice for name in near for notice in self._definitions[name][1]]
@@ -215,7 +208,6 @@ class LooseSchemas:
         return {**root, "$defs": definitions} if definitions else root, notices
 
     def _near(self, schema: Node, hops: int | None) -> dict[str, Any]:
-        """Definitions that are at most so many references away."""
         near: dict[str, Any] = {}
         level, found = 1, list(references(schema))
         while found and (hops is None or level <= hops):
@@ -256,7 +248,6 @@ class LooseSchemas:
         return self._names[pointer]
 
     def _kept(self, keyword: str, value: Any, spot: Spot) -> Any:
-        """The value of a keyword; None for nothing. Raises NotKept."""
         if keyword in PLAIN:
             return PLAIN[keyword](value)
         if keyword == "pattern":

@@ -20,7 +20,6 @@ WORDS_MAX = 300
 
 
 def problems(validator: Draft202012Validator, instance: Any) -> str:
-    """The first few problems, each with its path; empty when there are none."""
     try:
         with bounded_steps():
             found = list(islice(validator.iter_errors(brief(instance)), PROBLEMS_FOUND))

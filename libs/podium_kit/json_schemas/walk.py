@@ -1,5 +1,3 @@
-"""Walking JSON: subschemas with their paths, and how deep a document is."""
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,1 +1,0 @@
-"""Limits on time, concurrency and size that tenants share."""

@@ -1,5 +1,3 @@
-"""Fair limits on concurrency between tenants, and bounded parallel work."""
-
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -27,7 +25,6 @@ class FairSemaphore:
 
     @property
     def is_idle(self) -> bool:
-        """True if no slot is held, so that nothing waits either."""
         return not self._held
 
     def resize(self, count: int, per_tenant: int) -> None:
@@ -103,7 +100,6 @@ class FairThread:
         self._semaphore = FairSemaphore(1)
 
     async def run(self, tenant: str, work: Callable[[], R]) -> R:
-        """Returns the result of the work, or raises its error."""
         await self._semaphore.acquire(tenant)
         running = asyncio.ensure_future(asyncio.to_thread(work))
 

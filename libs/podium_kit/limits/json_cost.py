@@ -19,7 +19,6 @@ class CostlyJson(ValueError):
 
 
 def require_bounded_json(body: bytes, marks_max: int = MARKS_MAX) -> None:
-    """Raises CostlyJson."""
     marks, opened = sum(map(body.count, _MARKS)), body.count(b"[") + body.count(b"{")
     if marks <= marks_max and opened <= DEPTH_MAX:
         return

@@ -1,5 +1,3 @@
-"""Usage of calls in disjoint dimensions, and histograms of their latency."""
-
 from podium_kit.metering.histogram import LatencyHistogram
 from podium_kit.metering.price_factors import OWN, InvalidPriceFactors, PriceFactors, is_own
 from podium_kit.metering.usage import Dimension, InvalidUsage, Quantity, Usage, UsageSource

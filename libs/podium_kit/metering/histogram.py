@@ -17,13 +17,10 @@ SHORTEST_S = 1e-6
 
 @dataclass
 class LatencyHistogram:
-    """Calls by bucket."""
-
     counts: Counter[int] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, latencies_s: Iterable[float]) -> "LatencyHistogram":
-        """The histogram of some latencies in seconds."""
         return cls(Counter(bucket(latency_s) for latency_s in latencies_s))
 
     @property

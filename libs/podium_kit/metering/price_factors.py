@@ -36,7 +36,6 @@ class PriceFactors:
 
     @classmethod
     def read(cls, written: Mapping[str, str]) -> "PriceFactors":
-        """The factors of decimal strings. Raises InvalidPriceFactors."""
         if len(written) > FACTORS_MAX:
             raise InvalidPriceFactors(f"{len(written)} price factors; give at most {FACTORS_MAX}")
         return cls({sku: _factor(sku, text) for sku, text in written.items()})

@@ -9,8 +9,6 @@ from podium_kit.rpc.errors import InvalidArgument
 
 
 class Dimension(StrEnum):
-    """Units of quantities; see podium.common.v1.UsageDimension."""
-
     INPUT_FRESH = "input_fresh"
     CACHE_READ = "cache_read"
     CACHE_WRITE_5M = "cache_write_5m"
@@ -28,8 +26,6 @@ class Dimension(StrEnum):
 
 
 class UsageSource(StrEnum):
-    """The origins of a usage; see podium.common.v1.UsageSource."""
-
     MEASURED = "measured"
     PROVIDER = "provider"
     ESTIMATED = "estimated"

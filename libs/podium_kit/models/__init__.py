@@ -1,1 +1,0 @@
-"""Facts about models that services share: parameters, context lengths, embeddings."""

@@ -69,7 +69,6 @@ def _mentions(words: str, name: str) -> bool:
 
 
 def _texts(fault: object) -> Iterator[str]:
-    """Everything that a body says, whatever its shape."""
     if isinstance(fault, str):
         yield fault
     elif isinstance(fault, Mapping):

@@ -11,5 +11,4 @@ _TOO_LONG = re.compile(
 
 
 def says_too_long(words: str) -> bool:
-    """Returns whether the words, or the code, of a rejection say so."""
     return _TOO_LONG.search(words) is not None

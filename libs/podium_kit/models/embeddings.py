@@ -1,5 +1,3 @@
-"""Vectors of meaning, as services ask for them."""
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,14 +10,10 @@ TEXTS_PER_REQUEST = 64
 
 
 class EmbeddingsUnavailable(Unavailable):
-    """The endpoint gives no vectors."""
-
     def __init__(self, reason: str) -> None:
         super().__init__(f"the embeddings endpoint {reason}; try again")
 
 
 class Embeddings(Protocol):
-    """Something that turns texts into vectors."""
-
     async def of(self, texts: Sequence[str]) -> "list[Vector]":
         """A vector of length 1 for each text, in their order. Raises EmbeddingsUnavailable."""

@@ -1,5 +1,3 @@
-"""Vectors of meaning, from any endpoint that speaks OpenAI's embeddings API."""
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -83,10 +81,6 @@ class OpenAiEmbeddings:
 
 
 def read_embeddings(reply: bytes, texts: Sequence[str]) -> tuple[list[Vector], Usage]:
-    """A vector of length 1 for each text, in their order, and what they used.
-
-    Raises EmbeddingsUnavailable.
-    """
     try:
         found = _Reply.model_validate_json(reply)
     except ValidationError as error:

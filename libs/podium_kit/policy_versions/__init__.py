@@ -1,5 +1,3 @@
-"""Trained policies as folders that are whole or not there, and which of them is served."""
-
 from podium_kit.policy_versions.aliases import Alias, Aliases
 from podium_kit.policy_versions.canary import Canary, CanaryPrompt, canary_fault
 from podium_kit.policy_versions.manifest import Format, Manifest

@@ -18,8 +18,6 @@ HISTORY_MAX = 50
 
 
 class Alias(StrEnum):
-    """The names that move."""
-
     CANDIDATE = "candidate"
     """What training rollouts use: the newest version that every check let through."""
     PROMOTED = "promoted"
@@ -27,8 +25,6 @@ class Alias(StrEnum):
 
 
 class Aliases:
-    """The aliases of a store, and what they meant before."""
-
     def __init__(self, root: Path) -> None:
         self._folder = root / FOLDER
 

@@ -14,8 +14,6 @@ FOLDER = "decisions"
 
 
 class Verdict(StrEnum):
-    """The outcome of a gate."""
-
     PROMOTE = "promote"
     KEEP = "keep"
     """The promoted policy stays; for good."""
@@ -24,8 +22,6 @@ class Verdict(StrEnum):
 
 
 class Decided(BaseModel):
-    """The part of a decision that a promotion depends on."""
-
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     candidate: str
@@ -36,12 +32,10 @@ class Decided(BaseModel):
 
 
 def decision_file(root: Path, candidate: str) -> Path:
-    """Path of the latest decision about a version. Raises InvalidVersionName."""
     return root / FOLDER / f"{VersionName.parse(candidate)}.json"
 
 
 def read_decided(root: Path, candidate: str) -> Decided | None:
-    """The latest about a candidate; None when there is none that can be read."""
     try:
         text = decision_file(root, candidate).read_text(encoding="utf-8")
         found = Decided.model_validate_json(text)

@@ -15,8 +15,6 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Format(StrEnum):
-    """The content of a version's folder."""
-
     MERGED = "merged"
     """A whole model: what a CPU serves, where an adapter doubles the time of a token."""
     ADAPTER = "adapter"
@@ -28,8 +26,6 @@ CONFIG = {Format.MERGED: "config.json", Format.ADAPTER: "adapter_config.json"}
 
 
 class Manifest(BaseModel):
-    """A version: its files, where it comes from and how a server is known to serve it."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str

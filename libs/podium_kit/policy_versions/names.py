@@ -36,7 +36,6 @@ class VersionName:
 
     @classmethod
     def parse(cls, text: str) -> "VersionName":
-        """Raises InvalidVersionName."""
         found = _NAME.fullmatch(text)
         if found is None:
             raise InvalidVersionName(text)
@@ -44,8 +43,6 @@ class VersionName:
 
 
 class InvalidVersionName(InvalidArgument):
-    """The text is not the name of a policy version."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"{name!r} is no policy version; names are policy-<run>-v<number>, with a run of"
@@ -74,7 +71,5 @@ class NotReady(FailedPrecondition):
 
 
 class NoEarlierVersion(FailedPrecondition):
-    """There is nothing to go back to."""
-
     def __init__(self) -> None:
         super().__init__("no version was promoted before this one; nothing to go back to")

@@ -11,8 +11,6 @@ FOLDER = "reports"
 
 
 class Report(BaseModel):
-    """A version as the engines see it."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str

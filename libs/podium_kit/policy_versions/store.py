@@ -36,7 +36,6 @@ class VersionStore:
         return self.root / str(VersionName.parse(name))
 
     def names(self) -> list[VersionName]:
-        """Every version that is there, by run and number."""
         return sorted(name for name in map(_named, self._entries()) if name is not None)
 
     def is_retired(self, name: str) -> bool:
@@ -44,9 +43,6 @@ class VersionStore:
         return (self.root / TAKEN / name).exists()
 
     def is_taken(self, name: str) -> bool:
-        """Returns whether a version bears the name or, removed, bore it. Raises
-        InvalidVersionName.
-        """
         return self.path(name).exists() or self.is_retired(name)
 
     def write(self, manifest: Manifest, fill: Callable[[Path], None]) -> Manifest:

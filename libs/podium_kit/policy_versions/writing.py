@@ -1,5 +1,3 @@
-"""Small files that are replaced in one step, also by several processes of several machines."""
-
 import os
 import tempfile
 from pathlib import Path

@@ -1,1 +1,0 @@
-"""PostgreSQL for services: engines and their errors, leadership, migrations."""

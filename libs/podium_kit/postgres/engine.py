@@ -1,5 +1,3 @@
-"""A service's database engine, and what its errors mean to the service's caller."""
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -81,7 +79,6 @@ def _require_open(connection: Any, _record: object, _checked_out: object) -> Non
 
 
 async def check(engine: AsyncEngine) -> None:
-    """Raises when the database does not answer."""
     async with autocommit(engine) as connection:
         await connection.execute(text("SELECT 1"))
 
@@ -110,7 +107,6 @@ async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Raises DatabaseUnavailable and TransactionConflict; other errors pass as they are."""
     try:
         yield
     except (OSError, PoolTimeout, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:

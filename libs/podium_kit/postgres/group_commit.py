@@ -53,7 +53,6 @@ class GroupCommit(Generic[Item, Answer]):
         self._draining: asyncio.Task[None] | None = None
 
     async def submit(self, item: Item) -> Answer:
-        """The item's answer, once it is committed."""
         waiting: _Waiting[Item, Answer] = _Waiting(item)
         self._queue.append(waiting)
         if self._draining is None:
@@ -61,7 +60,6 @@ class GroupCommit(Generic[Item, Answer]):
         return await waiting.answer
 
     async def close(self) -> None:
-        """Waits until everything submitted is answered."""
         while self._draining:
             await asyncio.wait({self._draining})
 

@@ -12,8 +12,6 @@ ALIVE = text("SELECT 1")
 
 
 class Leadership:
-    """One holder per key among all processes that share the database."""
-
     def __init__(self, engine: AsyncEngine, key: int) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._key = key

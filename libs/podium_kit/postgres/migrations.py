@@ -22,8 +22,6 @@ MIGRATION_LOCK = 7_263_001
 
 
 class DatabaseUnreachable(Unavailable):
-    """No server answers at the database's URL, or it rejects this role."""
-
     def __init__(self, database_url: str, cause: Exception) -> None:
         where = make_url(database_url).render_as_string(hide_password=True)
         super().__init__(
@@ -87,7 +85,6 @@ def _upgrade(connection: Connection, script_location: Path) -> None:
 
 
 def newest_revision(script_location: Path) -> str:
-    """The schema's revision after all migrations."""
     return _revisions(script_location)[-1]
 
 
@@ -97,7 +94,6 @@ def _revisions(script_location: Path) -> list[str]:
 
 
 def _revision(connection: Connection) -> str:
-    """The revision of the database; empty before its first migration."""
     if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
         return ""
     return connection.scalar(text("SELECT version_num FROM alembic_version")) or ""

@@ -1,1 +1,0 @@
-"""A grpc.aio server and client, the same way in every service."""

@@ -27,8 +27,6 @@ class AccessUnstated(PermissionDenied):
 
 @dataclass(frozen=True)
 class Access:
-    """The part of a contract that states who may call an RPC."""
-
     # Any one of these is enough; empty when every caller of a tenant may.
     scopes: frozenset[Scope]
     administrative: bool
@@ -51,7 +49,6 @@ def access_of(method: str) -> Access:
 
 
 def require_access(method: str) -> None:
-    """Lets the current caller pass, or raises ScopeMissing or AccessUnstated."""
     if scopes := access_of(method).scopes:
         require_scope(*scopes)
 
@@ -79,6 +76,5 @@ def require_allowed(context: Context, allowed: frozenset[str]) -> None:
 
 
 def certified_names(properties: Mapping[str, object]) -> frozenset[str]:
-    """The names in the certificate of a call's client; none where it showed no certificate."""
     values = properties.get(NAMES, ())
     return frozenset(value.decode() for value in values)  # type: ignore[attr-defined]

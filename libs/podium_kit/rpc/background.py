@@ -105,7 +105,6 @@ class BackgroundTask:
 
 @asynccontextmanager
 async def background(tasks: Sequence[BackgroundTask]) -> AsyncIterator[None]:
-    """Runs them for as long as the context lasts."""
     running = [asyncio.create_task(task.run(), name=task.name) for task in tasks]
     try:
         yield

@@ -21,8 +21,6 @@ TEXTS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 
 
 class OutOfBounds(InvalidArgument):
-    """A field of a request holds what its contract does not allow."""
-
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field} {problem}", param=field)
 
@@ -46,13 +44,11 @@ class BoundedField:
 
 
 def bounds_of(field: FieldDescriptor) -> Bounds:
-    """Returns the bounds in the field's contract; empty without any."""
     found: Bounds = field.GetOptions().Extensions[bounds_pb2.bounds]
     return found
 
 
 def require_bounds(message: Message, path: str = "") -> None:
-    """Raises OutOfBounds, which names the field, with the path before it."""
     for field in _bounded_fields(message.DESCRIPTOR):
         _check_field(message, field, f"{path}.{field.name}" if path else field.name)
 
@@ -150,7 +146,6 @@ _FIELDS: dict[str, tuple[BoundedField, ...]] = {}
 
 # The stubs know two kinds of Descriptor, hence Any.
 def _bounded_fields(message: Any) -> tuple[BoundedField, ...]:
-    """Returns the fields that have something to check."""
     name = message.full_name
     if name not in _FIELDS:
         found = (_bounded_field(field) for field in message.fields)
@@ -178,7 +173,6 @@ def _bounded_field(field: FieldDescriptor) -> BoundedField | None:
 
 
 def _held(field: FieldDescriptor) -> Descriptor | None:
-    """The message that the field, its items or its values are."""
     message: Descriptor | None = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return message.fields_by_name["value"].message_type

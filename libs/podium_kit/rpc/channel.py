@@ -1,5 +1,3 @@
-"""Client channels between services: balanced, retried within a budget, kept alive, identified."""
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -42,7 +42,6 @@ class HealthMonitor:
         self._unwell: set[str] | None = None
 
     async def run(self) -> None:
-        """Checks until cancelled."""
         await self.servicer.set("liveness", SERVING)
         while True:
             await self._publish({name for name in self._checks if not await self._passes(name)})

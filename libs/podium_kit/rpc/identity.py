@@ -14,8 +14,6 @@ from podium_kit.rpc.errors import PermissionDenied, Unauthenticated
 
 
 class Scope(StrEnum):
-    """A permission of an identity."""
-
     PLATFORM_ADMIN = "platform:admin"
     TENANT_ADMIN = "tenant:admin"
     TOOLS_WRITE = "tools:write"
@@ -37,8 +35,6 @@ SERVICE_SCOPES = frozenset(
 
 
 class Role(StrEnum):
-    """A set of scopes with a name, which keys and identity providers use."""
-
     PLATFORM_ADMIN = "platform-admin"
     TENANT_ADMIN = "tenant-admin"
     TOOL_OWNER = "tool-owner"
@@ -76,8 +72,6 @@ TENANT_SCOPES = frozenset(
 
 
 class ScopeMissing(PermissionDenied):
-    """The caller is known and has none of the scopes that would do."""
-
     def __init__(self, identity: "Identity", scopes: Iterable[Scope]) -> None:
         wanted = frozenset(scopes)
         names = sorted(scope.value for scope in wanted)
@@ -89,7 +83,6 @@ class ScopeMissing(PermissionDenied):
 
 
 def _remedy(scopes: frozenset[Scope]) -> str:
-    """Names the remedy for a caller that has none of the scopes."""
     if scopes & TENANT_SCOPES:
         return "an admin of the tenant can create a key with it"
     if Scope.PLATFORM_ADMIN in scopes:
@@ -115,8 +108,6 @@ def groups_of(
 
 @dataclass(frozen=True)
 class Identity:
-    """An authenticated caller."""
-
     tenant: str
     subject: str
     scopes: frozenset[str]
@@ -175,7 +166,6 @@ def current_token() -> str | None:
 
 @contextmanager
 def acting_as(identity: Identity, token: str | None = None) -> Iterator[None]:
-    """Makes `identity` the caller of everything inside."""
     resets = _identity.set(identity), _token.set(token)
     try:
         yield

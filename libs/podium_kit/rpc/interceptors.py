@@ -48,7 +48,6 @@ class GuardInterceptor(AroundCalls):
 
     @asynccontextmanager
     async def around(self, method: str, context: Context, request: Any) -> AsyncIterator[None]:
-        """Ends the call with a status when it must not or cannot continue."""
         try:
             if self._allowed_clients is not None:
                 require_allowed(context, self._allowed_clients)
@@ -92,7 +91,6 @@ async def _deadline() -> AsyncIterator[None]:
 
 
 def bearer_token(context: Context) -> str:
-    """The internal token of the call. Raises Unauthenticated."""
     for key, value in context.invocation_metadata() or ():
         if key == "authorization" and str(value).startswith("Bearer "):
             return str(value)[len("Bearer ") :]

@@ -12,14 +12,11 @@ PAGE_BYTES_MAX = 4 * 1024 * 1024
 
 
 class InvalidPageToken(InvalidArgument):
-    """The token did not come from a previous page of this list."""
-
     def __init__(self) -> None:
         super().__init__("page_token did not come from this list; leave it out to start over")
 
 
 def encode_page_token(values: dict[str, str]) -> str:
-    """An opaque token that says where the next page starts."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
@@ -40,7 +37,6 @@ def decode_page_token(token: str) -> dict[str, str]:
 
 
 def token_number(token: dict[str, str], name: str, default: int) -> int:
-    """A number of a page token. Raises InvalidPageToken."""
     text = token.get(name, str(default))
     if not text.isdecimal() or len(text) > 18:
         raise InvalidPageToken

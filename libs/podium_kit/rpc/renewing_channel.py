@@ -17,8 +17,6 @@ RETIREMENT_S = 900.0
 
 
 class RenewingChannel(grpc.aio.Channel):
-    """Stands for whichever channel is current."""
-
     def __init__(
         self, renewals: RenewedFiles, connect: Callable[[KeyMaterial], grpc.aio.Channel]
     ) -> None:

@@ -40,8 +40,6 @@ SERVER_OPTIONS = (
 
 @dataclass(frozen=True)
 class Service:
-    """One servicer, how it is added to a server, and its full name."""
-
     add_to_server: Callable[[Any, grpc.aio.Server], None]
     servicer: Any
     name: str
@@ -53,7 +51,6 @@ async def run_server(
     checks: Mapping[str, Check],
     tasks: Sequence[BackgroundTask] = (),
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then drains."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):

@@ -1,5 +1,3 @@
-"""Settings every server shares, read once from the environment."""
-
 import json
 import os
 import sys
@@ -55,7 +53,6 @@ class ServerSettings(BaseSettings):
         return self
 
     def token_verifier(self) -> TokenVerifier:
-        """Verifier of internal tokens from the key file."""
         keys = json.loads(self.verify_keys_file.read_text())
         limited = {name: key for name, key in keys.items() if isinstance(key, dict)}
         return TokenVerifier(

@@ -18,8 +18,6 @@ RETRY_AFTER_S = 1.0
 
 
 class Overloaded(Unavailable):
-    """The server has as many calls open as it takes."""
-
     def __init__(self) -> None:
         super().__init__(
             "a part of the platform has too much to do; send the same request again",
@@ -46,7 +44,6 @@ class SheddingInterceptor(AroundCalls):
 
     @asynccontextmanager
     async def around(self, method: str, context: Context, request: Any) -> AsyncIterator[None]:
-        """Ends the call where too many of its kind are open."""
         streams = method in self._streams
         if self._open[streams] >= self._open_max:
             await context.abort(*status_of(Overloaded()))

@@ -65,7 +65,6 @@ LOST = frozenset(
 
 
 def code_of(error: DomainError) -> grpc.StatusCode:
-    """Status code of the nearest base class in the table."""
     for base in type(error).__mro__:
         if base in CODE_OF:
             return CODE_OF[base]

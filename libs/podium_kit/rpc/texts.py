@@ -14,14 +14,11 @@ NUL = "\0"
 
 
 class NulInText(InvalidArgument):
-    """A text that no service can store."""
-
     def __init__(self, field: str) -> None:
         super().__init__(f"{field} holds the character NUL (\\u0000); remove it", param=field)
 
 
 def require_no_nul(message: Message) -> None:
-    """Raises NulInText, which names the field."""
     # Most messages have no zero byte at all, and this is found out at once.
     if b"\0" in message.SerializeToString():
         require_no_nul_in(message)
@@ -52,9 +49,6 @@ def _parts(value: Any) -> Iterable[tuple[object, Any]]:
 
 @cache
 def takes_any_characters(method: str) -> bool:
-    """Returns whether the contract of, for example, "podium.adapters.v1.SandboxService/RunCode"
-    says so.
-    """
     service, _, name = method.partition("/")
     found = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
     return bool(found.GetOptions().Extensions[access_pb2.any_characters])

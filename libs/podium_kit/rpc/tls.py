@@ -25,8 +25,6 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 
 class TlsUnusable(FailedPrecondition):
-    """The files of a process's own certificate cannot be used, so it cannot start."""
-
     def __init__(self, files: TlsFiles, cause: str) -> None:
         super().__init__(
             f"mutual TLS is set, but {files.certificate}, {files.private_key} and "
@@ -54,7 +52,6 @@ class RenewedFiles:
     """The present content of a certificate's files. Safe to use from gRPC's threads."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Reads the files. Raises TlsUnusable."""
         self._files = files
         self._lock = threading.Lock()
         try:
@@ -119,7 +116,6 @@ def http_server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:
-    """Raises OSError, which ssl.SSLError is."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.private_key)
     context.set_alpn_protocols(["http/1.1"])

@@ -34,7 +34,6 @@ class TokenSigner:
         self._cache: dict[tuple[Identity, float], tuple[float, str]] = {}
 
     def sign(self, identity: Identity, lifetime_s: float = 300.0) -> str:
-        """A JWT (RFC 7519) for the identity, valid for at most `lifetime_s` seconds."""
         now = time.time()
         signed_at, token = self._cache.get((identity, lifetime_s), (0.0, ""))
         if not signed_at <= now < signed_at + lifetime_s - RENEW_BEFORE_S:
@@ -65,8 +64,6 @@ class TokenSigner:
 
 
 class TokenVerifier:
-    """Verifies internal JWTs against the platform's public keys."""
-
     def __init__(
         self,
         public_keys: Mapping[str, str],
@@ -81,7 +78,6 @@ class TokenVerifier:
         self._cache: dict[str, tuple[float, Identity]] = {}
 
     def verify(self, token: str) -> Identity:
-        """The identity a token carries. Raises Unauthenticated."""
         expires_at, identity = self._cache.get(token, (0.0, None))
         if identity is not None and expires_at > time.time():
             return identity

@@ -1,5 +1,3 @@
-"""Keyed records to a Kafka topic, acknowledged by the broker, and where a topic ends."""
-
 from podium_kit.stream.records import Outcome, Place, Rejection, StreamRecord
 from podium_kit.stream.rejections import BrokerUnavailable, require_reachable
 from podium_kit.stream.settings import KafkaSettings

@@ -1,5 +1,3 @@
-"""The readiness check of the brokers."""
-
 import asyncio
 import threading
 
@@ -14,8 +12,6 @@ TIMEOUT_MS = 1_000
 
 
 class BrokerCheck:
-    """Asks over one connection, which is made anew after it failed."""
-
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
         self._admin: KafkaAdminClient | None = None

@@ -1,5 +1,3 @@
-"""The ends of a topic, and reading up to them."""
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

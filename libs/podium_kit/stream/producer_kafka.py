@@ -40,8 +40,6 @@ OF_THE_RECORD = (
 
 
 class Producer:
-    """Sends batches and says where each record came to lie."""
-
     def __init__(self, kafka: KafkaSettings) -> None:
         # The pure-Python checksum costs seventeen times the CPU of the whole send.
         if importlib.util.find_spec("crc32c") is None:
@@ -65,7 +63,6 @@ class Producer:
     async def _attempt(
         self, topic: str, records: Sequence[StreamRecord]
     ) -> list[Outcome | Exception]:
-        """Raises BrokerUnavailable when nothing can be sent at all."""
         try:
             outcomes = await asyncio.to_thread(self._send, topic, records)
         except (KafkaError, OSError) as error:

@@ -10,7 +10,6 @@ from kafka.protocol.api_message import ApiMessage
 
 
 def make_response_classes() -> None:
-    """Makes all of them, in milliseconds; what is there already stays."""
     for message in ApiMessage.__subclasses__():
         if not message.is_request():
             for version in range(message.max_version + 1):

@@ -1,5 +1,3 @@
-"""Connection settings of a Kafka cluster, for producers and consumers alike."""
-
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FilePath, model_validator

@@ -1,5 +1,3 @@
-"""Traces, metrics and JSON logs, the same way in every process."""
-
 from opentelemetry.metrics import get_meter
 from opentelemetry.trace import get_tracer
 

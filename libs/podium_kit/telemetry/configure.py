@@ -1,5 +1,3 @@
-"""Sets a process up once, at start, from its settings; returns how to flush and stop."""
-
 from collections.abc import Callable
 
 from opentelemetry import metrics, trace

@@ -6,13 +6,10 @@ from opentelemetry.trace import Span
 
 
 class _Content:
-    """The permission, set once by `configure`."""
-
     recorded = False
 
 
 def record_content(enabled: bool) -> None:
-    """Switches what was written on or off."""
     _Content.recorded = enabled
 
 
@@ -25,7 +22,6 @@ def note_messages(span: Span, asked: str, answered: str, finish_reason: str) -> 
 
 
 def note_call(span: Span, arguments: str, result: str) -> None:
-    """The arguments of a tool's call, as JSON, and what it gave."""
     if _Content.recorded:
         span.set_attribute("gen_ai.tool.call.arguments", arguments)
         span.set_attribute("gen_ai.tool.call.result", result)

@@ -1,5 +1,3 @@
-"""One JSON object per log line on stderr, joined to traces by id."""
-
 import json
 import logging
 from datetime import UTC, datetime
@@ -8,8 +6,6 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record; the stack trace of an exception is one field."""
-
     def __init__(self, service: str) -> None:
         super().__init__()
         self._service = service

@@ -32,7 +32,6 @@ class ModelCall:
     def answered(
         self, response_model: str, input_tokens: int, output_tokens: int, finish_reason: str
     ) -> None:
-        """Records what the provider reported, in its own token counts."""
         self._finish_reason = finish_reason
         self._span.set_attribute("gen_ai.response.model", response_model)
         self._span.set_attribute("gen_ai.response.finish_reasons", [finish_reason])

@@ -58,7 +58,6 @@ class TracingInterceptor(AroundCalls):
 
     @asynccontextmanager
     async def around(self, method: str, context: Context, request: Any) -> AsyncIterator[None]:
-        """The span; continues the caller's trace."""
         started = perf_counter()
         service, _, name = method.partition("/")
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}

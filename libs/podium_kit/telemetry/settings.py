@@ -1,5 +1,3 @@
-"""Settings of telemetry: signals and their destinations."""
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self

@@ -44,7 +44,6 @@ class SpanFileExporter(SpanExporter):
 
 
 def span_record(span: ReadableSpan) -> dict[str, Any]:
-    """The fields of one line, for a span that has ended."""
     context = span.get_span_context()
     start_ns, end_ns = span.start_time or 0, span.end_time or 0
     return {

@@ -1,5 +1,3 @@
-"""Spans of our own code, which carry an error's class but never its words."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

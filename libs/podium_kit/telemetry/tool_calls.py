@@ -11,8 +11,6 @@ from podium_kit.telemetry.spans import span
 
 
 class ToolCallSpan:
-    """The call in progress: say what came back before leaving the context."""
-
     def __init__(self, current: Span) -> None:
         self._span = current
 

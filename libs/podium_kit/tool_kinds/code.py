@@ -1,5 +1,3 @@
-"""Python in a sandbox."""
-
 from podium.registry.v1 import tool_pb2
 from podium_kit.tool_kinds.kind import ToolKind, whole
 

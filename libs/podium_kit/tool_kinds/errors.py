@@ -1,5 +1,3 @@
-"""Errors of specs."""
-
 from podium_kit.rpc.errors import InvalidArgument
 
 

@@ -1,5 +1,3 @@
-"""Functions shipped with the adapters."""
-
 from podium_kit.tool_kinds.kind import ToolKind, whole
 
 FUNCTION = ToolKind(

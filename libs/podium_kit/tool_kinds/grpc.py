@@ -1,5 +1,3 @@
-"""Unary gRPC methods."""
-
 from podium_kit.tool_kinds.kind import ToolKind
 
 GRPC = ToolKind("grpc", "a unary method")

@@ -1,5 +1,3 @@
-"""Operations of HTTP APIs."""
-
 import json
 import re
 from difflib import get_close_matches

@@ -1,5 +1,3 @@
-"""The descriptor of a kind of tools."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,3 @@
-"""Language models."""
-
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import MediaKind
 from podium_kit.tool_kinds.checks import check_url

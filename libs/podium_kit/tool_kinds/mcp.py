@@ -1,5 +1,3 @@
-"""Tools of Model Context Protocol servers."""
-
 from podium.registry.v1 import tool_pb2
 from podium_kit.tool_kinds.checks import check_headers, check_url, require
 from podium_kit.tool_kinds.errors import InvalidTool

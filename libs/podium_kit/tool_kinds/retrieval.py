@@ -1,5 +1,3 @@
-"""Search over a corpus."""
-
 from podium_kit.tool_kinds.kind import ToolKind
 
 RETRIEVAL = ToolKind(

@@ -1,5 +1,3 @@
-"""Checks of final answers: the demo marks tasks with them, episodes record them as outcomes."""
-
 from podium_kit.verifiers.catalogue import load_verifier
 from podium_kit.verifiers.verifier import InvalidVerifier, Unjudged, Verdict, Verifier, VerifierCall
 

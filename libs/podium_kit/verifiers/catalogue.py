@@ -1,5 +1,3 @@
-"""All verifiers by name."""
-
 from collections.abc import Mapping
 
 from pydantic import ValidationError

@@ -27,8 +27,6 @@ _MARKS = re.compile(r"[ ,./\-_*^]")
 
 
 class WrittenCall(BaseModel):
-    """A call as the model writes it."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
@@ -47,7 +45,6 @@ class Declaration(BaseModel):
 
 
 def declared_call_fits(function: Declaration, call: WrittenCall, wanted: ExpectedCall) -> bool:
-    """True for a call that the function's expected calls include."""
     [allowed] = wanted.values()
     given = call.arguments
     if call.name != function.name or not given.keys() >= set(function.required):
@@ -60,7 +57,6 @@ def declared_call_fits(function: Declaration, call: WrittenCall, wanted: Expecte
 
 
 def plain(text: str) -> str:
-    """A text without what the leaderboard does not compare."""
     return _MARKS.sub("", text).lower().replace("'", '"')
 
 
@@ -101,7 +97,6 @@ def _type_of(allowed: Sequence[Any]) -> type | None:
 
 
 def _fields(found: Any, allowed: Any) -> bool:
-    """True for a flat object whose values are allowed."""
     if not isinstance(found, dict) or not isinstance(allowed, dict):
         return False
     if not found.keys() <= allowed.keys():

@@ -39,7 +39,6 @@ class FunctionCalls(Verifier):
     functions: tuple[Declaration, ...] = ()
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """1 if every expected call is there and no other."""
         try:
             written = _CALLS.validate_json(_FENCE.sub("", answer.strip()))
         except ValidationError:

@@ -43,7 +43,6 @@ class LlmJudge(Verifier):
     """What else matters, in words."""
 
     def calls(self, question: str, answer: str) -> Sequence[VerifierCall]:
-        """One question to the model, or none where no model needs to look."""
         if _unreadable(answer):
             return ()
         task = TASK.format(
@@ -56,7 +55,6 @@ class LlmJudge(Verifier):
         return (VerifierCall(self.tool, arguments, task=task),)
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """The model's verdict. Raises Unjudged when its last line is none."""
         if reason := _unreadable(answer):
             return Verdict.of(False, reason)
         said = [line.strip() for line in results[0].splitlines() if line.strip()]

@@ -16,15 +16,12 @@ from podium_kit.verifiers.verifier import Unjudged, Verdict, Verifier, VerifierC
 
 
 class PlannedCall(BaseModel):
-    """A tool call by name and arguments."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tool: str
     arguments: dict[str, Any] = {}
 
     def on(self, *, episode: bool) -> VerifierCall:
-        """The call, made on the episode's state or on one of its own."""
         return VerifierCall(self.tool, self.arguments, in_episode=episode)
 
 
@@ -57,7 +54,6 @@ class StateMatch(Verifier):
         return (found, *golden, self.look.on(episode=False))
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """1 if both states are equal as JSON, whatever the order of their fields."""
         if len(results) != len(self.calls("", answer)):
             raise Unjudged("a look at the state has no result")
         found = _state(results[0])

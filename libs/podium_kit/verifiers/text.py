@@ -1,5 +1,3 @@
-"""Reading answers written for people: words, lists and numbers in running text."""
-
 import re
 import unicodedata
 from decimal import Decimal

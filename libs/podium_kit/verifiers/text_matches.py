@@ -1,5 +1,3 @@
-"""Verifiers that compare the text of an answer: exact, contained, numeric, set of members."""
-
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated, ClassVar
@@ -19,21 +17,17 @@ class ExactMatch(Verifier):
     expected: Expected
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """1 if the answer is one of the expected phrases."""
         right = normalized(answer) in map(normalized, self.expected)
         return Verdict.of(right, f"expected {' or '.join(self.expected)}")
 
 
 class ContainsAll(Verifier):
-    """Accepts an answer that says every expected phrase, whatever else it says."""
-
     name: ClassVar[str] = "contains"
     version: ClassVar[str] = "1"
 
     expected: Expected
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """1 if no expected phrase is missing."""
         found = f" {normalized(answer)} "
         missing = [each for each in self.expected if f" {normalized(each)} " not in found]
         return Verdict.of(not missing, f"missing: {', '.join(missing)}" if missing else "all said")
@@ -59,7 +53,6 @@ class NumericMatch(Verifier):
     """Absolute and inclusive."""
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """1 if the last number is near enough; an answer without a number is 0."""
         wanted, found = numbers(self.expected[0])[0], numbers(answer)
         if not found:
             return Verdict.of(False, "the answer holds no number")
@@ -69,15 +62,12 @@ class NumericMatch(Verifier):
 
 
 class SetMatch(Verifier):
-    """Accepts a list with every expected member and no other."""
-
     name: ClassVar[str] = "set"
     version: ClassVar[str] = "1"
 
     expected: Expected
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """1 if the answer lists exactly the expected members."""
         found, wanted = items(answer), frozenset(map(normalized, self.expected))
         missing, extra = sorted(wanted - found), sorted(found - wanted)
         return Verdict.of(found == wanted, f"missing {missing}, not expected {extra}")

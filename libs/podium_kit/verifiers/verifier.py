@@ -33,12 +33,10 @@ class Verdict:
 
     @classmethod
     def of(cls, right: bool, explanation: str) -> "Verdict":
-        """1 for a right answer, 0 for any other."""
         return cls(float(right), explanation[:EXPLANATION_CHARACTERS_MAX])
 
     @property
     def solved(self) -> bool:
-        """True if the answer is wholly right."""
         return self.score == 1
 
 

@@ -1,5 +1,3 @@
-"""Files of requests on the wire, and back."""
-
 from dataclasses import replace
 
 from podium.common.v1 import attachment_pb2 as pb

@@ -1,5 +1,3 @@
-"""The digest that a message carries in its own field."""
-
 import hashlib
 
 from google.protobuf.message import Message

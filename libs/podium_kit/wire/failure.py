@@ -1,5 +1,3 @@
-"""podium.common.v1.Failure."""
-
 from podium.common.v1 import failure_pb2
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import InvalidArgument
@@ -20,7 +18,6 @@ def failure_to_proto(failure: ToolFailure) -> failure_pb2.Failure:
 
 
 def failure_from_proto(message: failure_pb2.Failure) -> ToolFailure:
-    """The value. Raises InvalidArgument when the kind is unset."""
     if message.kind not in _FROM_WIRE:
         raise InvalidArgument("failure.kind is unset")
     return ToolFailure(

@@ -1,5 +1,3 @@
-"""Messages as the REST API writes them."""
-
 from functools import cache
 from typing import Any
 

@@ -1,11 +1,8 @@
-"""podium.common.v1.Money."""
-
 from podium.common.v1 import money_pb2
 from podium_kit.money import Money
 
 
 def money_to_proto(money: Money) -> money_pb2.Money:
-    """The message; the amount is a plain decimal string."""
     return money_pb2.Money(currency_code=money.currency_code, amount=money.amount_string())
 
 

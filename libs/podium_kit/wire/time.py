@@ -35,7 +35,6 @@ def timestamp_from_proto(message: Timestamp) -> datetime:
 
 
 def duration_to_proto(seconds: float) -> Duration:
-    """The message, to the nanosecond."""
     message = Duration()
     message.FromNanoseconds(round(seconds * 1e9))
     return message
@@ -46,7 +45,6 @@ def duration_from_proto(message: Duration) -> float:
 
 
 def optional_time(message: Message, field: str) -> datetime | None:
-    """The time in a field of a message; None when it is unset."""
     return timestamp_from_proto(getattr(message, field)) if message.HasField(field) else None
 
 

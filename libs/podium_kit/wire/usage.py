@@ -1,5 +1,3 @@
-"""podium.common.v1.Usage and Quantity."""
-
 import re
 from collections.abc import Iterable
 from decimal import Decimal
@@ -23,7 +21,6 @@ _SOURCE_FROM_WIRE = {number: source for source, number in _SOURCE_TO_WIRE.items(
 
 
 def quantities_to_proto(quantities: Iterable[Quantity]) -> list[usage_pb2.Quantity]:
-    """One message per quantity, in order."""
     return [
         usage_pb2.Quantity(
             dimension=_TO_WIRE[entry.dimension], amount=f"{entry.amount.copy_abs():f}"
@@ -33,12 +30,10 @@ def quantities_to_proto(quantities: Iterable[Quantity]) -> list[usage_pb2.Quanti
 
 
 def quantities_from_proto(messages: Iterable[usage_pb2.Quantity]) -> tuple[Quantity, ...]:
-    """The quantities. Raises InvalidUsage for an unset dimension or a bad amount."""
     return tuple(_quantity_from_proto(message) for message in messages)
 
 
 def dimension_from_proto(number: int) -> Dimension:
-    """The dimension. Raises InvalidUsage when it is unset."""
     # Unset is rejected: priced as some default dimension it would be a wrong bill.
     if number not in _FROM_WIRE:
         raise InvalidUsage("dimension is unset; name what is counted")
@@ -68,7 +63,6 @@ def usage_to_proto(usage: Usage) -> usage_pb2.Usage:
 
 
 def usage_from_proto(message: usage_pb2.Usage) -> Usage:
-    """The value. Raises InvalidUsage."""
     if message.source not in _SOURCE_FROM_WIRE:
         raise InvalidUsage("usage.source is unset; say who counted")
     return Usage(

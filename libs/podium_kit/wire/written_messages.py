@@ -56,7 +56,6 @@ class InvalidField(ValueError):
 
 
 def merge_written(values: Mapping[str, Any], message: Message) -> None:
-    """Merges JSON values into a message. Raises InvalidField."""
     strict = _fields(values, message.DESCRIPTOR, "")
     try:
         json_format.ParseDict(strict, message)
@@ -100,7 +99,6 @@ def _fields(values: Mapping[str, Any], kind: Any, at: str) -> dict[str, Any]:
 
 
 def _exclude(one: FieldDescriptor, other: FieldDescriptor) -> bool:
-    """Two different members of one `oneof`."""
     group = one.containing_oneof
     return one is not other and group is not None and group == other.containing_oneof
 
@@ -164,7 +162,6 @@ def _enum(value: Any, enum: EnumDescriptor, path: str) -> Any:
 
 
 def enum_name(value: str, enum: EnumDescriptor, path: str) -> str:
-    """The full name of an enum's value. Raises InvalidField, which names the known words."""
     words = enum_words(enum)
     prefix = _prefix(enum)
     name = value.upper().translate(WORD_SEPARATORS)
@@ -291,7 +288,6 @@ SPECIAL: dict[str, Callable[[Any, str], Any]] = {
 
 
 def _example(field: FieldDescriptor) -> str:
-    """One right value of the field, in one line of YAML."""
     kind = field.message_type
     if field.enum_type is not None:
         return enum_words(field.enum_type)[0]
@@ -314,6 +310,5 @@ def _wrong(path: str, value: Any, expected: str, example: str) -> InvalidField:
 
 
 def _shown(value: Any) -> str:
-    """The value in one line of JSON, cut."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 1]}…"

@@ -1,5 +1,3 @@
-"""The services' databases: where they are, and what is asked of them."""
-
 import hashlib
 import importlib.util
 import json
@@ -58,8 +56,6 @@ SESSIONS = text("""
 
 
 class NoTables(UserError):
-    """A database that no service has used."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"the database {name} has no tables of Podium",
@@ -80,7 +76,6 @@ def urls_of_environment() -> dict[str, str]:
 
 @asynccontextmanager
 async def engine_of(url: str) -> AsyncIterator[AsyncEngine]:
-    """Raises DatabaseUnreachable, UsageError."""
     try:
         engine = create_async_engine(driver_url(url), pool_size=2)
     except ArgumentError as error:
@@ -99,7 +94,6 @@ async def engine_of(url: str) -> AsyncIterator[AsyncEngine]:
 
 
 async def facts_of(name: str, connection: AsyncConnection) -> DatabaseFacts:
-    """Raises NoTables."""
     try:
         revision = (await connection.execute(REVISION)).scalar()
     except SQLAlchemyError as error:
@@ -142,8 +136,6 @@ ENTRIES_PER_STEP = 1000
 
 
 class LedgerDiffers(UserError):
-    """The restored ledger does not end where the manifest says."""
-
     def __init__(self, problem: str) -> None:
         super().__init__(
             f"the ledger of the backup does not verify: {problem}", "restore another backup"
@@ -151,7 +143,6 @@ class LedgerDiffers(UserError):
 
 
 async def ledger_end(connection: AsyncConnection) -> LedgerEnd:
-    """Reads the ends of the journals that the connection sees."""
     heads = (await connection.execute(HEADS)).all()
     digest = hashlib.sha256()
     for head in heads:

@@ -1,5 +1,3 @@
-"""A local installation as what is backed up, and as what is restored into."""
-
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,8 +19,6 @@ FILES = ("mcp-servers", "registered-tools.json")
 
 
 class NothingThere(UserError):
-    """No platform was ever up in the folder."""
-
     def __init__(self, state: StateFolder) -> None:
         super().__init__(
             f"{state.path} holds no platform",
@@ -41,8 +37,6 @@ class KeysMissing(UserError):
 
 
 class KeysDiffer(UserError):
-    """Stored secrets are encrypted with other keys than those."""
-
     def __init__(self, keys: Path, differing: Sequence[str]) -> None:
         super().__init__(
             f"{keys} has not the master keys {', '.join(differing)} that stored secrets of the "
@@ -117,7 +111,6 @@ async def restored_installation(
 
 
 def _require_its_keys(manifest: Manifest, keys: Path) -> None:
-    """Raises KeysDiffer, UsageError."""
     needed = manifest.master_keys
     there = master_key_fingerprints(keys) if needed else {}
     if differing := [key_id for key_id, each in needed.items() if there.get(key_id) != each]:

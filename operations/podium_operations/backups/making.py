@@ -1,5 +1,3 @@
-"""Writes a backup: all databases at one point, and the files of a local installation."""
-
 import asyncio
 import shutil
 from collections.abc import Iterator, Mapping

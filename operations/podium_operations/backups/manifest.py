@@ -36,15 +36,11 @@ class Part(BaseModel):
 
 
 class BackupFile(Part):
-    """One file of the folder."""
-
     sha256: Sha256
     size_bytes: int = Field(ge=0)
 
 
 class DatabaseFacts(Part):
-    """Requirements on the database that a backup is restored into."""
-
     revision: str
     """Of the schema, as the service's migrations number it."""
     server_version: str
@@ -54,8 +50,6 @@ class DatabaseFacts(Part):
 
 
 class LedgerEnd(Part):
-    """The ends of all tenants' journals."""
-
     tenants: int
     entries: int
     heads_sha256: Sha256
@@ -63,8 +57,6 @@ class LedgerEnd(Part):
 
 
 class Manifest(Part):
-    """The whole backup."""
-
     format: Literal[1]
     podium_version: str
     point_time: datetime

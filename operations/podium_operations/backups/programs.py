@@ -20,8 +20,6 @@ TAIL_LINES = 5
 
 
 class ProgramFailed(UserError):
-    """A program of PostgreSQL ended with an error, which is quoted."""
-
     def __init__(self, program: str, database: str, said: str) -> None:
         super().__init__(
             f"{program} failed on the database {database}: {said}",
@@ -30,7 +28,6 @@ class ProgramFailed(UserError):
 
 
 async def dump(database: str, url: str, snapshot: str, file: Path) -> None:
-    """Writes what the snapshot shows. Raises ProgramFailed."""
     await _run("pg_dump", database, url, *DUMP, f"--snapshot={snapshot}", f"--file={file}")
 
 

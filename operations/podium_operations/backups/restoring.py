@@ -40,15 +40,11 @@ EMPTIED = (
 
 
 class TargetNotEmpty(UserError):
-    """The target holds data that a restore would delete."""
-
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is not empty", "give --replace, after a backup of what is there")
 
 
 class TargetInUse(UserError):
-    """Services still work on the database."""
-
     def __init__(self, name: str, count: int) -> None:
         super().__init__(
             f"{count} sessions are connected to the database {name}",
@@ -57,8 +53,6 @@ class TargetInUse(UserError):
 
 
 class TargetRejects(UserError):
-    """The role may not do what a restore needs."""
-
     def __init__(self, name: str, error: DBAPIError) -> None:
         super().__init__(
             f"the database {name} rejects its preparation: {error.orig}",

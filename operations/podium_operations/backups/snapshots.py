@@ -34,8 +34,6 @@ ATTEMPTS, PAUSE_S = 60, (0.2, 1.5)
 
 
 class TablesBusy(UserError):
-    """Something holds a table for longer than writers should wait."""
-
     def __init__(self) -> None:
         super().__init__(
             "the databases could not be brought to one point: something writes without a pause",
@@ -53,8 +51,6 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Point:
-    """One moment of all databases."""
-
     time: datetime
     snapshots: Mapping[str, Snapshot]
 

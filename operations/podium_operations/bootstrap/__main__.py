@@ -19,7 +19,6 @@ WRONG, FAILED = 2, 1
 
 
 def main() -> int:
-    """Makes everything and says what."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout, force=True)
     # A request for each line would bury the lines that matter.
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -25,8 +25,6 @@ PAGE = 500
 
 @dataclass(frozen=True)
 class FirstKey:
-    """A key, its Secret and name there, its tenant, and its role."""
-
     secret: str
     name: str
     tenant: str
@@ -34,15 +32,12 @@ class FirstKey:
 
 
 class FirstKeys:
-    """Makes the keys that do not work."""
-
     def __init__(self, objects: ClusterObjects, contents: Contents, issued: ApiKeys) -> None:
         self._objects = objects
         self._contents = contents
         self._issued = issued
 
     async def platform(self) -> tuple[str, list[str]]:
-        """The key of the platform's administrator, and what was made."""
         secret = self._contents.platform_key_secret
         wanted = FirstKey(secret, "platform", PLATFORM_TENANT, Role.PLATFORM_ADMIN)
         return await self._ensure(wanted, required=True)
@@ -99,7 +94,6 @@ def _owner(wanted: FirstKey) -> Identity:
 async def first_keys(
     objects: ClusterObjects, contents: Contents, database_url: str
 ) -> AsyncIterator[FirstKeys]:
-    """Keys at the gateway's database."""
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:
         yield FirstKeys(objects, contents, issued)
 

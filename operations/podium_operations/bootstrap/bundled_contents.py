@@ -20,7 +20,6 @@ DOCUMENTS_PER_REQUEST = 200
 
 
 def bundled_prices() -> list[price_book_service_pb2.PriceSpec]:
-    """List prices of the bundled tools and of models."""
     path = bundled_folder() / "prices.yaml"
     return [spec for _, spec in read_messages(path, price_book_service_pb2.PriceSpec)]
 

@@ -18,22 +18,17 @@ Values = dict[str, Any]
 
 
 class RegisteredSpecs(Protocol):
-    """Keeps the specs of the last start by tool; a difference is a user's change."""
-
     async def read(self) -> dict[str, Values]: ...
     async def write(self, specs: dict[str, Values]) -> None: ...
 
 
 class BundledTools:
-    """Registers what changed in the files and in no user's hands."""
-
     def __init__(self, gateway: Gateway, kept: RegisteredSpecs) -> None:
         self._gateway = gateway
         self._kept = kept
         self._last: dict[str, Values] | None = None
 
     async def register(self, specs: Sequence[tool_pb2.ToolSpec]) -> list[str]:
-        """Names of the tools that have a new version. Raises Rejected."""
         if self._last is None:
             # Two calls at once may both read, and neither may forget what the other wrote.
             kept = await self._kept.read()

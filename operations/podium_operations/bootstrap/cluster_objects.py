@@ -16,8 +16,6 @@ class ClusterRejected(UserError):
 
 
 class ClusterObjects:
-    """Reads and writes text values of Secrets and ConfigMaps."""
-
     def __init__(self, namespace: str, release: str, account: Path = ACCOUNT) -> None:
         self._path = f"/api/v1/namespaces/{namespace}"
         self._labels = {
@@ -28,7 +26,6 @@ class ClusterObjects:
         self._account = account
 
     async def secret(self, name: str) -> dict[str, str] | None:
-        """The values of a Secret; None where there is none."""
         found = await self._read("secrets", name)
         return found and {
             key: base64.b64decode(value).decode() for key, value in found.get("data", {}).items()
@@ -39,12 +36,10 @@ class ClusterObjects:
         await self._write("secrets", name, {"stringData": values}, {"type": kind})
 
     async def config_map(self, name: str) -> dict[str, str] | None:
-        """The values of a ConfigMap; None where there is none."""
         found = await self._read("configmaps", name)
         return found and found.get("data", {})
 
     async def write_config_map(self, name: str, values: dict[str, str]) -> None:
-        """Makes a ConfigMap, or adds these values to it."""
         await self._write("configmaps", name, {"data": values})
 
     async def _read(self, kind: str, name: str) -> dict[str, Any] | None:
@@ -66,7 +61,6 @@ class ClusterObjects:
     async def _ask(
         self, method: str, path: str, body: dict[str, Any] | None
     ) -> httpx.Response | None:
-        """The reply; None for an object that is not there."""
         media = "application/merge-patch+json" if method == "PATCH" else "application/json"
         try:
             async with account_client(self._account) as client:

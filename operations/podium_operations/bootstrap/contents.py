@@ -36,15 +36,12 @@ TOOLS_KEY, LIBRARY_KEY = "tools.json", "library.json"
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of the chart's values, as messages."""
-
     prices: list[prices_pb2.PriceSpec]
     policies: list[policy_pb2.PolicySpec]
     budgets: list[budgets_pb2.Budget]
 
 
 def read_documents(contents: Contents) -> Documents:
-    """Raises UsageError for what is wrong, by its line of the values."""
     documents = Documents(
         _read("bootstrap.prices.list", contents.prices, prices_pb2.PriceSpec),
         _read("bootstrap.policies", contents.policies, policy_pb2.PolicySpec),
@@ -71,8 +68,6 @@ def _read(where: str, values: Sequence[dict[str, Any]], kind: type[M]) -> list[M
 
 
 class ConfigMapSpecs:
-    """Keeps the bundled tools as they were registered last."""
-
     def __init__(self, objects: ClusterObjects, name: str) -> None:
         self._objects = objects
         self._name = name
@@ -84,7 +79,6 @@ class ConfigMapSpecs:
         await self._objects.write_config_map(self._name, {TOOLS_KEY: json.dumps(specs)})
 
     async def library(self) -> dict[str, str]:
-        """Digests of the corpora that were put."""
         return dict(json.loads(await self._value(LIBRARY_KEY)))
 
     async def write_library(self, digests: Mapping[str, str]) -> None:
@@ -103,7 +97,6 @@ class PlatformFiller:
         self._kept = ConfigMapSpecs(objects, contents.bundled_tools_map)
 
     async def fill_platform(self, gateway: Gateway) -> list[str]:
-        """Prices and shared tools, as the platform's administrator."""
         # Prices first: a tool's terms quote them.
         skus = await self._listed_prices(gateway)
         if self._contents.bundled_prices:
@@ -116,7 +109,6 @@ class PlatformFiller:
         return made
 
     async def fill_tenant(self, gateway: Gateway) -> list[str]:
-        """Policies and budgets of the first tenant, as its administrator."""
         missing = await self._missing_budgets(gateway)
         specs = self._documents.policies
         changed = [spec for spec in specs if await _creates(gateway, spec, validate_only=True)]
@@ -155,7 +147,6 @@ class PlatformFiller:
         return [spec.sku for spec in changed]
 
     async def fill_library(self, gateway: Gateway) -> list[str]:
-        """Documents for every tenant, as the platform's administrator."""
         if not self._contents.library:
             return []
         known = await self._kept.library()

@@ -36,15 +36,12 @@ class DatabaseRejected(UserError):
 
 
 class DatabaseMaker:
-    """Makes what is missing and says what it made."""
-
     def __init__(self, objects: ClusterObjects, mark: str) -> None:
         """`mark` is the comment that says which release made a role."""
         self._objects = objects
         self._mark = mark
 
     async def make(self, wanted: Databases) -> list[str]:
-        """Roles and databases that were made. Raises UserError."""
         stored = await self._stored(wanted.roles)
         if len(stored) == len(wanted.roles) and not await self._missing(wanted, stored):
             return []
@@ -108,7 +105,6 @@ class DatabaseMaker:
             ) from error
 
     async def _missing(self, wanted: Databases, stored: dict[str, URL]) -> list[str]:
-        """Roles that cannot be used yet."""
         return [each.role for each in wanted.roles if not await _works(stored[each.role], each.url)]
 
     async def _role(
@@ -211,7 +207,6 @@ async def _works(url: URL, where: SecretKey, *, without_database: bool = False) 
 
 @asynccontextmanager
 async def _connected(url: URL) -> AsyncIterator[asyncpg.Connection]:
-    """A connection, once the server answers."""
     patient = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception_type(AWAY),
         wait=tenacity.wait_fixed(WAIT_S),
@@ -251,7 +246,6 @@ def _parsed(text: str, where: SecretKey) -> URL:
 
 
 def _new(admin_url: URL, wanted: ServiceRole) -> URL:
-    """The URL of a new role on the administrator's server."""
     return admin_url.set(
         username=wanted.role, password=secrets.token_urlsafe(32), database=wanted.database
     )

@@ -56,8 +56,6 @@ def _is_temporary(error: BaseException) -> bool:
 
 
 class Bootstrap:
-    """Makes what the plan asks for. Raises UserError."""
-
     def __init__(self, settings: Settings, plan: Plan, objects: ClusterObjects) -> None:
         self._settings = settings
         self._plan = plan
@@ -65,7 +63,6 @@ class Bootstrap:
         self._made: list[str] = []
 
     async def run(self) -> list[str]:
-        """Everything that was made, in words."""
         contents = self._plan.contents
         documents = read_documents(contents) if contents else None
         await self._surroundings()

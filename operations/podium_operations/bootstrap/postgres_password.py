@@ -17,7 +17,6 @@ PASSWORD_BYTES = 24
 
 
 async def ensure_password(objects: ClusterObjects, secret: str, key: str, host: str) -> bool:
-    """Returns whether it was made now. Raises UserError."""
     found = await objects.secret(secret)
     if found and {key, "password"} <= found.keys():
         return False

@@ -15,7 +15,6 @@ from podium_operations.bootstrap.settings import Settings, read_plan
 
 
 def main() -> int:
-    """Renews what ends soon and says what."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout, force=True)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:

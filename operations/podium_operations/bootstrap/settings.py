@@ -1,5 +1,3 @@
-"""Settings of the Job: its environment, and the plan that the chart wrote."""
-
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -42,8 +40,6 @@ class Part(BaseModel):
 
 
 class SecretKey(Part):
-    """One value of a Secret."""
-
     secret: str
     key: str
 
@@ -60,23 +56,18 @@ class ServiceRole(Part):
 
 
 class Databases(Part):
-    """One database for each service."""
-
     admin: SecretKey
     """The administrator's URL, read only where something is missing."""
     roles: list[ServiceRole]
 
 
 class Holder(Part):
-    """The holder of a certificate: its names, and its Secret."""
-
     secret: str
     dns_names: list[str]
     uri: str
 
     @property
     def names(self) -> list[x509.GeneralName]:
-        """The names as a certificate states them."""
         dns_names = [x509.DNSName(name) for name in self.dns_names]
         return [*dns_names, x509.UniformResourceIdentifier(self.uri)]
 
@@ -99,8 +90,6 @@ class Certificates(Part):
 
 
 class Topic(Part):
-    """A topic of the stream."""
-
     topic: str
     partitions: int
     replicas: int
@@ -145,7 +134,6 @@ class Plan(Part):
 
 
 def read_plan(path: Path) -> Plan:
-    """Raises UsageError for a file that is no plan."""
     try:
         values: Mapping[str, Any] = yaml.safe_load(path.read_text())
         return Plan(**values)

@@ -1,5 +1,3 @@
-"""Podium's namespace in Temporal."""
-
 import asyncio
 import logging
 from datetime import timedelta

@@ -1,5 +1,3 @@
-"""Log lines of the Job while it waits."""
-
 import logging
 from collections.abc import Callable
 
@@ -14,8 +12,6 @@ ATTEMPTS_PER_LINE = 10
 
 
 def saying(text: str) -> Callable[[tenacity.RetryCallState], None]:
-    """Returns a `before_sleep` for tenacity."""
-
     def say(state: tenacity.RetryCallState) -> None:
         if state.attempt_number % ATTEMPTS_PER_LINE == 1:
             error = state.outcome.exception() if state.outcome else None

@@ -14,7 +14,6 @@ from podium_operations.cluster.examination import examine_cluster
 
 
 def main() -> int:
-    """Examines the cluster for these values files."""
     try:
         findings = asyncio.run(examine_cluster([Path(each) for each in sys.argv[1:]], PodAccount()))
     except UserError as error:

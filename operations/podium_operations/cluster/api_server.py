@@ -19,19 +19,14 @@ class ClusterUnreachable(UserError):
 
 
 class Discovery(ABC):
-    """The discovery API of a cluster; subclasses know how to reach it."""
-
     async def version(self) -> str:
-        """Kubernetes' own version, for example v1.36.2. Raises ClusterUnreachable."""
         return str((await self.get("/version"))["gitVersion"])
 
     async def group_versions(self) -> set[str]:
-        """Every served group/version. Raises ClusterUnreachable."""
         groups = (await self.get("/apis"))["groups"]
         return {each["groupVersion"] for group in groups for each in group["versions"]}
 
     async def kinds(self, group_version: str) -> set[str]:
-        """Kinds of a served group/version. Raises ClusterUnreachable."""
         resources = (await self.get(f"/apis/{group_version}"))["resources"]
         return {resource["kind"] for resource in resources}
 
@@ -113,6 +108,5 @@ def account_client(account: Path = ACCOUNT) -> httpx.AsyncClient:
 
 
 def server_url() -> str:
-    """Returns the address of the API server. Raises KeyError outside of a pod."""
     host, port = (os.environ[f"KUBERNETES_SERVICE_{part}"] for part in ("HOST", "PORT"))
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"

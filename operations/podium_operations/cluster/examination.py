@@ -1,5 +1,3 @@
-"""Checks that a cluster serves the APIs of the chart's integrations, one finding per API."""
-
 import re
 from pathlib import Path
 

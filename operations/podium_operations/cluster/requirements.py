@@ -24,7 +24,6 @@ class Integration:
 
 @cache
 def integrations() -> dict[str, Integration]:
-    """Every integration of the chart by the name of its switch."""
     return {switch: Integration(**row) for switch, row in _table()["switches"].items()}
 
 

@@ -1,5 +1,3 @@
-"""Runs of training on a cluster: begun from the chart's template, asked of and ended by kubectl."""
-
 import asyncio
 import json
 import re
@@ -26,8 +24,6 @@ ANSWER_WITHIN_S = 60.0
 
 @dataclass(frozen=True)
 class RunState:
-    """The progress of a run, in words."""
-
     line: str
     ended: bool = False
     failed: bool = False
@@ -44,12 +40,10 @@ class TrainingRuns:
         self._kind: tuple[str, str] | None = None
 
     async def start(self) -> str:
-        """Creates a run; its name. Raises UserError."""
         made = await self._kubectl("create", "-f", "-", "-o", "json", given=await self._template())
         return str(json.loads(made)["metadata"]["name"])
 
     async def newest(self) -> str:
-        """Name of the run that was begun last. Raises UserError when there is none."""
         component = (
             f"app.kubernetes.io/instance={self._release},app.kubernetes.io/component=training"
         )
@@ -61,7 +55,6 @@ class TrainingRuns:
         return str(max(found["items"], key=_created)["metadata"]["name"])
 
     async def state(self, name: str) -> RunState:
-        """Reads the run's state. Raises UserError when it is gone."""
         run = await self._json("get", await self._resource(), name)
         for condition in run.get("status", {}).get("conditions", []):
             if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):

@@ -13,7 +13,6 @@ from podium_operations.controller.settings import Settings
 
 
 def main() -> int:
-    """Runs until SIGTERM."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout, force=True)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = load_settings(Settings)

@@ -34,7 +34,6 @@ Object = dict[str, Any]
 
 
 async def exported(gateway: Gateway) -> list[Object]:
-    """Every tool, policy, own price and budget of the caller's tenant. Raises Rejected."""
     objects = [
         *await _tools(gateway),
         *await _policies(gateway),

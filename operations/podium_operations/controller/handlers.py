@@ -1,5 +1,3 @@
-"""Handlers for kopf: objects are applied when they change, and where the platform differs."""
-
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -50,14 +48,11 @@ RETRY_S = 15.0
 
 
 class Handlers:
-    """Registers itself for every kind."""
-
     def __init__(self, settings: Settings, tenants: Tenants) -> None:
         self._settings = settings
         self._tenants = tenants
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Once, before kopf runs."""
         kopf.on.login(registry=registry)(_log_in)
         kopf.on.startup(registry=registry)(self._configure)
         for kind in KINDS:

@@ -37,7 +37,6 @@ class Tenants:
         self._account = account
 
     async def gateway(self, namespace: str) -> Gateway:
-        """Opens the gateway as the namespace's tenant. Raises NoTenant, ClusterRejected."""
         name, key = self._settings.key_secret, self._settings.key_name
         objects = ClusterObjects(namespace, "", self._account)
         text = (await objects.secret(name) or {}).get(key)
@@ -58,8 +57,6 @@ GONE = ("NOT_FOUND", "DEPRECATED")
 
 @dataclass(frozen=True)
 class Applied:
-    """The applied state, for the object's status."""
-
     status: dict[str, Any] = field(default_factory=dict)
     changed: bool = False
 
@@ -93,7 +90,6 @@ def tool_name(name: str, spec: Spec) -> str:
 
 
 async def apply_tool(gateway: Gateway, name: str, spec: Spec) -> Applied:
-    """Registers a version when the current one is another."""
     own = tool_name(name, spec)
     wanted = message_of(Path(f"Tool {name}"), {**spec, "name": own}, tool_pb2.ToolSpec)
     checked = await _register(gateway, wanted, validate_only=True)
@@ -107,13 +103,11 @@ async def apply_tool(gateway: Gateway, name: str, spec: Spec) -> Applied:
 
 
 async def end_tool(gateway: Gateway, name: str, spec: Spec) -> None:
-    """Deprecates it: episodes that began with it continue."""
     path = f"/v1/tools/{segment(tool_name(name, spec))}/deprecate"
     await _found(gateway.post(path, {}, tools_pb2.DeprecateToolResponse))
 
 
 async def apply_policy(gateway: Gateway, name: str, spec: Spec) -> Applied:
-    """Creates a version when the newest one is another."""
     own = str(spec.get("name") or name)
     wanted = message_of(Path(f"Policy {name}"), {**spec, "name": own}, policy_pb2.PolicySpec)
     checked = await _create_policy(gateway, wanted, validate_only=True)
@@ -149,7 +143,6 @@ async def apply_price_list(gateway: Gateway, name: str, spec: Spec) -> Applied:
 
 
 async def apply_budget(gateway: Gateway, name: str, spec: Spec) -> Applied:
-    """Creates it, or changes its limits."""
     own = str(spec.get("id") or name)
     wanted = message_of(Path(f"Budget {name}"), {**spec, "id": own}, budgets_pb2.Budget)
     path = f"/v1/budgets/{segment(own)}"
@@ -178,7 +171,6 @@ async def apply_budget(gateway: Gateway, name: str, spec: Spec) -> Applied:
 
 
 async def end_budget(gateway: Gateway, name: str, spec: Spec) -> None:
-    """Closes it: it decides no further call."""
     path = f"/v1/budgets/{segment(str(spec.get('id') or name))}/close"
     await _found(gateway.post(path, {}, budgets_pb2.CloseBudgetResponse))
 
@@ -214,7 +206,6 @@ async def _create_prices(
 
 
 async def _found(reply: Awaitable[Any]) -> Any:
-    """The reply; None for what is not there."""
     try:
         return await reply
     except Rejected as rejected:

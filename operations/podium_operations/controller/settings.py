@@ -1,5 +1,3 @@
-"""Settings of the controller, read once from the environment."""
-
 from pathlib import Path
 
 from pydantic import Field

@@ -32,8 +32,6 @@ class EpisodesRun(UserError):
 
 @dataclass(frozen=True)
 class Whose:
-    """A tenant, or one of its users."""
-
     tenant: str
     subject: str | None
 
@@ -87,7 +85,6 @@ async def erase(urls: Mapping[str, str], whose: Whose, *, really: bool) -> Recei
 
 
 async def _values(episodes: AsyncEngine, whose: Whose) -> dict[str, Any]:
-    """Parameters of all statements. Raises EpisodesRun."""
     values: dict[str, Any] = {"tenant": whose.tenant, "subject": whose.subject}
     async with episodes.connect() as connection:
         running = (await connection.execute(text(statements.UNFINISHED), values)).scalar_one()

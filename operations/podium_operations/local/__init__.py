@@ -1,1 +1,0 @@
-"""The whole platform on one machine: real servers, real services, one state folder."""

@@ -1,5 +1,3 @@
-"""The first API keys of the platform on this machine, made once and used again."""
-
 import json
 from dataclasses import asdict, dataclass
 
@@ -42,7 +40,6 @@ def _stored(state: StateFolder) -> LocalKeys | None:
 
 
 async def _work(gateway_url: str, keys: LocalKeys) -> bool:
-    """Returns whether the gateway knows both, each in its tenant."""
     async with httpx.AsyncClient(base_url=gateway_url, trust_env=False) as client:
         for key, tenant in ((keys.tenant, TENANT), (keys.platform, PLATFORM_TENANT)):
             headers = {"authorization": f"Bearer {key}", "x-podium-tenant": tenant}

@@ -1,5 +1,3 @@
-"""The contents of a fresh platform on one machine: prices, tools, a corpus, an MCP server."""
-
 import asyncio
 import json
 from collections.abc import Awaitable
@@ -31,8 +29,6 @@ LLM_TEMPLATE = "ask_llm.yaml"
 
 
 class SpecsFile:
-    """Keeps the tools of the last start in the state folder."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -45,8 +41,6 @@ class SpecsFile:
 
 
 class Bootstrap:
-    """Fills the platform through its own public API, as its administrator."""
-
     def __init__(
         self, gateway: Gateway, engine: Engine, registered_tools_file: Path, report: Report
     ) -> None:
@@ -57,7 +51,6 @@ class Bootstrap:
         self._folder = bundled_folder()
 
     async def run(self) -> None:
-        """Raises Rejected when the platform does not take its own files."""
         # Prices first: a tool's terms quote them.
         await self._step("prices", add_missing_prices(self._gateway, bundled_prices()))
         await asyncio.gather(

@@ -25,8 +25,6 @@ ADAPTER_RANK_MAX = 32
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """The model folder for the embedded vLLM, or the URL of a server that runs already."""
-
     model_dir: Path | None = None
     openai_base_url: str = ""
     openai_api_key: str = ""
@@ -38,7 +36,6 @@ class EngineChoice:
 
     @property
     def is_default(self) -> bool:
-        """True if it is the default model, trained or not."""
         return self.model_dir is None and not self.openai_base_url
 
     @property
@@ -49,14 +46,11 @@ class EngineChoice:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """The engine's address, and its server when it is ours to run."""
-
     address: Engine
     server: EmbeddedVllm | None
 
 
 def trained_model() -> AdaptedModel:
-    """The bundled policy merged into the default model. Raises ArtifactRejected."""
     store = VersionStore(bundled_folder() / "policy")
     [name] = store.names()
     manifest = store.verified(str(name))
@@ -64,7 +58,6 @@ def trained_model() -> AdaptedModel:
 
 
 def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
-    """The chosen engine. Raises VllmNotInstalled, ModelNotConverted."""
     if choice.openai_base_url:
         engine = Engine(
             choice.openai_base_url,
@@ -97,7 +90,6 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
 
 
 def _served(choice: EngineChoice) -> tuple[Path, str]:
-    """The model's folder and the name it is served and priced under."""
     if choice.model_dir is not None:
         return choice.model_dir, choice.model or choice.model_dir.name
     if choice.serves_trained:
@@ -145,7 +137,6 @@ async def _served_models(choice: EngineChoice, note: Callable[[str], None]) -> l
 
 
 async def _answer(url: str, headers: dict[str, str], note: Callable[[str], None]) -> httpx.Response:
-    """The first answer of a server that listens and has loaded its model."""
     ends = time.monotonic() + STARTING_S
     noted = False
     async with httpx.AsyncClient(timeout=TIMEOUT_S, headers=headers) as client:

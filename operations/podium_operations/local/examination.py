@@ -1,5 +1,3 @@
-"""Checks what `podium up` needs of a machine, one finding per requirement."""
-
 import importlib.metadata
 import os
 import shutil
@@ -113,7 +111,6 @@ async def _sandbox() -> Finding:
 
 
 def _networks() -> Finding:
-    """Returns whether servers without authentication can be kept from the machine's other users."""
     if namespaces.are_permitted():
         return Finding("networks", True, "Temporal and the broker get one of their own")
     return Finding("networks", False, "other users reach Temporal and the broker", namespaces.FIX)

@@ -30,8 +30,6 @@ MASTER_KEYS, PAYLOAD_KEYS = "master-keys", "payload-keys"
 
 @dataclass(frozen=True)
 class SigningKeys:
-    """The files of the platform's keys."""
-
     folder: Path
 
     @property
@@ -58,7 +56,6 @@ class SigningKeys:
 
 
 def ensure_keys(folder: Path) -> SigningKeys:
-    """The keys in an existing folder, made when they are missing."""
     keys = SigningKeys(folder)
     public = {
         name: _verify_key(_private_key(keys.private_key_file(name)), scopes)
@@ -73,7 +70,6 @@ def ensure_keys(folder: Path) -> SigningKeys:
 
 
 def master_key_fingerprints(folder: Path) -> dict[str, str]:
-    """Fingerprints of the master keys in a folder, by their ids. Raises UsageError."""
     path = folder / MASTER_KEYS
     try:
         return KeyFile(path).fingerprints()

@@ -1,5 +1,3 @@
-"""Starts the platform in order, keeps it running, stops it in the opposite order."""
-
 import asyncio
 import json
 import logging
@@ -48,8 +46,6 @@ Report = Callable[[str, bool], None]
 
 @dataclass(frozen=True)
 class PlatformOptions:
-    """The choices of the person at the terminal."""
-
     state_dir: Path
     engine: EngineChoice = field(default_factory=EngineChoice)
     gateway_port: int | None = None
@@ -81,7 +77,6 @@ class LocalPlatform:
 
     @property
     def allowed_hosts(self) -> list[str]:
-        """Private hosts that a tenant's tools may reach."""
         adapters = self.options.settings.get("tool_adapters", {})
         variable = f"{ADAPTERS_PREFIX}ALLOWED_HOSTS"
         text = adapters.get("allowed_hosts") or os.environ.get(variable, "[]")
@@ -98,7 +93,6 @@ class LocalPlatform:
             raise _first_cause(error) from error
 
     async def stop(self) -> None:
-        """Stops everything that runs, services first."""
         self._supervised.clear()
         await self._stack.aclose()
 
@@ -128,7 +122,6 @@ class LocalPlatform:
         self._publish_processes()
 
     def _publish_processes(self) -> None:
-        """Writes the processes for `podium status`."""
         ports = {name: service.port for name, service in self._services.items()}
         known = {
             name: {
@@ -213,7 +206,6 @@ class LocalPlatform:
         process.start()
 
     def process_of(self, service: ServiceProcess) -> ManagedProcess:
-        """A process of a service that is not started yet."""
         return ManagedProcess(
             service.name,
             # -P: a folder of the same name where podium was called is not the service.

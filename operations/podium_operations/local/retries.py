@@ -1,5 +1,3 @@
-"""Retries while a part of the platform is away."""
-
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar

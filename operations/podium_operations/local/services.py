@@ -1,5 +1,3 @@
-"""The services as processes: their modules and the environment each one reads."""
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,8 +35,6 @@ ADAPTERS_PREFIX = "TOOL_ADAPTERS_"
 
 @dataclass(frozen=True)
 class Engine:
-    """The model server the orchestrator speaks to."""
-
     base_url: str
     model: str
     sku: str
@@ -50,8 +46,6 @@ class Engine:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The servers that the services use."""
-
     ports: dict[str, int]
     dsn: dict[str, str]
     keys: SigningKeys
@@ -64,13 +58,11 @@ class Surroundings:
 
     @property
     def kafka(self) -> dict[str, str]:
-        """The values of KafkaSettings."""
         security = {"security_protocol": "SSL"} if self.certificate else {}
         return {"bootstrap": self.target("kafka"), **security, **self.certificate}
 
     @property
     def temporal(self) -> dict[str, str]:
-        """The values of TemporalSettings."""
         return {
             **({"tls": "true"} if self.certificate else {}),
             **self.certificate,
@@ -83,8 +75,6 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class ServiceProcess:
-    """One process of the platform."""
-
     name: str
     module: str
     environment: dict[str, str]

@@ -13,8 +13,6 @@ STATE_VARIABLE = "PODIUM_STATE_DIR"
 
 
 class StateFolderUnusable(UserError):
-    """The folder cannot be written."""
-
     def __init__(self, folder: Path, cause: OSError) -> None:
         super().__init__(
             f"cannot write the state folder {folder}: {cause.strerror}",
@@ -23,8 +21,6 @@ class StateFolderUnusable(UserError):
 
 
 class AlreadyUp(UserError):
-    """Another `podium up` holds the folder."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(
             f"podium is already up in {folder}",
@@ -33,8 +29,6 @@ class AlreadyUp(UserError):
 
 
 class NotUp(UserError):
-    """No platform runs in the folder."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(
             f"podium is not up in {folder}",
@@ -75,17 +69,14 @@ class StateFolder:
 
     @property
     def logs(self) -> Path:
-        """One log file per process."""
         return self.path / "logs"
 
     @property
     def keys(self) -> Path:
-        """Private keys of the internal tokens."""
         return self.path / "keys"
 
     @property
     def certificates(self) -> Path:
-        """The folder of the gates' certificates, which are new at each start."""
         return self.keys / "loopback"
 
     @property
@@ -95,7 +86,6 @@ class StateFolder:
 
     @property
     def telemetry(self) -> Path:
-        """One file of spans per service."""
         return self.path / "telemetry"
 
     @property
@@ -105,7 +95,6 @@ class StateFolder:
 
     @property
     def registered_tools_file(self) -> Path:
-        """Specs of the bundled tools as last registered."""
         return self.path / "registered-tools.json"
 
     @property
@@ -115,12 +104,10 @@ class StateFolder:
 
     @property
     def processes_file(self) -> Path:
-        """Process id, port and log of every process of the running platform."""
         return self.path / "processes.json"
 
     @property
     def api_keys_file(self) -> Path:
-        """API keys made at the first start, to be used again."""
         return self.keys / "api-keys.json"
 
     @property
@@ -175,7 +162,6 @@ class StateFolder:
         write_private(self.connection_file, json.dumps(asdict(connection)))
 
     def read_connection(self) -> Connection:
-        """Reads the address of the platform. Raises NotUp."""
         try:
             connection = Connection(**json.loads(self.connection_file.read_text()))
             os.kill(connection.pid, 0)

@@ -1,5 +1,3 @@
-"""Starts processes again that died, each at its own pace, until cancelled."""
-
 import asyncio
 import logging
 import time
@@ -99,5 +97,4 @@ class Supervisor:
 
 
 def pause_after(deaths: int) -> float:
-    """Seconds before the next start, after so many deaths in a row."""
     return 0.0 if deaths <= 1 else min(PAUSE_S * 2.0 ** min(deaths - 2, 16), PAUSE_MAX_S)

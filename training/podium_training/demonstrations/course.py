@@ -17,7 +17,6 @@ from podium_training.tasks.taskset import FAMILIES, stream
 
 
 def write(path: Path, count: int, seed: int) -> None:
-    """Raises OSError."""
     with path.open("w", encoding="utf-8") as tasks:
         for task in draw_tasks(count, seed):
             tasks.write(f"{task.to_json()}\n")

@@ -31,8 +31,6 @@ CALL_RIGHT, SEARCH_RIGHT = 0.75, 0.9
 
 @dataclass(frozen=True)
 class Option:
-    """One way to get an answer."""
-
     alias: str
     """Of an expert; empty: the orchestrator's own calls."""
     right: float
@@ -45,8 +43,6 @@ class Option:
 
 @dataclass(frozen=True)
 class Weights:
-    """The tenant's, as a prompt states them."""
-
     outcome: float = 1.0
     compute: float = 0.0
     latency: float = 0.0

@@ -23,8 +23,6 @@ YEARS = range(1900, 2101)
 
 
 class Demo:
-    """The tasks of a folder."""
-
     def __init__(self, folder: Path) -> None:
         files = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
         tasks: list[dict[str, Any]] = [task for file in files for task in file["tasks"]]

@@ -22,8 +22,6 @@ def make_app(
     model: str,
     context_tokens: int,
 ) -> Starlette:
-    """The server's routes; `model` is the name it serves."""
-
     async def models(_: Request) -> JSONResponse:
         card = {"id": model, "object": "model", "owned_by": "vllm", "max_model_len": context_tokens}
         return JSONResponse({"object": "list", "data": [card]})

@@ -99,7 +99,6 @@ class Solutions:
         return _compact({"answer": task.answer})
 
     def _asked(self, task: Task, tools: Tools, system: str, prompt: str) -> Call | None:
-        """Returns the call of the expert that gets the task, if any: the same in every turn."""
         pool = self._experts
         if pool is None or pool.tool not in tools:
             return None
@@ -121,7 +120,6 @@ class Solutions:
         return _asking(pool.tool, best(ways, weights))
 
     def _mistake(self, call: Call, tools: Tools, task: Task) -> Call | None:
-        """Returns the mistaken call before the call, if any: the same in every turn."""
         random = Random(f"{task.question} {_text(call)}")  # noqa: S311 chance, not a secret
         if call.tool == FIND_TOOLS or random.random() >= self._mistakes:
             return None
@@ -170,12 +168,10 @@ def _made(call: Call, tools: Tools) -> str:
 
 
 def _failed(call: Call, prompt: str) -> bool:
-    """Returns whether the prompt lists the call among those that failed."""
     return f"{_text(call)} -> error (" in prompt
 
 
 def _shown(call: Call, prompt: str) -> bool:
-    """Returns whether the prompt lists the call among those made."""
     return _text(call) in prompt
 
 
@@ -188,7 +184,6 @@ def _result(call: Call, prompt: str) -> str | None:
 
 
 def _text(call: Call) -> str:
-    """Writes a call as `orchestrator_inference.prompt.parts.call_text` does."""
     return f"{call.tool} {_compact(call.arguments)}"
 
 

@@ -25,7 +25,6 @@ HOST = "127.0.0.1"
 
 
 def main() -> int:
-    """Serves until it is stopped; exit status 2 for a fault in the arguments."""
     arguments = _arguments()
     try:
         pool = read_pool(arguments.pool)

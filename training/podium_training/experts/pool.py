@@ -71,7 +71,6 @@ class Pool(_Strict):
 
 
 def read_pool(path: Path) -> Pool:
-    """Raises InvalidPool and OSError."""
     try:
         return Pool.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except yaml.YAMLError as error:

@@ -23,14 +23,11 @@ GUESSES = 20
 
 
 class Knowledge:
-    """The experts' answers to the questions of some tasks."""
-
     def __init__(self, tasks: Sequence[Task], seed: int) -> None:
         self._tasks = [task for task in tasks if "expected" in task.parameters]
         self._seed = seed
 
     def answer(self, expert: Expert, conversation: str) -> str:
-        """Returns the expert's answer to a conversation that holds a task's question."""
         asked = (task for task in self._tasks if task.question in conversation)
         task = max(asked, key=lambda each: len(each.question), default=None)
         if task is None:
@@ -46,7 +43,6 @@ class Knowledge:
 
 
 def make_app(pool: Pool, knowledge: Knowledge) -> Starlette:
-    """The server's routes."""
     experts = {expert.alias: expert for expert in pool.experts}
 
     async def models(_: Request) -> JSONResponse:

@@ -18,8 +18,6 @@ NAME_ENDS = '","arguments"'
 
 
 class Tokenizer(Protocol):
-    """The part of transformers' tokenizers that is used."""
-
     eos_token_id: int
 
     def decode(self, token_ids: Sequence[int]) -> str: ...
@@ -35,12 +33,10 @@ def choice(episode: Trajectory, expert: str) -> str:
 
 
 def first_response(episode: Trajectory) -> NextActionResponse:
-    """Returns the model's response of the first turn."""
     return episode.turns[0].model_call.response
 
 
 def differing(episodes: Iterable[Trajectory], expert: str, count: int) -> list[Trajectory]:
-    """Selects at most `count` episodes, each choice in turn."""
     by_choice: dict[str, list[Trajectory]] = defaultdict(list)
     for episode in episodes:
         by_choice[choice(episode, expert)].append(episode)

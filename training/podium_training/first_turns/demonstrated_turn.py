@@ -23,8 +23,6 @@ CALLS_MAX = 1
 
 @dataclass(frozen=True)
 class Demonstrator:
-    """Known solutions, in the tokens of the model that learns."""
-
     solutions: Solutions
     tokenizer: PreTrainedTokenizerBase
 

@@ -1,5 +1,2 @@
-"""Demonstrations that cannot be learnt from."""
-
-
 class NothingToLearn(ValueError):
     """The stream lacks episodes of a kind that is needed; the message says which."""

@@ -23,7 +23,6 @@ class Offers:
         self._tools = {tool.name: tool for each in self._hosts for tool in each.tools}
 
     def draw(self, tasks: Sequence[Task], random: Random) -> Trajectory:
-        """An episode, by chance, had it been offered its expert and the tools of some tasks."""
         host = Trajectory()
         host.CopyFrom(random.choice(self._hosts))
         [asked] = (tool for tool in host.tools if tool.name == self.expert)

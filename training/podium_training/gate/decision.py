@@ -113,7 +113,6 @@ def _verdict(
 
 
 def _stranger(candidate: str, promoted: str, pairs: Sequence[Pair]) -> str | None:
-    """Names another model that answered. The base's name is the engine's, so it is not checked."""
     for name, episodes in ((candidate, [a for a, _ in pairs]), (promoted, [b for _, b in pairs])):
         strangers = {version for each in episodes for version in each.model_versions} - {name}
         if name and strangers:

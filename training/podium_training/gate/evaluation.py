@@ -1,5 +1,3 @@
-"""Episodes of a policy on the tasks of an evaluation, and pairs of two policies' episodes."""
-
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path

@@ -15,7 +15,6 @@ def broken_limits(episodes: Sequence[Evaluated], rules: GateRules) -> list[str]:
 
 
 def mean_cost(episodes: Sequence[Evaluated]) -> Decimal | None:
-    """Returns the mean cost of a task; None when any is unknown."""
     costs = [each.cost for each in episodes if each.cost is not None]
     return sum(costs, Decimal(0)) / len(costs) if costs and len(costs) == len(episodes) else None
 

@@ -1,5 +1,3 @@
-"""The rules under which a candidate passes."""
-
 from decimal import Decimal
 from enum import StrEnum
 
@@ -7,8 +5,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Objective(StrEnum):
-    """The quantity that a candidate has to improve."""
-
     SCORE = "score"
     COST = "cost"
     LATENCY = "latency"

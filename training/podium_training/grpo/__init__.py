@@ -1,1 +1,0 @@
-"""Group relative policy optimisation on recorded episodes (paper, section 3.3)."""

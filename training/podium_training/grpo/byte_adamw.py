@@ -58,7 +58,6 @@ class ByteAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """One step of every weight that has a gradient."""
         for group in self.param_groups:
             chunks = 0
             for weights in group["params"]:
@@ -76,7 +75,6 @@ class ByteAdamW(torch.optim.Optimizer):
                     chunks += 1
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Unlike torch's it leaves bytes bytes."""
         super().load_state_dict({**state_dict, "state": {}})
         weights = [each for group in self.param_groups for each in group["params"]]
         for number, state in state_dict["state"].items():
@@ -168,7 +166,6 @@ def _gradient(weights: Tensor) -> Tensor:
 
 
 def _local(tensor: Tensor) -> Tensor:
-    """This process's part."""
     found: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
     return found
 

@@ -46,7 +46,6 @@ class Checkpoint:
     """Position, open groups, counters: JSON."""
 
     def outline(self) -> "Checkpoint":
-        """All but the values of its tensors, for processes that need not hold them."""
         weights, optimizer = tree_map(outline, (dict(self.weights), self.optimizer))
         return Checkpoint(self.step, weights, optimizer, {})
 
@@ -66,7 +65,6 @@ def require_weights_of(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Writes a checkpoint; an interrupted one leaves nothing that counts."""
     final = path_of(folder, checkpoint.step)
     partial = folder / f".partial-{checkpoint.step:08d}"
     shutil.rmtree(partial, ignore_errors=True)
@@ -90,18 +88,15 @@ def path_of(folder: Path, step: int) -> Path:
 
 
 def kept_steps(folder: Path) -> list[int]:
-    """Steps whose checkpoints are there, the oldest first."""
     return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
 
 
 def latest(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint; None when there is none. Raises DamagedCheckpoint."""
     found = sorted(folder.glob("step-*"))
     return load(found[-1]) if found else None
 
 
 def load(path: Path) -> Checkpoint:
-    """One checkpoint. Raises DamagedCheckpoint naming the file."""
     if damaged := _damaged(path):
         raise DamagedCheckpoint(
             f"{damaged} is not what was written; remove {path} to continue from the one before"

@@ -1,5 +1,3 @@
-"""Differences of two checkpoints, bit for bit."""
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +23,6 @@ def _values(checkpoint: Checkpoint) -> Iterator[tuple[str, Any]]:
 
 
 def _fault(again: Any, recorded: Any) -> str | None:
-    """Describes the difference of two values; None when they are equal."""
     ours, theirs = _text(again), _text(recorded)
     if ours != theirs:
         return f"is {ours}, recorded {theirs}"

@@ -1,5 +1,3 @@
-"""Failures of a run, for the person who would start it again."""
-
 LASTING, PASSING, STREAM_ENDED = 2, 1, 3
 """Exit statuses: the next attempt would meet the same, might not, would wait for records again."""
 

@@ -10,8 +10,6 @@ from podium_training.grpo.stopping import Interrupted
 
 @dataclass(frozen=True)
 class Plan:
-    """The next step, the same for all processes."""
-
     groups: tuple[Group, ...]
     checkpoint: bool
     """Whether weights are gathered after it."""
@@ -21,8 +19,6 @@ class Plan:
 
 @dataclass(frozen=True)
 class Done:
-    """There is no next step."""
-
     steps: int
     """Taken in all."""
     checkpoint: bool = False
@@ -61,5 +57,4 @@ def follow(learner: Learner, processes: ProcessGroup) -> int:
 
 
 def _nothing() -> Plan | Done | Failed:
-    """Returns the value of a follower, which the first process's value replaces."""
     return Done(0)

@@ -43,8 +43,6 @@ from podium_training.grpo.process_group import ProcessGroup, gathered, sharded_l
 
 @dataclass(frozen=True)
 class StepOptions:
-    """Options of a step."""
-
     loss: LossOptions = field(default_factory=LossOptions)
     passes: int = 1
     """Optimizer steps per batch. The first has a ratio of 1; later ones are clipped."""
@@ -59,8 +57,6 @@ class StepOptions:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step."""
-
     applied: bool
     """False when a loss or gradient was not finite: the weights are as before."""
     metrics: dict[str, float]
@@ -71,8 +67,6 @@ class DriftTooLarge(Fault):
 
 
 class Learner:
-    """A policy and its optimizer."""
-
     def __init__(
         self,
         model: PreTrainedModel,
@@ -151,7 +145,6 @@ class Learner:
         return self._apply(metrics)
 
     def check(self, episode: Episode) -> None:
-        """Raises Rejected for an episode whose grammars forbid its tokens."""
         try:
             for row in episode.rows:
                 if row.constraint:

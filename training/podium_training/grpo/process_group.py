@@ -25,8 +25,6 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The rank of this process and the size of its group."""
-
     rank: int = 0
     size: int = 1
     device: torch.device = CPU

@@ -21,8 +21,6 @@ ONE_FILE = "100TB"
 
 @dataclass(frozen=True)
 class Publisher:
-    """Writes the versions of one run."""
-
     store: VersionStore
     run: str
     base_digest: str

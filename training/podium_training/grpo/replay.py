@@ -28,8 +28,6 @@ class CannotReplay(Fault):
 
 @dataclass(frozen=True)
 class Replayed:
-    """The result of a replay."""
-
     since: int
     step: int
     differences: list[str]
@@ -64,7 +62,6 @@ def replay(config: RunConfig, step: int | None = None) -> Replayed:
 
 
 def _span(folder: Path, step: int | None) -> tuple[Checkpoint, Checkpoint]:
-    """The checkpoint to compute again, and the newest before it. Raises CannotReplay."""
     kept = kept_steps(folder)
     wanted = step if step is not None else max(kept, default=0)
     earlier = [each for each in kept if each < wanted]
@@ -98,7 +95,6 @@ def _again(
 
 
 def _order(before: Checkpoint, after: Checkpoint) -> list[int]:
-    """Partition by partition, what was read between them. Raises CannotReplay."""
     order: list[int] | None = after.state.get("order")
     if order is None:
         raise CannotReplay(

@@ -127,7 +127,6 @@ def whole_policy(config: RunConfig, checkpoint: Checkpoint) -> PreTrainedModel:
 
 
 def publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> Publish | None:
-    """Returns the function that publishes checkpoints, except pruned ones; None: it does not."""
     publisher = publisher_of(config)
     if publisher is None:
         return None
@@ -162,7 +161,6 @@ def position_of(checkpoint: Checkpoint) -> Position:
 def make_trainer(
     config: RunConfig, learner: Learner, reader: LogReader, processes: ProcessGroup
 ) -> Trainer:
-    """Makes the trainer of a run; it publishes nothing until it is given a publisher."""
     groups = config.groups
     floors = SpreadFloors(groups.cost_spread_min, groups.latency_spread_min_s)
     rules = GroupRules(
@@ -207,7 +205,6 @@ def _staleness(config: RunConfig) -> StalenessBound | None:
 
 
 def publisher_of(config: RunConfig) -> Publisher | None:
-    """Returns the publisher of the run's versions; None without a section `publish`."""
     if config.publish is None:
         return None
     tokenizer = AutoTokenizer.from_pretrained(config.model)

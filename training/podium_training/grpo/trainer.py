@@ -42,8 +42,6 @@ Publish = Callable[[Checkpoint], object]
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """The length of a run, and its intervals."""
-
     steps: int
     groups_per_step: int
     checkpoint_every: int
@@ -264,7 +262,6 @@ class Trainer:
         return self.rejected + self.assembler.dropped
 
     def checkpoint(self) -> Checkpoint:
-        """Writes everything the next step depends on."""
         written = self._save(self._state())
         self.reader.order.clear()
         return written

@@ -1,5 +1,3 @@
-"""Groups of episodes of one task: what is run, with which ids and which tools."""
-
 from podium_training.rollouts.payloads import RolloutLimits
 from podium_training.rollouts.plan import Group, Offer, Rollout, anew, plan
 

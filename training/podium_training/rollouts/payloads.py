@@ -24,8 +24,6 @@ class RolloutLimits:
 
 @dataclass(frozen=True)
 class RolloutTotals:
-    """Totals of the groups that have ended."""
-
     groups: int = 0
     episodes: int = 0
     solved: int = 0

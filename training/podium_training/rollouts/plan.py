@@ -31,8 +31,6 @@ class InvalidRun(ValueError):
 
 @dataclass(frozen=True)
 class Rollout:
-    """One episode of a group."""
-
     episode_id: str
     sample_index: int
 

@@ -45,8 +45,6 @@ Progress = Callable[["Rolled"], None]
 
 @dataclass(frozen=True)
 class Rolled:
-    """One episode of a group as it ended."""
-
     group: Group
     rollout: Rollout
     stop_reason: str

@@ -32,7 +32,6 @@ Run = WorkflowHandle[RolloutWorkflow, RolloutProgress]
 
 
 async def open_temporal(settings: RolloutSettings, address: str) -> Client:
-    """Raises TemporalUnreachable within seconds."""
     return await connect_temporal(
         address, settings.temporal_namespace, settings.temporal, ATTEMPTS_MAX
     )
@@ -67,7 +66,6 @@ async def schedule_runs(
 
 
 async def ended(handle: Run) -> RolloutProgress:
-    """Returns the result of a run. Raises UserError with the reason it stopped."""
     try:
         return await handle.result()
     except WorkflowFailureError as error:
@@ -78,7 +76,6 @@ async def ended(handle: Run) -> RolloutProgress:
 
 
 async def work(client: Client, task_queue: str, gateway: Gateway) -> None:
-    """Takes runs from the queue until cancelled."""
     activities = RolloutActivities(gateway)
     worker = Worker(
         client,

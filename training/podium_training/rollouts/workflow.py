@@ -34,8 +34,6 @@ RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=time
 
 @workflow.defn(name="Rollouts")
 class RolloutWorkflow:
-    """Runs the plan, so many groups at once."""
-
     def __init__(self) -> None:
         self._run: RolloutRun | None = None
 

@@ -1,1 +1,0 @@
-"""Supervised fine-tuning on demonstrations: what a policy knows before GRPO."""

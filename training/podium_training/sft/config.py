@@ -31,8 +31,6 @@ class FirstTurnsConfig(Section):
 
 
 class VersionConfig(Section):
-    """The version that comes of it."""
-
     store: Path = Field(description="folder that the engines see, too")
     run: RunName = Field(description="name of the run in policy-<run>-v<number>")
     number: int = Field(ge=1, description="of the version")
@@ -40,8 +38,6 @@ class VersionConfig(Section):
 
 
 class SftConfig(Section):
-    """The configuration of a run: its data, its steps, and its publication."""
-
     model: Path = Field(description="folder of the model")
     stream: StreamConfig
     lora: LoraConfig

@@ -20,8 +20,6 @@ UNSOLVED = "unsolved"
 
 @dataclass(frozen=True)
 class Row:
-    """One model call, in token ids; its completion is learnt."""
-
     prompt: Sequence[int]
     completion: Sequence[int]
     weight: float = 1.0

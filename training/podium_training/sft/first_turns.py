@@ -32,7 +32,6 @@ class FirstTurns:
 
     @classmethod
     def read(cls, wanted: FirstTurnsConfig) -> Self:
-        """Raises InvalidConfig, InvalidPool, UserError."""
         tasks, pool = read_train_tasks(wanted.tasks), read_pool(wanted.experts)
         if unknown := set(wanted.specialists) - {each.alias for each in pool.experts}:
             raise InvalidConfig(

@@ -27,8 +27,6 @@ BETAS = (0.9, 0.98)
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements on held-out rows."""
-
     loss: float
     """Nats a token."""
     accuracy: float
@@ -77,14 +75,12 @@ def _train(model: PreTrainedModel, rows: Sequence[Row], config: SftConfig, rando
 
 
 def trained(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Weights that learn, by name."""
     named = model.named_parameters()
     return {name: weights for name, weights in named if weights.requires_grad}
 
 
 @torch.no_grad()
 def measure(model: PreTrainedModel, rows: Sequence[Row], tokens_max: int) -> Measured:
-    """Measures the model; not a number without rows."""
     loss = right = count = 0.0
     for batch in batches(sorted(rows, key=len), tokens_max):
         losses, likeliest = _losses(model, here := collated(batch).to(model.device))

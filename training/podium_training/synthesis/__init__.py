@@ -1,1 +1,0 @@
-"""Makes tasks of a new domain with a language model, in the paper's steps."""

@@ -64,7 +64,6 @@ class Database:
             self._connection.execute(table.sql())
 
     def add(self, table: str, row: Mapping[str, Any]) -> None:
-        """Adds a row. Raises CallFailed when the schema does not take it."""
         names = ", ".join(f'"{name}"' for name in row)
         marks = ", ".join(f":{name}" for name in row)
         try:

@@ -25,12 +25,10 @@ STATE_TOOL = "state"
 
 
 class InvalidDomain(ValueError):
-    """A domain's file cannot be read; the message says why."""
+    pass
 
 
 class Parameter(Proposal):
-    """A tool's parameter."""
-
     name: Name
     type: ColumnType
     description: Text

@@ -14,8 +14,6 @@ SAY_MAX = 4
 
 
 class GoldenCall(Proposal):
-    """A call that leads to the solution."""
-
     tool: str
     arguments: dict[str, Any]
 
@@ -53,7 +51,6 @@ def call_schema(tool: DomainTool) -> dict[str, Any]:
 
 
 def carry_out(domain: Domain, database: Database, call: GoldenCall) -> Any:
-    """Makes the call. Raises CallFailed."""
     tool = domain.tool(call.tool)
     if tool is None:
         raise CallFailed(f"there is no tool {call.tool!r}")
@@ -69,7 +66,6 @@ class Golden:
     """The state and results after the golden calls."""
 
     def __init__(self, domain: Domain, draft: Draft) -> None:
-        """Raises CallFailed."""
         with Database.filled(domain) as database:
             self.before = database.state()
             self.results = [carry_out(domain, database, call) for call in draft.calls]

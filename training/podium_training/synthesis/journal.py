@@ -17,7 +17,6 @@ class Journal:
     """Replies by the digest of their request."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UsageError for a file that is no journal."""
         self._path = path
         self._replies = dict(_read(path))
 

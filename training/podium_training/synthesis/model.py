@@ -1,5 +1,3 @@
-"""Asks any OpenAI-compatible model for JSON of a schema, and checks what comes."""
-
 import asyncio
 import hashlib
 import json

@@ -24,8 +24,6 @@ DOMAIN_FILE, TASKS_FILE, JOURNAL_FILE = "domain.json", "tasks.jsonl", "replies.j
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of domains and tasks to make."""
-
     intents: int
     entry_rounds: int
     evolutions: int
@@ -35,8 +33,6 @@ class Plan:
 
 @dataclass(frozen=True)
 class Made:
-    """The result of a run."""
-
     domain: Domain
     tasks: list[Task]
     rejections: Rejections
@@ -61,7 +57,6 @@ async def synthesize(steps: Steps, plan: Plan) -> Made:
 
 
 def write(folder: Path, made: Made) -> None:
-    """Both files, each whole or not there."""
     _replace(folder / DOMAIN_FILE, made.domain.model_dump_json(indent=1) + "\n")
     _replace(folder / TASKS_FILE, "".join(f"{task.to_json()}\n" for task in made.tasks))
 

@@ -1,5 +1,3 @@
-"""Prompts, step by step."""
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -111,7 +109,6 @@ def table_text(table: Table) -> str:
 
 
 def tools_text(tools: Sequence[DomainTool]) -> str:
-    """A line per tool."""
     return "\n".join(
         f"- {tool.name}({', '.join(f'{one.name}: {one.type}' for one in tool.parameters)}): "
         f"{tool.description}"
@@ -130,7 +127,6 @@ def rows_text(rows: dict[str, list[dict[str, Any]]]) -> str:
 def solve_text(
     domain: Domain, tools: Sequence[DomainTool], draft: Draft, done: Sequence[tuple[Any, Any]]
 ) -> str:
-    """Returns the prompt of an agent after its calls."""
     lines = [f"You called {json.dumps(call)} and got {json.dumps(got)}." for call, got in done]
     return SOLVE.format(
         subject=domain.subject,

@@ -1,12 +1,8 @@
-"""Counted reasons why a model's output was not used."""
-
 from collections import Counter
 from enum import StrEnum
 
 
 class Rejection(StrEnum):
-    """The reason of a check or a filter."""
-
     ROWS_NOT_NATURAL = "rows not natural"
     ROWS_UNUSABLE = "rows unusable"
     TOOL_UNUSABLE = "tool unusable"

@@ -20,8 +20,6 @@ class Proposal(BaseModel):
 
 
 class ColumnType(StrEnum):
-    """The type of a column."""
-
     TEXT = "text"
     INTEGER = "integer"
     NUMBER = "number"
@@ -32,8 +30,6 @@ JSON_TYPES = {ColumnType.TEXT: "string", ColumnType.INTEGER: "integer", ColumnTy
 
 
 class Column(Proposal):
-    """One column; every table has `id` besides."""
-
     name: Name
     type: ColumnType
     description: Text
@@ -44,8 +40,6 @@ class Column(Proposal):
 
 
 class Table(Proposal):
-    """One table."""
-
     name: Name
     description: Text
     columns: Annotated[list[Column], Field(min_length=1, max_length=12)]

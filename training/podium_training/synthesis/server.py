@@ -22,8 +22,6 @@ DATABASE_FILE = "state.sqlite"
 
 
 def served(domain: Domain, database: Database) -> Server[Any]:
-    """The domain's tools on its tables."""
-
     async def list_tools(context: Any, request: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[*map(_listed, domain.tools), _state_tool()])
 

@@ -1,5 +1,3 @@
-"""An agent that tries a task on the domain's own tables."""
-
 from typing import Any
 
 from podium_training.synthesis import prompts
@@ -14,7 +12,6 @@ ANSWER = object_schema({"answer": {"type": "string", "minLength": 1, "maxLength"
 
 
 async def solves(model: ChatModel, name: str, domain: Domain, draft: Draft, golden: Golden) -> bool:
-    """Returns whether one attempt with all tools ends in the right state and says all."""
     schema = {"anyOf": [ANSWER, *(call_schema(tool) for tool in domain.tools)]}
     done: list[tuple[dict[str, Any], Any]] = []
     with Database.filled(domain) as database:

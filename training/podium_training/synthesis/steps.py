@@ -22,20 +22,14 @@ TOOLS_SHOWN, ROWS_SHOWN = 6, 3
 
 
 class Review(Proposal):
-    """The result of a review; an empty fault accepts."""
-
     fault: Annotated[str, Field(max_length=300)]
 
 
 class Tools(Proposal):
-    """Tools as proposed: each is checked by itself."""
-
     tools: Annotated[list[dict[str, Any]], Field(min_length=2, max_length=12)]
 
 
 class Intents(Proposal):
-    """Things customers want."""
-
     intents: Annotated[list[Text], Field(min_length=1, max_length=20)]
 
 

@@ -1,1 +1,0 @@
-"""Tasks with answers that can be computed, made from a seed."""

@@ -16,8 +16,6 @@ from podium_training.tasks.task import Call
 
 @dataclass(frozen=True)
 class Draft:
-    """A question of a kind, and what its phrasing is filled with."""
-
     kind: str
     """Name in the family's phrasings."""
     entities: dict[str, Any]

@@ -1,5 +1,3 @@
-"""Tasks as JSON lines, as `podium train tasks` writes them."""
-
 import hashlib
 from pathlib import Path
 
@@ -8,7 +6,6 @@ from podium_training.tasks.task import InvalidTask, Split, Task
 
 
 def read_tasks(path: Path) -> list[Task]:
-    """The tasks of a JSONL file. Raises UsageError."""
     try:
         with path.open(encoding="utf-8") as file:
             # A text may hold what str.splitlines takes for the end of a line.

@@ -24,8 +24,6 @@ DESK = re.compile(r"works for Larkfield Instruments in the (?P<office>\w+) offic
 
 @dataclass(frozen=True)
 class Product:
-    """A product in the library."""
-
     name: str
     price: int
     """Euros."""
@@ -43,8 +41,6 @@ class Product:
 
 @dataclass(frozen=True)
 class Office:
-    """An office in the library."""
-
     name: str
     task: str
     size: int

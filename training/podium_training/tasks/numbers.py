@@ -33,5 +33,4 @@ def written(random: Random, number: Decimal) -> str:
 
 
 def decimals(number: Decimal) -> int:
-    """Counts the digits behind the point."""
     return max(0, -int(plain(number).as_tuple().exponent))

@@ -20,8 +20,6 @@ class Split(StrEnum):
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call of a task's solution."""
-
     tool: str
     arguments: dict[str, Any]
 
@@ -43,7 +41,6 @@ class Task:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Tools of the solution, each once."""
         return tuple(dict.fromkeys(call.tool for call in self.solution or ()))
 
     @property
@@ -54,12 +51,10 @@ class Task:
 
     @property
     def judging_tools(self) -> tuple[str, ...]:
-        """Tools that look at what an episode left; one that was offered them could look, too."""
         look = self.parameters.get("look", {}) if self.verifier == "state" else {}
         return (look["tool"],) if look else ()
 
     def judge(self) -> Verifier:
-        """The verifier. Raises InvalidVerifier."""
         return load_verifier(self.verifier, self.parameters)
 
     def to_json(self) -> str:
@@ -67,7 +62,6 @@ class Task:
 
     @classmethod
     def from_json(cls, line: str) -> "Task":
-        """The task of a line. Raises InvalidTask."""
         try:
             fields = dict(json.loads(line))
             known = fields.pop("solution", None)

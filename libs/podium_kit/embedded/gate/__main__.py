@@ -44,7 +44,6 @@ def main() -> int:
 async def _serve(
     listener: socket.socket, context: ssl.SSLContext, arguments: argparse.Namespace
 ) -> int:
-    """Runs until the server ends, and returns its status."""
     server = await asyncio.create_subprocess_exec(
         *arguments.server,
         stdin=asyncio.subprocess.DEVNULL,

@@ -1,5 +1,3 @@
-"""Certificates of one start of the platform: a gate's, and the one that its clients show."""
-
 import os
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -13,8 +11,6 @@ from podium_kit.embedded.ports import LOOPBACK
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files of one side."""
-
     certificate: Path
     private_key: Path
     authority: Path

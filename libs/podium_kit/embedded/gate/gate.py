@@ -1,5 +1,3 @@
-"""A gate as those see it who start a server behind it."""
-
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +16,6 @@ class Gate:
 
     @classmethod
     def make(cls, folder: Path) -> Self:
-        """Makes a gate with new certificates in the folder, in place of earlier ones."""
         return cls(*issue(folder))
 
     def before(self, port: int, inner_port: int, server: Sequence[str | Path]) -> list[str | Path]:
@@ -33,11 +30,9 @@ class Gate:
         ]
 
     def client_files(self) -> dict[str, str]:
-        """Their paths, as our settings of Kafka and Temporal name them."""
         return {name: str(path) for name, path in asdict(self.client).items()}
 
     def kafka_arguments(self) -> dict[str, str]:
-        """Returns the arguments of a client of kafka-python."""
         return {
             "security_protocol": "SSL",
             "ssl_cafile": str(self.client.authority),
@@ -46,7 +41,6 @@ class Gate:
         }
 
     def temporal_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of Temporal's TLSConfig."""
         return {
             "server_root_ca_cert": self.client.authority.read_bytes(),
             "client_cert": self.client.certificate.read_bytes(),

@@ -45,7 +45,6 @@ def enter_network() -> None:
 
 
 def are_permitted() -> bool:
-    """Tried in a process of its own."""
     probe = [sys.executable, "-I", "-S", __file__]
     ended = subprocess.run(probe, stderr=subprocess.DEVNULL, check=False)  # noqa: S603  this file
     return ended.returncode == 0

@@ -35,8 +35,6 @@ class Side(asyncio.Protocol):
 
 
 class Client(Side):
-    """A client that was let in; the server behind the gate is its other side."""
-
     def __init__(self, port: int, connecting: set[asyncio.Task[None]]) -> None:
         super().__init__()
         self._port = port

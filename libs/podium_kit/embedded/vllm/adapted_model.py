@@ -16,8 +16,6 @@ DIGITS = 12
 
 
 class AdaptedModel:
-    """The model of one adapter, merged once and kept beside the model it adapts."""
-
     def __init__(self, name: str, adapter: Path, base: SmolLM2 | None = None) -> None:
         """`adapter` is a folder as PEFT saves it. Raises OSError when its weights are missing."""
         self._name = name
@@ -29,7 +27,6 @@ class AdaptedModel:
 
     @property
     def directory(self) -> Path:
-        """The merged model's folder. Raises ModelNotConverted."""
         if not self.is_merged():
             raise ModelNotConverted(self._directory)
         return self._directory

@@ -26,7 +26,6 @@ def main(base: Path, adapter: Path, target: Path) -> None:
 
 
 def merge(weights: dict[str, torch.Tensor], adapter: dict[str, torch.Tensor], scale: float) -> None:
-    """Changes the weights in place. Raises KeyError for a layer that they do not have."""
     for name in [name for name in adapter if name.endswith(DOWN)]:
         layer = f"{name.removeprefix(PREFIX).removesuffix(DOWN)}.weight"
         up, down = adapter[name.replace(DOWN, UP)], adapter[name]

@@ -42,7 +42,6 @@ class VllmEnvironment:
 
     @property
     def python(self) -> Path:
-        """The environment's interpreter. Raises VllmNotInstalled."""
         if not self.is_installed():
             raise VllmNotInstalled(self.directory)
         return self._python
@@ -91,8 +90,6 @@ def _require_libnuma() -> None:
 
 
 class _InstallerProgress:
-    """Turns the installer's lines into steps and a fraction."""
-
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._begun = self._done = 0

@@ -1,5 +1,3 @@
-"""vLLM on CPU from its own environment, set up for short structured answers."""
-
 import json
 import os
 import signal
@@ -35,8 +33,6 @@ class ModelFolderMissing(EmbeddedError):
 
 
 class EmbeddedVllm(EmbeddedServer):
-    """One OpenAI-compatible server for one model."""
-
     start_timeout_s = 300.0
 
     def __init__(
@@ -97,7 +93,6 @@ class EmbeddedVllm(EmbeddedServer):
         ports.require_free(self.port)
 
     async def answers(self) -> bool:
-        """Returns whether the engine is healthy and serves the model under its name."""
         origin = f"http://{ports.LOOPBACK}:{self.port}"
         try:
             async with httpx.AsyncClient(

@@ -1,1 +1,0 @@
-"""Groups of episodes out of records of the stream."""

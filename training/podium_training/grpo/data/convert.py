@@ -20,7 +20,6 @@ Response = orchestrator_pb.NextActionResponse
 
 
 def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) -> Episode:
-    """The episode of a trajectory. Raises Rejected."""
     if not trajectory.training_consent:
         raise Rejected(Reason.NO_CONSENT)
     _check_whole(trajectory)

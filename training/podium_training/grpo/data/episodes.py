@@ -11,8 +11,6 @@ from podium_training.grpo.objective.rewards import Features, Preferences
 
 
 class Reason(StrEnum):
-    """The reasons why an episode is not trained on."""
-
     NO_CONSENT = "no consent"
     HELD_OUT = "held out"
     """Of a task that is only measured on; learning it would spoil the measure."""
@@ -51,8 +49,6 @@ class Rejected(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that a usable episode fits into."""
-
     vocabulary: int
     """Token ids are below it."""
     row_tokens_max: int = 8192

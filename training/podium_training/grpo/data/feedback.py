@@ -32,7 +32,6 @@ class AwaitedFeedback:
     """Groups whose members have all finished, some of which wait."""
 
     def keep(self, trajectory: pb.Trajectory) -> pb.Trajectory | None:
-        """Waits for its score; the episode that is given up for it."""
         self.waiting[trajectory.episode_id] = trajectory
         if len(self.waiting) <= self.maximum:
             return None

@@ -35,8 +35,6 @@ DUPLICATE = "duplicate"
 
 
 class Dropped(StrEnum):
-    """The reasons why a whole group is not trained on."""
-
     TOO_FEW = "too few members"
     ZERO_VARIANCE = "zero variance"
     UNSOLVED = "unsolved"
@@ -49,8 +47,6 @@ class Dropped(StrEnum):
 
 @dataclass(frozen=True)
 class GroupRules:
-    """The rules that a group has to meet."""
-
     members_min_share: float = 0.5
     """Of the group's size; at least two members in any case, where they are compared."""
     std_floor: float = 0.1
@@ -73,7 +69,6 @@ class OpenGroup:
 
     @property
     def complete(self) -> bool:
-        """True if every member has arrived or never will."""
         return 0 < self.size <= len(self.members) + self.tombstones
 
 
@@ -93,7 +88,6 @@ class Group:
 def compared(
     groups: Sequence[Group], estimator: Advantage, floors: SpreadFloors = STRETCHED
 ) -> list[Group]:
-    """The groups of one step with their advantages: some estimators need all of them at once."""
     advantages = _advantages(groups, estimator, floors)
     return [
         replace(group, advantages=tuple(found.tolist()))
@@ -164,7 +158,6 @@ class GroupAssembler:
         return False
 
     def _is_new(self, episode_id: str) -> bool:
-        """Records may come twice; the second is not a second episode."""
         if episode_id in self.seen:
             self.dropped[DUPLICATE] += 1
             return False

@@ -1,5 +1,3 @@
-"""The part of a solved episode that is imitated."""
-
 from podium.episodes.v1.trajectory_pb2 import Turn
 
 

@@ -30,8 +30,6 @@ FIXES: Mapping[str, str] = {
 
 @dataclass
 class LeftOut:
-    """Groups and records that were not used since the last step."""
-
     warn_at: int
     """So many, and each time twice as many as before."""
     before: Counter[str] = field(default_factory=Counter)
@@ -39,7 +37,6 @@ class LeftOut:
     warned: int = 0
 
     def step_taken(self, counts: Counter[str]) -> None:
-        """Begins anew."""
         self.before, self.warned = counts.copy(), 0
 
     def count(self, counts: Counter[str], step: int) -> int:

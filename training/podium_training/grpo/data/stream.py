@@ -52,8 +52,6 @@ class Position:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One record of the topic."""
-
     partition: int
     offset: int
     value: bytes
@@ -139,7 +137,6 @@ class LogReader:
             yield self._take(places[partition])
 
     def lag(self) -> int:
-        """Records of the log that have not been read."""
         ends = self._ends_now()
         return sum(end - self.position.offsets[place.partition] for place, end in ends.items())
 

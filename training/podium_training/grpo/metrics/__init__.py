@@ -1,1 +1,0 @@
-"""Metrics of a run's steps, gauges, and its progress."""

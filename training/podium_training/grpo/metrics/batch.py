@@ -24,7 +24,6 @@ def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _tool_calls(groups: Sequence[Group]) -> dict[str, float]:
-    """Calls per episode, by tool."""
     counts: dict[str, int] = {}
     members = [member for group in groups for member in group.members]
     for member in members:

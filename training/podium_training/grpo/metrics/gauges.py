@@ -9,8 +9,6 @@ from podium_kit import telemetry
 
 
 class RunGauges:
-    """The gauges of the first process."""
-
     def __init__(self) -> None:
         self._moved_at = time.monotonic()
         meter = telemetry.get_meter(__name__)
@@ -30,7 +28,6 @@ class RunGauges:
         )
 
     def stepped(self, metrics: Mapping[str, float]) -> None:
-        """A step was taken, or left out."""
         self._moved_at = time.monotonic()
         self._skipped.add(int(not metrics.get("applied", 1.0)))
         if "drift_mean" in metrics:

@@ -27,7 +27,6 @@ class MetricsLog:
         self._gauges = RunGauges()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """One step; `watch` shows it at once."""
         self._gauges.stepped(metrics)
         line = {"step": step, **metrics}
         with (self._output / METRICS).open("a", encoding="utf-8") as file:

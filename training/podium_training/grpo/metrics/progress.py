@@ -10,8 +10,6 @@ FILE = "progress.json"
 
 @dataclass(frozen=True)
 class Progress:
-    """The records read and the steps taken."""
-
     step: int
     steps: int
     groups: int

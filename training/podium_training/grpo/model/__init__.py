@@ -1,1 +1,0 @@
-"""The trained policy and how packed rows run through it."""

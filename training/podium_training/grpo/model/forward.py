@@ -59,8 +59,6 @@ def token_logprobs(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Tokens, the places that predict them, and how a place was sampled."""
-
     place: Int[Tensor, " tokens"]
     target: Int[Tensor, " tokens"]
     sampled: Distribution

@@ -33,8 +33,6 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True)
 class Constraint:
-    """A JSON Schema as the engine compiled it."""
-
     json_schema: str
     any_whitespace: bool
 
@@ -76,7 +74,6 @@ class GrammarReplay:
         return masks
 
     def check(self, constraint: Constraint, completion_ids: Sequence[int]) -> None:
-        """Raises ConstraintError as `legal` does, and makes no masks, which cost far more."""
         matcher = self.matcher(constraint)
         for index, token in enumerate(completion_ids):
             _accept(matcher, index, token)

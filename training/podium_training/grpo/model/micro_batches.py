@@ -13,8 +13,6 @@ from podium_training.grpo.model.trie import worth_sharing
 
 @dataclass(frozen=True)
 class Sample:
-    """A row with its share in the batch."""
-
     row: Row
     advantage: float
     legal: LegalBits | None

@@ -39,8 +39,6 @@ BlockKeys = Float[Tensor, "key_heads seen size"]
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive queries."""
-
     start: int
     end: int
     seen: Int[Tensor, " seen"]

@@ -82,7 +82,6 @@ def worth_sharing(first: Row, second: Row) -> bool:
 
 
 def _trained(row: Row, path: list[_Node]) -> list[int]:
-    """Positions that predict the completion's tokens."""
     start = len(row.prompt_ids) - 1
     return [node.position for node in path[start : start + len(row.completion_ids)]]
 

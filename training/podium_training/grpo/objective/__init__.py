@@ -1,1 +1,0 @@
-"""Rewards, advantages and losses: pure functions of tensors and episodes."""

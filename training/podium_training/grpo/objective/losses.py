@@ -14,8 +14,6 @@ from torch import Tensor
 
 
 class Loss(StrEnum):
-    """The form of token losses, and their sum."""
-
     GRPO = "grpo"
     """Mean over the tokens of an episode, then over episodes (arXiv 2402.03300)."""
     DR_GRPO = "dr_grpo"
@@ -32,8 +30,6 @@ class Loss(StrEnum):
 
 
 class Level(StrEnum):
-    """The level of an importance ratio."""
-
     TOKEN = "token"  # noqa: S105
     SEQUENCE = "sequence"
     """The geometric mean over the sequence (GSPO, arXiv 2507.18071)."""
@@ -49,8 +45,6 @@ class KlEstimator(StrEnum):
 
 @dataclass(frozen=True)
 class LossOptions:
-    """Options of the loss."""
-
     loss: Loss = Loss.DAPO
     level: Level = Level.TOKEN
     clip_low: float = 0.2

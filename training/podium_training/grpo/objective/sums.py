@@ -11,8 +11,6 @@ from podium_training.grpo.process_group import ProcessGroup
 
 @dataclass
 class Sums:
-    """Figures of a batch, summed over its micro-batches."""
-
     loss: float = 0.0
     trained: float = 0.0
     unique: float = 0.0
@@ -46,7 +44,6 @@ class Sums:
         return Sums(*summed)
 
     def metrics(self, *, compared: bool) -> dict[str, float]:
-        """Returns metrics by name; the divergence only with a reference."""
         found = {
             "loss": self.loss,
             "tokens_trained": self.trained,

@@ -1,1 +1,0 @@
-"""Kinds of task, one file each: `draw` makes one at random."""

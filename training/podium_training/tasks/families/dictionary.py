@@ -16,7 +16,6 @@ RELATIONS = {"antonym": "antonyms", "synonym": "synonyms"}
 
 
 def draw(random: Random, split: Split) -> Draft:
-    """A word and its only antonym, its only synonym, or its only meaning."""
     kind = random.choice((*RELATIONS, "definition"))
     if kind == "definition":
         word = a_plain_word(random, split)

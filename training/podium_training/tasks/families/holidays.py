@@ -1,5 +1,3 @@
-"""Public holidays of countries."""
-
 from collections import Counter
 from datetime import date
 from functools import cache

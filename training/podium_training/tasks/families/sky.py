@@ -63,7 +63,6 @@ def _moon(kind: str, entities: dict[str, str], call: Call) -> Draft:
 
 
 def a_moon(random: Random, split: Split) -> tuple[str, str, Call]:
-    """A month, a phase, and the call that finds the first such phase in it."""
     while True:
         first = date(number(random, split, 1901, 2099), random.randint(1, 12), 1)
         month, phase = f"{first:%B %Y}", random.choice(list(PHASES))

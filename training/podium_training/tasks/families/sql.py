@@ -26,8 +26,6 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Query:
-    """A kind's statement, with the slots of its question and their places in it."""
-
     statement: str
     slots: tuple[str, ...]
     verifier: str = "numeric"

@@ -1,1 +1,0 @@
-"""Tasks that others made: packages and files, read into tasks of ours."""

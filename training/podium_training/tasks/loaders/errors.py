@@ -1,5 +1,3 @@
-"""Errors of external tasks."""
-
 from collections.abc import Sequence
 
 FAULTS_SHOWN_MAX = 5
@@ -22,8 +20,6 @@ class PackageMissing(UnreadableSource):
 
 
 class UnknownFamily(UnreadableSource):
-    """A source has no family of that name."""
-
     def __init__(self, name: str, known: Sequence[str]) -> None:
         super().__init__(f"there is no family {name!r}", f"use {', '.join(known)}")
 

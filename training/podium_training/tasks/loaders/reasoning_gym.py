@@ -77,8 +77,6 @@ def _share(stream: Iterator[Task], share: int) -> list[Task]:
 
 @dataclass(frozen=True)
 class _Family:
-    """The tasks of one data set and one split."""
-
     package: ModuleType
     name: str
     split: Split

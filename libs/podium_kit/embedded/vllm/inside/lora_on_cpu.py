@@ -15,8 +15,6 @@ Rows = slice | torch.Tensor
 
 
 class GroupedLora(punica_cpu.PunicaWrapperCPU):  # type: ignore[misc]
-    """Adds adapters to a linear layer's outputs, the tokens of one adapter together."""
-
     _groups: Sequence[tuple[int, Rows]] = ()
 
     def update_metadata(self, *args: Any, **kwargs: Any) -> None:

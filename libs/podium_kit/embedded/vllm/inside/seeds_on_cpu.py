@@ -11,7 +11,6 @@ from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
 def install() -> None:
-    """Before an engine starts."""
     bookkeeping = GPUModelRunner._bookkeeping_sync
 
     def restarting(runner: Any, *args: Any, **kwargs: Any) -> Any:
