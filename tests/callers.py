@@ -41,7 +41,6 @@ def make_key_pair(key_id: str = "test", scopes: tuple[str, ...] | None = None) -
 
 
 def write_verify_keys(path: Path, pairs: Iterable[KeyPair]) -> Path:
-    """Writes the file `ServerSettings.verify_keys_file` names."""
     path.write_text(json.dumps({pair.key_id: _verify_key(pair) for pair in pairs}))
     return path
 

@@ -18,8 +18,6 @@ PEM = serialization.Encoding.PEM
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority whose files lie in a folder."""
-
     folder: Path
     name: str
     key: ec.EllipticCurvePrivateKey = field(
@@ -28,7 +26,6 @@ class Authority:
 
     @property
     def certificate(self) -> x509.Certificate:
-        """Its own, signed by itself."""
         usage = x509.BasicConstraints(ca=True, path_length=None)
         builder = _builder(self.name, self.name, self.key, timedelta(days=1))
         return builder.add_extension(usage, critical=True).sign(self.key, hashes.SHA256())

@@ -44,7 +44,6 @@ def cases() -> Iterator[Case]:
 
 
 def minimal(message: Descriptor) -> dict[str, Json]:
-    """The fields that are needed, and no other."""
     return {each.name: _sample(each) for each in message.fields if bounds_of(each).required}
 
 
@@ -86,7 +85,6 @@ def _of_message(message: Descriptor, above: tuple[str, ...], in_path: set[str]) 
 def _values(
     field: FieldDescriptor, bounds: Bounds, of_keys: bool = False
 ) -> Iterator[tuple[str, Json, bool]]:
-    """Bound, value, and whether it is outside."""
     if bounds.max_characters and not bounds.pattern:
         yield "max_characters", "a" * bounds.max_characters, False
     if bounds.max_characters:
@@ -161,7 +159,6 @@ def _merged(base: dict[str, Json], given: dict[str, Json]) -> dict[str, Json]:
 
 
 def text_for(pattern: str) -> str:
-    """A short text that the pattern fits."""
     return _written(regex.parse(pattern)) if pattern else ""
 
 

@@ -7,7 +7,6 @@ from podium_training.gate import Evaluated
 
 
 def evaluated(task: int, version: str, score: float | None, **changes: Any) -> Evaluated:
-    """An episode without a blemish but its score."""
     fields: dict[str, Any] = {
         "task_id": f"task-{task}",
         "seed": 0,

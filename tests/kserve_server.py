@@ -22,8 +22,6 @@ PREFIX = ["apis", "serving.kserve.io"]
 
 
 class KServeServer:
-    """Objects by name, of one kind and one namespace."""
-
     def __init__(self, *objects: Json) -> None:
         self.objects: dict[str, Json] = {}
         self.requests: list[tuple[str, str]] = []
@@ -46,7 +44,6 @@ class KServeServer:
         self._server.server_close()
 
     def kubeconfig(self, folder: Path) -> Path:
-        """A file that leads to this server."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -71,7 +68,6 @@ class KServeServer:
         return obj
 
     def says(self, name: str, ready: str, reason: str = "") -> None:
-        """What the controller would write into the status."""
         condition = {"type": "Ready", "status": ready, "reason": reason}
         self.put({**self.objects[name], "status": {"conditions": [condition]}})
 

@@ -10,14 +10,13 @@ from podium.common.v1 import attachment_pb2
 
 
 def make_image(width: int = 64, height: int = 48, kind: str = "PNG", colour: str = "red") -> bytes:
-    """A picture of one colour."""
     written = BytesIO()
     Image.new("RGB", (width, height), colour).save(written, kind)
     return written.getvalue()
 
 
 def make_pdf(words: str = "Podium") -> bytes:
-    """What begins and ends like a PDF file; no one here reads more of it."""
+    """It begins and ends like a PDF file; no one here reads more of it."""
     return f"%PDF-1.7\n{words}\n%%EOF\n".encode()
 
 
@@ -28,7 +27,6 @@ def data_url(data: bytes, media_type: str = "image/png") -> str:
 def attached(
     placeholder: str, data: bytes, media_type: str = "image/png", name: str = ""
 ) -> attachment_pb2.AttachedFile:
-    """A file as services pass it on."""
     attachment = attachment_pb2.Attachment(
         placeholder=placeholder,
         media_type=media_type,

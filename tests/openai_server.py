@@ -97,7 +97,6 @@ class OpenAiServer:
 
     @property
     def base_url(self) -> str:
-        """What a client takes as base URL."""
         port = self._server.servers[0].sockets[0].getsockname()[1]
         return f"http://127.0.0.1:{port}/v1"
 
@@ -115,11 +114,9 @@ class OpenAiServer:
         self._thread.join()
 
     def push(self, *replies: Scripted) -> None:
-        """Adds replies while the server runs."""
         self._replies.extend(replies)
 
     def take_back(self) -> list[Scripted]:
-        """Removes and returns the replies that were not requested."""
         left = list(self._replies)
         self._replies.clear()
         return left
@@ -130,7 +127,6 @@ class OpenAiServer:
             await asyncio.sleep(0.005)
 
     def serve_forever(self) -> None:
-        """Serves in this thread until a signal."""
         self._server.run()
 
     def _app(self) -> Starlette:
@@ -237,7 +233,6 @@ class OpenAiServer:
         return self._replies.popleft() if self._replies else None
 
     async def _left_during(self, request: Request, seconds: float) -> bool:
-        """Whether the client hung up within that time."""
         try:
             async with asyncio.timeout(seconds):
                 while (await request.receive())["type"] != "http.disconnect":
@@ -286,7 +281,6 @@ def vector_of(text: str, size: int) -> list[float]:
 
 
 def packed(vector: Sequence[float]) -> str:
-    """As OpenAI's encoding_format base64."""
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
@@ -306,12 +300,10 @@ async def streamed(completion: dict[str, Any], reply: Reply) -> AsyncIterator[st
 
 
 def event(chunk: Mapping[str, Any]) -> str:
-    """One server-sent event."""
     return f"data: {json.dumps(chunk)}\n\n"
 
 
 def as_reply(scripted: "str | Mapping[str, Any] | Reply") -> Reply:
-    """Text and JSON objects are answers with defaults."""
     if isinstance(scripted, Reply):
         return scripted
     return Reply(scripted if isinstance(scripted, str) else json.dumps(scripted))
@@ -324,19 +316,16 @@ def default_reply(body: Body) -> Reply:
 
 
 def prompt_tokens(body: Body) -> int:
-    """A token for every four characters of the messages."""
     return sum(len(str(message.get("content") or "")) for message in body["messages"]) // 4 + 1
 
 
 def error_response(
     status: int, fault: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """An error in OpenAI's shape."""
     return JSONResponse({"error": dict(fault)}, status, dict(headers or {}))
 
 
 def main() -> None:
-    """Serves the default replies until a signal."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--delay-s", type=float, default=0.0)

@@ -1,5 +1,3 @@
-"""Tools, turns and completions as the service sees them."""
-
 import json
 from typing import Any
 

@@ -30,8 +30,6 @@ PROTOBUF = "application/x-protobuf"
 
 @dataclass(frozen=True)
 class CollectedSpan:
-    """A span as it arrived."""
-
     service: str
     name: str
     trace_id: str
@@ -43,8 +41,6 @@ class CollectedSpan:
 
 
 class OtlpCollector(trace_grpc.TraceServiceServicer, metrics_grpc.MetricsServiceServicer):
-    """Serves while its block runs."""
-
     def __init__(self, http_path: str = "") -> None:
         self.headers: list[dict[str, str]] = []
         self._traces: list[trace_pb.ExportTraceServiceRequest] = []
@@ -89,7 +85,6 @@ class OtlpCollector(trace_grpc.TraceServiceServicer, metrics_grpc.MetricsService
         self.http_endpoint = f"http://127.0.0.1:{port}{path}"
 
     async def Export(self, request: Any, context: Any) -> Any:
-        """Both services name their only call so."""
         self.headers.append({key: str(value) for key, value in context.invocation_metadata()})
         return self._kept(request)
 

@@ -1,5 +1,3 @@
-"""Versions of a small policy, published as the trainer does."""
-
 from pathlib import Path
 
 import torch
@@ -17,7 +15,6 @@ BASE_DIGEST = "0" * 64
 
 
 def make_base() -> PreTrainedModel:
-    """The model that every version adapts."""
     return make_model(vocabulary=len(make_tokenizer()))
 
 
@@ -38,13 +35,11 @@ def make_publisher(root: Path, run: str = RUN) -> Publisher:
 
 
 def publish_adapter(root: Path, number: int, seed: int | None = None, run: str = RUN) -> Manifest:
-    """Version `number`, with weights of its own."""
     model = make_adapted(number if seed is None else seed)
     return make_publisher(root, run).publish(model, number, {0: 10 * number})
 
 
 def publish_merged(root: Path, number: int) -> Manifest:
-    """A whole model."""
     model = make_model(seed=number, vocabulary=len(make_tokenizer()))
     return make_publisher(root).publish(model, number, {0: 10 * number})
 

@@ -1,10 +1,3 @@
-"""Pytest plugin: every process a test starts ends with the test.
-
-Every test process adopts the orphans below it (PR_SET_CHILD_SUBREAPER), so all that tests and
-product code start stay its descendants. What a fixture of a wider scope started lives as long as
-that fixture; anything else that still runs after a test is killed and is that test's error.
-"""
-
 import ctypes
 import os
 import signal
@@ -31,7 +24,6 @@ Processes = Callable[[str], list[psutil.Process]]
 
 
 def descendants() -> list[psutil.Process]:
-    """What runs below this process, helpers left out."""
     found = psutil.Process().children(recursive=True)
     return [each for each in found if _runs(each) and not _is_helper(each)]
 
@@ -158,7 +150,6 @@ class ProcessOwner:
 
 
 def kill(processes: list[psutil.Process]) -> None:
-    """End them at once and uncleanly."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()

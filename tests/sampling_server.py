@@ -109,7 +109,6 @@ class SamplingServer(VllmServer):
 
 
 def make_chat_tokenizer() -> PreTrainedTokenizerFast:
-    """`make_tokenizer` with a chat template that ends a prompt in a mark of its own."""
     tokenizer = make_tokenizer()
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer

@@ -40,7 +40,6 @@ class ScramGate:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator["ScramGate"]:
-        """Takes connections until left."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = server.sockets[0].getsockname()[1]
         try:
@@ -60,7 +59,7 @@ class ScramGate:
             broker[1].close()
 
     async def _admitted(self, client: Streams, broker: Streams) -> bool:
-        """Whether the client proved a password; before that it may only ask for versions."""
+        """Returns whether the client proved a password; before, it may only ask for versions."""
         reader, writer = client
         scram = ScramMechanism(MECHANISM).make_server(self._stored)
         while True:

@@ -31,7 +31,6 @@ class TlsTerminator:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator["TlsTerminator"]:
-        """Takes connections until left."""
         server = await asyncio.start_server(
             self._serve, "127.0.0.1", self.port, ssl=self._context(), limit=CHUNK
         )
@@ -44,7 +43,6 @@ class TlsTerminator:
             await server.wait_closed()
 
     def drop_connections(self) -> None:
-        """Ends every connection, so that clients make new ones."""
         for writer in tuple(self._open):
             writer.transport.abort()
 

@@ -43,8 +43,6 @@ class RejectToLoad:
 
 @dataclass(frozen=True)
 class AnswerAs:
-    """Says that another model answered."""
-
     name: str
 
 
@@ -69,7 +67,6 @@ class VllmServer:
 
     @property
     def base_url(self) -> str:
-        """What a client takes as base URL."""
         port = self._server.servers[0].sockets[0].getsockname()[1]
         return f"http://127.0.0.1:{port}/v1"
 
@@ -189,5 +186,4 @@ class VllmServer:
 
 
 def rejected(status: int, words: str) -> Response:
-    """An error in vLLM's shape."""
     return JSONResponse({"error": {"message": words, "code": status}}, status)

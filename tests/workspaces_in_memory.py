@@ -7,8 +7,6 @@ from tool_adapters.workspaces.service import Workspaces
 
 
 class MemoryStore:
-    """Keeps what was saved last."""
-
     def __init__(self) -> None:
         self._saved: dict[Whose, Saved] = {}
         self._saves = 0

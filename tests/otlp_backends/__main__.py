@@ -54,7 +54,6 @@ def main() -> None:
 
 
 async def try_both() -> int:
-    """The exit status."""
     await install()
     problems = []
     async with phoenix() as (http_port, grpc_port):
@@ -82,7 +81,6 @@ async def install() -> None:
 
 @asynccontextmanager
 async def phoenix() -> AsyncIterator[tuple[int, int]]:
-    """Its ports for HTTP and gRPC."""
     http_port, grpc_port = free_port(), free_port()
     with server_folder("phoenix") as folder, (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
@@ -116,7 +114,6 @@ def free_port() -> int:
 
 
 async def answers(url: str) -> None:
-    """Waits for it."""
     async with asyncio.timeout(START_TIMEOUT_S), httpx.AsyncClient(trust_env=False) as http:
         while True:
             try:
@@ -128,7 +125,6 @@ async def answers(url: str) -> None:
 
 
 async def traced(protocol: str, endpoint: str) -> str:
-    """The trace id of an episode that was solved."""
     os.environ.update(
         {
             ENDPOINT: endpoint,
@@ -174,7 +170,6 @@ async def spans_of(trace_id: str, url: str) -> list[dict[str, Any]]:
 
 
 def differences(spans: list[dict[str, Any]]) -> list[str]:
-    """What is missing or other than expected."""
     found: list[str] = []
     for name, expected in EXPECTED.items():
         named = [each for each in spans if each["name"] == name]

@@ -16,25 +16,21 @@ ASKED_AT = "25m"
 
 
 def program(name: str) -> str:
-    """Path of promtool or prometheus; says what to install where it is missing."""
     found = shutil.which(name)
     assert found, f"{name} is missing: apt-get install prometheus"
     return found
 
 
 def groups() -> list[Json]:
-    """The rules as the production profile installs them."""
     found: list[Json] = of_kind(rendered("production"), "PrometheusRule")[0]["spec"]["groups"]
     return found
 
 
 def alerts() -> dict[str, Json]:
-    """Rules by the alert's name."""
     return {rule["alert"]: rule for group in groups() for rule in group["rules"]}
 
 
 def cases() -> dict[str, Json]:
-    """What fires each alert, and what leaves it quiet."""
     files = [yaml.safe_load(path.read_text()) for path in sorted(CASES.glob("*.yaml"))]
     return {alert: case for file in files for alert, case in file.items()}
 
@@ -48,7 +44,6 @@ def run(*arguments: str) -> None:
 
 
 def check_rules(found: list[Json], folder: Path) -> Path:
-    """The rules in a file that promtool accepts."""
     file = folder / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": found}))
     run("check", "rules", str(file))
@@ -75,5 +70,4 @@ def unit_test(alert: str, rule: Json, case: Json, fires: bool) -> Json:
 
 
 def seconds(duration: str) -> int:
-    """Of a duration as Prometheus writes it."""
     return sum(int(count) * UNITS[unit] for count, unit in DURATION.findall(duration))

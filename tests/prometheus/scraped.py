@@ -38,7 +38,6 @@ OLD_ANCHOR = """
 
 
 def at_once(found: list[Json]) -> list[Json]:
-    """The rules without their waiting."""
     return [
         {**group, "interval": "1s", "rules": [{**rule, "for": "0s"} for rule in group["rules"]]}
         for group in found
@@ -88,7 +87,6 @@ async def scraped(tmp_path: Path) -> AsyncIterator[tuple[int, str]]:
 
 
 async def firing(url: str, wanted: set[str]) -> list[Json]:
-    """The firing alerts, once all that are wanted fire."""
     names: set[str] = set()
     async with httpx.AsyncClient(base_url=url) as client:
         for _ in range(TIMEOUT_S):
@@ -104,12 +102,10 @@ async def firing(url: str, wanted: set[str]) -> list[Json]:
 
 
 def summaries(alerts: list[Json]) -> set[str]:
-    """What the people on duty read."""
     return {each["annotations"]["summary"] for each in alerts}
 
 
 async def break_what_can_be_broken(ledger: RunningLedger) -> None:
-    """Causes, one for each alert; see the test."""
     admin, worker = ledger.as_("acme", Scope.TENANT_ADMIN), ledger.as_("acme")
     await ledger.admin().prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[make_price()]))
     month = make_budget("month", LIMIT, soft_limits=[usd("0.001")])

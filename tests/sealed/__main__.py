@@ -45,7 +45,6 @@ def main() -> None:
 
 
 async def evaluate(tasks: Sequence[Task], choice: EngineChoice, output: Output) -> list[Outcome]:
-    """One outcome per task. Raises UserError, EmbeddedError."""
     ended = 0
 
     def count(_: Task, doing: str) -> None:

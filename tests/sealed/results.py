@@ -9,7 +9,6 @@ from podium_cli.formats import format_seconds
 
 
 def row(release: str, commit: str, day: date, outcomes: Sequence[Outcome]) -> str:
-    """The row of the README's table."""
     total = accuracy("all", outcomes)
     kinds = ", ".join(
         f"{each.kind} {each.right}/{each.total}" for each in accuracy_by_kind(outcomes)

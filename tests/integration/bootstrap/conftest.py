@@ -39,7 +39,6 @@ async def postgres() -> AsyncIterator[EmbeddedPostgres]:
 
 @pytest_asyncio.fixture
 async def admin_url(postgres: EmbeddedPostgres, namespace: NamespaceServer) -> str:
-    """As a provider gives it: a role that may create databases and roles, and is no superuser."""
     url = make_url(postgres.dsn("postgres"))
     host = str(url.query["host"])
     connection = await asyncpg.connect(host=host, user="postgres", database="postgres")

@@ -43,7 +43,6 @@ class NamespaceServer:
         self._server.server_close()
 
     def secret(self, name: str) -> dict[str, str]:
-        """Its values as text."""
         data = self.objects["secrets", name].get("data", {})
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 

@@ -1,5 +1,3 @@
-"""Certificates between the pods without an operator: made once, renewed in time, good for calls."""
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,7 +43,6 @@ def serials(namespace: NamespaceServer) -> list[int]:
 
 
 def mounted(folder: Path, values: Mapping[str, str]) -> TlsFiles:
-    """As the kubelet does."""
     folder.mkdir()
     for name, value in values.items():
         (folder / name).write_text(value)

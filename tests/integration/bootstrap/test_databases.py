@@ -1,5 +1,3 @@
-"""Databases and roles of the services, on a PostgreSQL that asks for passwords."""
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Keys of the internal tokens: made once; a Secret of an earlier release gets what it lacks."""
-
 from integration.bootstrap.namespace_server import NamespaceServer
 from podium_operations.bootstrap.certificates import ensure_signing_keys
 from podium_operations.bootstrap.cluster_objects import ClusterObjects

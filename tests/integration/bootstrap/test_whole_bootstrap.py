@@ -1,5 +1,3 @@
-"""The Job's whole run: real servers before it, real services that start from its Secrets."""
-
 import asyncio
 import os
 import sys
@@ -63,7 +61,6 @@ START_TIMEOUT_S = 120.0
 def settings_of(
     temporal: EmbeddedTemporal, kafka: EmbeddedKafka, ports: dict[str, int]
 ) -> Settings:
-    """What the chart's environment says, for servers on this machine."""
     return Settings(
         plan_file=Path(os.devnull),
         temporal_target=temporal.target,

@@ -51,7 +51,6 @@ def forged(folder: Path) -> tuple[Path, Path]:
 
 
 def context(shown: str, certificate: tuple[Path, Path]) -> ssl.SSLContext:
-    """Of who does not care whom they speak to."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown == "certificate":
@@ -68,7 +67,6 @@ async def temporal(port: int) -> str:
 
 
 def temporal_over_tls(port: int, tls: ssl.SSLContext) -> str:
-    """What the server answers to the first bytes of HTTP/2, which go before any call."""
     tls.set_alpn_protocols(["h2"])
     with socket.create_connection(("127.0.0.1", port), 10) as plain, tls.wrap_socket(plain) as own:
         own.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
@@ -78,7 +76,6 @@ def temporal_over_tls(port: int, tls: ssl.SSLContext) -> str:
 
 
 def kafka(port: int, shown: str, certificate: tuple[Path, Path]) -> str:
-    """Reads trajectories and writes one."""
     security: dict[str, object] = {}
     if shown != "nothing":
         security = {"security_protocol": "SSL", "ssl_context": context(shown, certificate)}

@@ -37,7 +37,6 @@ class Terminal:
     api_key: str | None = None
 
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """The ended command."""
         environment = {"PODIUM_STATE_DIR": str(self.state_dir), "PODIUM_API_KEY": self.api_key}
         ended = CliRunner().invoke(app, list(arguments), env=environment)
         if ended.exception and not isinstance(ended.exception, SystemExit):
@@ -45,7 +44,6 @@ class Terminal:
         return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
 
     def json(self, *arguments: str) -> Any:
-        """What a successful command prints with --json."""
         ended = self(*arguments, "--json")
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)
@@ -60,7 +58,6 @@ class Books:
     database_url: str
 
     def total(self) -> Decimal:
-        """What the journal says was spent."""
         query = "SELECT sum(spend + provisional) AS total FROM entry WHERE tenant = $1"
         (row,) = self.sql(query, TENANT)
         return Decimal(row["total"])
@@ -81,7 +78,6 @@ class Books:
         return asyncio.run(execute())
 
     def get(self, path: str, **query: str) -> Any:
-        """What the gateway answers the tenant."""
         connection = json.loads((self.podium.state_dir / "connection.json").read_text())
         headers = {"authorization": f"Bearer {self.podium.api_key}"}
         url = connection["gateway_url"]
@@ -89,7 +85,6 @@ class Books:
             return client.get(path, params=query).raise_for_status().json()
 
     def captures(self) -> list[dict[str, Any]]:
-        """The tenant's costs, oldest first."""
         found: list[dict[str, Any]] = self.get(
             "/v1/entries", kinds="ENTRY_KIND_CAPTURE", page_size="500"
         )["entries"]
@@ -113,12 +108,10 @@ def key_of(platform: Platform, role: str) -> str:
 
 
 def dsn(platform: Platform, database: str) -> str:
-    """The platform's own database, as its superuser reaches it."""
     return EmbeddedPostgres(platform.podium.state_dir / "postgres").dsn(database)
 
 
 def as_tenant(platform: Platform, role: str) -> Terminal:
-    """The command line with a key of the tenant."""
     return Terminal(platform.podium.state_dir, key_of(platform, role))
 
 

@@ -37,7 +37,6 @@ class CommandLine:
     environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """The running process, with pipes for both streams."""
         return subprocess.Popen(
             [sys.executable, "-m", "podium_cli", *arguments],
             stdin=subprocess.PIPE,
@@ -48,7 +47,6 @@ class CommandLine:
         )
 
     def __call__(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        """The ended process."""
         return warm_command()(*arguments, environment=self._whole_environment(), stdin=stdin)
 
     def _whole_environment(self) -> dict[str, str]:
@@ -59,7 +57,6 @@ class CommandLine:
         return {**kept, "PODIUM_STATE_DIR": str(self.state_dir), **self.environment}
 
     def json(self, *arguments: str) -> Any:
-        """What a successful command prints with --json."""
         ended = self(*arguments, "--json")
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)
@@ -67,8 +64,6 @@ class CommandLine:
 
 @dataclass(frozen=True)
 class Platform:
-    """A running platform and the model behind it."""
-
     podium: CommandLine
     model: OpenAiServer
     process: "subprocess.Popen[str]"
@@ -79,7 +74,6 @@ def engine_options(model: OpenAiServer) -> list[str]:
 
 
 def wait_until_up(podium: CommandLine, process: "subprocess.Popen[str]") -> None:
-    """The connection file appears when the platform is ready."""
     deadline = time.monotonic() + UP_TIMEOUT_S
     while not (podium.state_dir / "connection.json").exists():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -113,7 +107,6 @@ def platform() -> Iterator[Platform]:
 
 @pytest.fixture
 def podium(platform: Platform) -> CommandLine:
-    """The command line of the running platform."""
     return platform.podium
 
 

@@ -1,8 +1,3 @@
-"""What an auditor sees: every command of `podium spend` and `podium audit`, on a real platform.
-
-The books are those of one tenant after three episodes; what a test forges, it puts right.
-"""
-
 import asyncio
 import csv
 import json
@@ -234,13 +229,10 @@ def test_an_entry_is_proved_with_the_public_key_alone(
 
 
 def platform_key(platform: Platform) -> Ed25519PrivateKey:
-    """The key with which the platform's ledger signs."""
     return load_private_key((platform.podium.state_dir / "keys" / "ledger-anchor.pem").read_bytes())
 
 
 def end_of_day(platform: Platform, books: Books) -> DailyRoot:
-    """What the platform's ledger does soon after midnight."""
-
     async def sign() -> DailyRoot:
         engine = open_engine(as_service(books.database_url))
         try:
@@ -255,7 +247,6 @@ def end_of_day(platform: Platform, books: Books) -> DailyRoot:
 
 
 def checked(podium: Terminal, proof: Path, key: Path) -> tuple[int, list[str]]:
-    """Exit status and the answers of `check-proof`."""
     ended = podium("audit", "check-proof", str(proof), "--public-key", str(key))
     return ended.returncode, [line.split()[-1] for line in ended.stdout.splitlines()]
 

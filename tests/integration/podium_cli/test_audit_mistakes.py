@@ -1,5 +1,3 @@
-"""Wrong input to the commands of an auditor: cause and fix in two lines, nothing written."""
-
 from pathlib import Path
 
 import pytest

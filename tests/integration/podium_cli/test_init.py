@@ -1,5 +1,3 @@
-"""`podium init` on a platform: files, a tool, a policy, an episode, and what to do next."""
-
 from pathlib import Path
 
 from integration.podium_cli.conftest import CommandLine

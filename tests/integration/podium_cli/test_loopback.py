@@ -1,5 +1,3 @@
-"""Who is on this machine without our certificates: another user, or a program of ours."""
-
 import json
 import stat
 import subprocess
@@ -74,7 +72,6 @@ def test_our_own_processes_get_through(
 
 @pytest.fixture
 def payload_key_id(podium: CommandLine) -> str:
-    """Of the key that encrypts histories; no one else reads its file."""
     file = podium.state_dir / "keys" / "payload-keys"
     assert not file.stat().st_mode & (stat.S_IRWXO | stat.S_IRWXG)
     return file.read_text().split()[0]
@@ -82,7 +79,6 @@ def payload_key_id(podium: CommandLine) -> str:
 
 @pytest.fixture
 def waiting_episode(podium: CommandLine, platform: Platform, tmp_path: Path) -> Iterator[str]:
-    """One that waits for a person, and so has a workflow."""
     policy = tmp_path / "waits.yaml"
     policy.write_text("name: waits\nunknown_price: admit\napproval: {names: [calculator]}\n")
     podium.json("policies", "apply", "-f", str(policy))

@@ -1,5 +1,3 @@
-"""Tools, policies, money, keys and the stream, through the command line."""
-
 import json
 import re
 from decimal import Decimal

@@ -1,5 +1,3 @@
-"""Wrong input as a new user would give it: two lines, cause and fix, and the exit status."""
-
 import json
 from pathlib import Path
 

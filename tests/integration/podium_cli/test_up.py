@@ -1,5 +1,3 @@
-"""Starting, looking at and stopping the platform on this machine."""
-
 import json
 import signal
 import time
@@ -40,7 +38,6 @@ def test_a_killed_service_is_started_again(podium: CommandLine) -> None:
 
 
 def registry_status(podium: CommandLine) -> dict[str, Any]:
-    """As the status command reports it, which fails while a process is unhealthy."""
     processes = json.loads(podium("status", "--json").stdout)["processes"]
     [found] = [each for each in processes if each["name"] == "tool-registry"]
     return dict(found)
@@ -115,7 +112,6 @@ def test_down_stops_a_platform_in_the_background_and_the_next_up_keeps_what_was_
 
 
 def change_bundled_tools(podium: CommandLine, folder: Path) -> None:
-    """As the platform's admin may: another text, one out of use, one deleted."""
     changed = folder / "changed"
     changed.mkdir()
     for name in ("calculator", "ask_llm"):

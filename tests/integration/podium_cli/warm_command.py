@@ -65,7 +65,6 @@ class WarmCommand:
 
 @cache
 def warm_command() -> WarmCommand:
-    """The one of this process."""
     return WarmCommand()
 
 
@@ -92,7 +91,6 @@ def serve(address: str) -> None:
 
 
 def answer(connection: socket.socket) -> None:
-    """Runs the command in this fork, and ends it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, (given, described, out, err), _, _ = socket.recv_fds(connection, 1, 4)
     for number, handle in enumerate((given, out, err)):

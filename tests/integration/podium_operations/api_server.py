@@ -69,7 +69,6 @@ def _groups(served: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def everything() -> dict[str, list[str]]:
-    """What all operators together serve."""
     found: dict[str, list[str]] = {}
     for each in chain(integrations().values(), *of_modes().values()):
         for api, kinds in each.apis.items():

@@ -1,5 +1,3 @@
-"""Backups of databases that are given by URL: one point, whole, checked before and after."""
-
 import asyncio
 import json
 import subprocess
@@ -61,7 +59,6 @@ async def urls(database: Database, tmp_path: Path) -> Urls:
 
 @pytest_asyncio.fixture
 async def empty(database: Database) -> Urls:
-    """New databases."""
     return {name: await database() for name in URL_VARIABLES}
 
 
@@ -177,7 +174,6 @@ async def test_a_restore_with_other_keys_is_rejected_before_anything_is_touched(
 
 
 async def test_all_databases_are_of_one_moment_and_no_writer_fails(database: Database) -> None:
-    """Each writer counts in the first database and then in the second: one apart at most."""
     first, second = await database(), await database()
     for url in (first, second):
         async with connected(url) as connection:
@@ -210,7 +206,6 @@ async def test_all_databases_are_of_one_moment_and_no_writer_fails(database: Dat
 
 
 async def value_at(url: str, snapshot: str) -> int:
-    """What another connection sees that names the snapshot, as pg_dump does."""
     async with (
         connected(url) as connection,
         connection.transaction(isolation="repeatable_read", readonly=True),
@@ -307,7 +302,7 @@ async def test_a_database_that_a_service_uses_is_not_restored_into(
 async def test_an_owner_who_is_no_superuser_backs_up_and_restores(
     urls: Urls, empty: Urls, tmp_path: Path
 ) -> None:
-    """As in a cluster, where each service owns its database and nothing else."""
+    """Each service of a cluster owns its database and nothing else."""
     folder = tmp_path / "backup"
     await make_backup(folder, urls, {})
     owner = f"owner_{uuid4().hex[:8]}"

@@ -181,6 +181,5 @@ class Performed:
         return found
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """The test's timeout ends the waiting."""
         while not holds():
             time.sleep(0.3)

@@ -1,5 +1,3 @@
-"""`podium doctor --cluster` against a real HTTP server that speaks Kubernetes' discovery API."""
-
 import json
 import subprocess
 import sys

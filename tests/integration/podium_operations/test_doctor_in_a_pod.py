@@ -1,5 +1,3 @@
-"""`python -m podium_operations.cluster`: the chart's test against a real HTTPS server."""
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,7 +51,6 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
 
 
 def chart_test() -> Json:
-    """The chart's test, as production renders it."""
     pods = of_kind(rendered("production"), "Pod")
     return next(one for one in pods if one["metadata"]["name"] == "podium-test-apis")
 

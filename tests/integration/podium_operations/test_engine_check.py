@@ -1,5 +1,3 @@
-"""A model server that was started a moment ago is waited for, for a while."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a user or a tenant said is gone from every table; what was charged is still there."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -121,7 +119,6 @@ async def all_with(urls: Urls, words: str) -> dict[str, set[str]]:
 
 
 async def test_a_user_is_gone_and_nobody_else(urls: Urls) -> None:
-    """But for what names tenants' things: bob's corpus and policy are acme's."""
     before = {words: await all_with(urls, words) for words in (ADA, OTHER)}
     said = {"episodes", "segments", "feedback", "attachments"}
     assert said <= (await all_with(urls, BOB))["episodes"]

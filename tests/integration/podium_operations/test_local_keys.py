@@ -1,5 +1,3 @@
-"""The keys of `podium up`: the user administers a tenant, and never the platform's own key."""
-
 import json
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,5 +1,3 @@
-"""`podium up` keeps itself running: one process that cannot start does not end the others."""
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator
@@ -22,7 +20,6 @@ def sleeper(name: str, program: Path, folder: Path) -> ManagedProcess:
 
 
 async def until_running(process: ManagedProcess, but: int | None = None) -> int:
-    """Its id, once it is not `but`."""
     while not process.running or process.pid == but or process.pid is None:
         await asyncio.sleep(0.01)
     return process.pid

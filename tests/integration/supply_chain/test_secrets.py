@@ -1,5 +1,3 @@
-"""The scan for credentials finds one that was committed, and shows it to no one."""
-
 import socket
 import subprocess
 from pathlib import Path

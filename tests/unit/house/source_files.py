@@ -37,7 +37,6 @@ def product_files() -> list[str]:
 
 
 def service_files() -> list[str]:
-    """Python files of the services, their migrations left out."""
     files = [path for path in product_files() if path.startswith("services/")]
     return [path for path in files if "/migrations/" not in path]
 
@@ -52,7 +51,6 @@ def tree(path: str) -> ast.Module:
 
 
 def imported_packages(path: str) -> Iterator[tuple[str, int]]:
-    """Top-level names of every import, with the line."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name.split(".")[0], node.lineno) for alias in node.names)
@@ -61,7 +59,6 @@ def imported_packages(path: str) -> Iterator[tuple[str, int]]:
 
 
 def calls(path: str) -> Iterator[tuple[str, ast.Call]]:
-    """Every call with its dotted name, for example `datetime.now`."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node

@@ -1,5 +1,3 @@
-"""A class name says one thing: services share it only where they mean the same."""
-
 import ast
 from collections import defaultdict
 from pathlib import PurePath

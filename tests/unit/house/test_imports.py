@@ -1,5 +1,3 @@
-"""A service starts without the libraries that only some requests need."""
-
 import subprocess
 import sys
 import tomllib

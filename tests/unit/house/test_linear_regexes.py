@@ -57,7 +57,6 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 def compiled(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
-    """Patterns in a module's table, also inside of tuples."""
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, tuple | list | frozenset | dict) and depth < 3:
@@ -93,7 +92,6 @@ def patterns() -> Iterator[Found]:
 
 
 def samples(tree: Any) -> list[str]:
-    """A few texts that the tree matches."""
     found = [""]
     for kind, value in tree:
         found = [text + part for text in found for part in _parts(kind, value)][:6]
@@ -160,7 +158,6 @@ def texts(pattern: str, flags: int, characters: int) -> Iterator[str]:
 
 
 def slow_text(pattern: str, method: str, flags: int, characters: int) -> str:
-    """A text that the pattern takes too much work for; "" for none."""
     expression = re.compile(pattern, flags)
     for text in texts(pattern, flags, characters):
         signal.setitimer(signal.ITIMER_VIRTUAL, WORK_S)

@@ -1,5 +1,3 @@
-"""Pages name what the tree has: files, the form of decisions, and figures that the code states."""
-
 import re
 from collections.abc import Callable
 from itertools import pairwise

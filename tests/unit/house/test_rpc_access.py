@@ -1,5 +1,3 @@
-"""Every RPC of every contract states who may call it; podium_kit.rpc rejects one that does not."""
-
 from importlib import import_module
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -12,7 +10,6 @@ FIX = 'add `{ option (podium.common.v1.scope) = "tools:write"; }`, or "any", to 
 
 
 def contract_methods() -> list[MethodDescriptor]:
-    """The RPCs of all contracts."""
     found: list[MethodDescriptor] = []
     for path in sorted((GENERATED / "podium").rglob("*_service_pb2.py")):
         module = ".".join(path.relative_to(GENERATED).with_suffix("").parts)

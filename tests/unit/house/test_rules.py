@@ -1,5 +1,3 @@
-"""House rules that cost money or leak data when broken; each message names the right way."""
-
 import ast
 import re
 from collections import Counter
@@ -178,7 +176,6 @@ def line_of(path: str, number: int) -> str:
 
 
 def reraises(handler: ast.ExceptHandler) -> bool:
-    """Cleaning up and passing the error on hides nothing."""
     return any(isinstance(statement, ast.Raise) for statement in handler.body)
 
 

@@ -1,5 +1,3 @@
-"""Every page of the documentation is in the navigation of its site."""
-
 from unit.house.source_files import ROOT
 
 

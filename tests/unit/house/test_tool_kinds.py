@@ -1,5 +1,3 @@
-"""A kind of tools is described in one place, and few files name it."""
-
 import re
 
 import pytest
@@ -15,7 +13,6 @@ ADAPTERS_README = ROOT / "services" / "tool_adapters" / "README.md"
 
 
 def naming(kind: str) -> list[str]:
-    """Files that name a kind: its value on the wire, its descriptor or its connection."""
     named = re.compile(
         rf"\bTOOL_KIND_{kind.upper()}\b|\b{kind.title()}Connection\b|\bconnection\.{kind}\b"
         rf"|tool_kinds[. ].*\b({kind}|{kind.upper()})\b|ToolKind\(\s*\"{kind}\""

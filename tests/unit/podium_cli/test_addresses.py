@@ -1,5 +1,3 @@
-"""Addresses that a tenant's tool will not reach are known before it is called."""
-
 import pytest
 
 from podium.registry.v1 import tool_pb2

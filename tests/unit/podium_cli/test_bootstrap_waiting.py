@@ -1,5 +1,3 @@
-"""The Job of bootstrap waits for services that come later, and for nothing that cannot change."""
-
 import logging
 
 import pytest

@@ -1,5 +1,3 @@
-"""One name for one thing in all commands: verbs, options and the form of their values."""
-
 import os
 import subprocess
 import sys
@@ -27,7 +25,6 @@ NUMBERED = {"audit verify", "train tasks"}
 
 
 def leaves(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, under its whole name."""
     if hasattr(command, "commands"):
         for name, inner in command.commands.items():
             yield from leaves(inner, *path, name)
@@ -124,7 +121,6 @@ def _is_plural(name: str) -> bool:
 
 
 def _said(program: str) -> str:
-    """What a process of its own, which has imported nothing yet, says on stderr."""
     ended = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -1,5 +1,3 @@
-"""The demo's figures and pages, from outcomes made here."""
-
 import socket
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

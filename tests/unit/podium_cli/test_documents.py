@@ -186,7 +186,6 @@ def test_of_one_name_there_is_one_policy(tmp_path: Path) -> None:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """Two folders with a file of the same name."""
     found = tmp_path / "guide", tmp_path / "api"
     for folder in found:
         folder.mkdir()

@@ -1,5 +1,3 @@
-"""Whatever happens, a person or a program can read how the command ended."""
-
 import json
 import os
 import subprocess

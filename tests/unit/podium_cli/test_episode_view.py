@@ -1,5 +1,3 @@
-"""What people see of an episode, read back from the terminal's text."""
-
 import io
 import json
 import threading
@@ -134,8 +132,6 @@ def test_totals_keep_the_cost_of_called_episodes_apart() -> None:
 
 
 class Queued(BaseHTTPRequestHandler):
-    """A gateway whose one episode has not begun."""
-
     def do_GET(self) -> None:
         is_known = self.path == "/v1/episodes/e"
         self.send_response(200 if is_known else 404)

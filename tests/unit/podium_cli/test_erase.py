@@ -1,5 +1,3 @@
-"""`podium erase` deletes nothing that it could give no receipt for."""
-
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,6 @@ from podium_cli.app import app
 
 
 def erase(folder: Path, receipt: Path) -> Result:
-    """Where no platform was ever up: what is checked later finds none."""
     key = folder / "key.pem"
     key.write_text(make_key_pair().private_pem)
     options = ["--state-dir", str(folder / "state"), "--key", str(key), "--receipt", str(receipt)]

@@ -1,5 +1,3 @@
-"""An export that was fetched and not written is not the newest one when it is run again."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ ADDRESS = "https://podium.example.com", "key"
 
 
 class Journal(Gateway):
-    """A ledger with so many entries, a row each."""
-
     def __init__(self, head: int) -> None:
         self.head = head
 

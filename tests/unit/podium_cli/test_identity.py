@@ -1,5 +1,3 @@
-"""`podium identity` makes what the chart's pods read."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`podium train improve`: what it rejects before it starts, and which tasks a round has."""
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,8 +72,6 @@ def test_progress_that_was_lost_with_the_machine_is_none(tmp_path: Path) -> None
 
 
 class Empty(BaseHTTPRequestHandler):
-    """A platform that has nothing."""
-
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
@@ -162,8 +158,6 @@ def test_the_first_round_is_played_by_what_the_run_starts_from(tmp_path: Path) -
 
 
 class Platform:
-    """What `improve` asks of a platform once its run is trained."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.played: list[str] = []
         self.posted: list[str] = []
@@ -240,8 +234,6 @@ class Trainer:
 
 
 class Played(Rounds):
-    """Rounds of one record, which the trainer reads at once; it uses one of every so many."""
-
     trainer: Trainer
     uses_each: int
     rounds = 30

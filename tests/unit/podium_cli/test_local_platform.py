@@ -1,5 +1,3 @@
-"""The state folder of a platform on this machine, its processes and its model."""
-
 import json
 import os
 import stat

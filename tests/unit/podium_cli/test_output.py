@@ -1,5 +1,3 @@
-"""What commands write: tables, lists, files, and formulas in CSV."""
-
 import csv
 from decimal import Decimal
 from pathlib import Path
@@ -167,8 +165,6 @@ def test_a_pipe_gets_all_of_it_separated_by_tabs() -> None:
 
 
 class Registered(Gateway):
-    """A platform with these policies and budgets."""
-
     def __init__(self, policies: list[str], budgets: list[str]) -> None:
         self.policies, self.budgets = policies, budgets
 

@@ -1,5 +1,3 @@
-"""Price lists as a spreadsheet writes them."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""`podium run` that is ended from outside does not leave its episode running."""
-
 import json
 import os
 import signal
@@ -73,7 +71,6 @@ def test_an_episode_that_ended_first_is_not_said_to_be_cancelled(gateway: Endles
 
 
 def run_until(gateway: Endless, sent: signal.Signals, status: int) -> str:
-    """What a run says that gets the signal while it watches, and ends with the status."""
     host, port = gateway.server_address[:2]
     options = ["--url", f"http://{host!s}:{port}", "--api-key", "key"]
     with subprocess.Popen(

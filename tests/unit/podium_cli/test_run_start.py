@@ -1,5 +1,3 @@
-"""`podium run` against a gateway that does not know whether an episode was started."""
-
 import json
 import threading
 from collections.abc import Iterator
@@ -57,7 +55,6 @@ def gateway() -> Iterator[Starting]:
 
 
 async def start(gateway: Starting) -> str:
-    """Id of the episode that was asked for."""
     id, (host, port) = str(uuid_utils.uuid7()), gateway.server_address[:2]
     async with Gateway(f"http://{host!s}:{port}", "key") as client:
         await run.start(client, id, episode_pb2.EpisodeSpec(task="What is 2 + 2?"))

@@ -1,5 +1,3 @@
-"""`podium secrets set`: what of stdin is the value."""
-
 import json
 import threading
 from collections.abc import Iterator
@@ -13,8 +11,6 @@ from podium_cli.commands.secrets import VALUE_BYTES_MAX
 
 
 class Keeping(ThreadingHTTPServer):
-    """A platform that keeps what it is given."""
-
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
         self.values: list[str] = []
@@ -57,7 +53,6 @@ def test_the_end_of_the_line_is_none_of_the_value(platform: Keeping, end: bytes)
 
 
 def test_more_than_is_taken_is_sent_as_more(platform: Keeping) -> None:
-    """The platform names its limit."""
     put(platform, b"x" * (VALUE_BYTES_MAX + 10))
     assert len(platform.values.pop()) > VALUE_BYTES_MAX
 

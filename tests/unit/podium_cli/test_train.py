@@ -1,5 +1,3 @@
-"""`podium train tasks` writes lines that are read back as the same tasks."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`podium train submit --cluster|logs|stop`, with a kubectl that keeps its objects in a file."""
-
 import json
 import os
 import sys
@@ -55,8 +53,6 @@ FAILED = {
 
 
 class Cluster:
-    """The file behind kubectl."""
-
     def __init__(self, folder: Path, kind: str) -> None:
         self.file = folder / "cluster.json"
         template = {"kind": kind, "metadata": {"generateName": "podium-training-"}, "spec": {}}

@@ -1,5 +1,3 @@
-"""`podium train` on a store: what it shows, records and rejects."""
-
 import asyncio
 import json
 from pathlib import Path

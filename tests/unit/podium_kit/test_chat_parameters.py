@@ -1,5 +1,3 @@
-"""What a rejection teaches about the parameters of a model, as providers word it."""
-
 from typing import Any
 
 import pytest

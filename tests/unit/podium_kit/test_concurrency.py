@@ -1,5 +1,3 @@
-"""FairSemaphore of a tool: one tenant may have them all, none keeps them from the others."""
-
 import asyncio
 import threading
 import time
@@ -35,7 +33,6 @@ class Callers:
         await asyncio.sleep(0)
 
     async def end(self, tenant: str) -> None:
-        """The tenant's oldest call that has a place."""
         found = next(each for each in self._running if each[0] == tenant)
         self._running.remove(found)
         found[2].set()

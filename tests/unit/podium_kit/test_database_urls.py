@@ -1,5 +1,3 @@
-"""The URL that a provider hands out is one that every service takes."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the client makes of answers that a gateway does not give, and of streams that break."""
-
 import json
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +21,6 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that were slept, in none."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:

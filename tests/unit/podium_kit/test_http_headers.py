@@ -1,5 +1,3 @@
-"""Headers that belong to the platform are known however they are spelled."""
-
 import json
 
 import pytest

@@ -24,7 +24,7 @@ class Tokenizer(Protocol):
 
 
 def choice(episode: Trajectory, expert: str) -> str:
-    """Whom the first turn hands the task to: a model of the expert tool, or OWN."""
+    """Names the choice of the first turn: a model of the expert tool, or OWN."""
     action = first_response(episode).action
     for call in action.tool_calls.calls:
         if call.tool_name == expert:

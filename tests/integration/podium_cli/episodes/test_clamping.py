@@ -70,7 +70,6 @@ CLAMPED = pytest.approx(512 - 300, abs=40)
 
 @pytest.fixture
 def whole_call(podium: CommandLine, model: OpenAiServer, tmp_path: Path) -> Decimal:
-    """What the ledger holds for the first call of the task when money does not matter."""
     model.push({"answer": "two"})
     (unpriced,) = entries(podium, run(podium), "RESERVE")
     (tmp_path / "price.yaml").write_text(f"sku: {unpriced['sku']}{PRICE}")

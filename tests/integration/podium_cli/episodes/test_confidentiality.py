@@ -30,7 +30,6 @@ def key_of(podium: CommandLine, subject: str, role: str) -> Iterator[httpx.Clien
 
 @pytest.fixture
 def episode(podium: CommandLine, model: OpenAiServer) -> str:
-    """What ada asked, and was answered."""
     model.push('{"thought": "", "answer": "terminally"}')
     with key_of(podium, "ada", "tool-owner") as ada:
         reply = ada.post("/v1/responses", json={"model": "podium", "input": TASK})

@@ -32,7 +32,6 @@ AT_CEILING = {
 
 @pytest.fixture
 def prices(podium: CommandLine, tmp_path: Path) -> None:
-    """Of both models, before a tool is priced by them: an unknown price is kept for a second."""
     for alias, price in PRICES.items():
         path = tmp_path / f"{alias}.json"
         path.write_text(json.dumps(price_of(alias, price)))
@@ -64,7 +63,6 @@ def client(podium: CommandLine) -> Iterator[openai.OpenAI]:
 
 
 def ledger_entries(podium: CommandLine, key: str) -> list[dict[str, Any]]:
-    """What the ledger has under a key, oldest first."""
     found, token = [], ""
     with api(podium) as http:
         while True:

@@ -34,7 +34,6 @@ async def client_of(podium: CommandLine) -> AsyncIterator[Client]:
 
 
 async def call(client: Client, name: str, **given: Any) -> tuple[str, dict[str, Any], bool]:
-    """What a tool said, what Podium adds, and whether it went wrong."""
     meta: Any = {"podium": given.pop("podium", {})}
     result = await client.call_tool(name, given, meta=meta)
     [content] = result.content

@@ -1,5 +1,3 @@
-"""A gate and the broker behind it, as processes: what ends, ends together."""
-
 import asyncio
 import os
 import subprocess

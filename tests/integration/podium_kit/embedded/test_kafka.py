@@ -1,5 +1,3 @@
-"""The broker from the wheel, through the client the platform uses."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

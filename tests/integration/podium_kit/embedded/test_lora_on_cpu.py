@@ -1,5 +1,3 @@
-"""What runs inside vLLM adds each token's own adapter, as products of whole matrices say."""
-
 import subprocess
 from pathlib import Path
 

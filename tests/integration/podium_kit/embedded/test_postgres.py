@@ -1,5 +1,3 @@
-"""PostgreSQL from the wheel: keeps its rows whatever happens to the process."""
-
 import os
 import signal
 import stat

@@ -1,5 +1,3 @@
-"""A managed process says why it died and never outlives the one that started it."""
-
 import asyncio
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Servers as a container's own process: open to other pods, PostgreSQL with a password."""
-
 import asyncio
 import os
 import shutil

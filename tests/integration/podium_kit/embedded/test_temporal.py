@@ -1,5 +1,3 @@
-"""Temporal from the wheel: workflows outlive the server's process."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

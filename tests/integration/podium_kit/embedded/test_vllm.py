@@ -1,5 +1,3 @@
-"""The real vLLM server with SmolLM2: schema-valid answers with the tokens they came from."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

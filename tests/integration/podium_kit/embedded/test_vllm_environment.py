@@ -1,5 +1,3 @@
-"""What is missing or half made is noticed and named."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a database promises to services that know it already, and which promises a change breaks."""
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -53,8 +51,6 @@ NOT_NULL, DEFAULT = " NOT NULL", " DEFAULT"
 
 @dataclass(frozen=True)
 class Promises:
-    """Of a database's tables and functions, as its catalogue says them."""
-
     columns: Mapping[tuple[str, str], str]
     checks: frozenset[tuple[str, str]]
     grants: frozenset[tuple[str, str, str]]
@@ -75,7 +71,6 @@ async def promises(connection: asyncpg.Connection) -> Promises:
 
 
 def broken(before: Promises, after: Promises) -> Iterator[str]:
-    """What the services of before relied on and what a change took from them."""
     for (table, column), was in sorted(before.columns.items()):
         if (now := after.columns.get((table, column))) is None:
             yield f"{table}: {column} is gone"

@@ -1,5 +1,3 @@
-"""A machine that is gone ends its connections in seconds, not in a quarter of an hour."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

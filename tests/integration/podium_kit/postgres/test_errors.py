@@ -1,5 +1,3 @@
-"""What PostgreSQL's own errors mean to callers: the same request may work later."""
-
 import asyncio
 from contextlib import AsyncExitStack
 from typing import Any

@@ -107,8 +107,6 @@ async def broken_by(url: str, change: str) -> list[str]:
 
 
 async def migrate(url: str, migrations: Path, revision: str) -> None:
-    """To a revision that need not be the newest."""
-
     def upgrade(connection: Connection) -> None:
         config = Config()
         config.set_main_option("script_location", str(migrations))

@@ -9,5 +9,4 @@ from integration.podium_kit.rpc.policies_under_test import PoliciesUnderTest
 
 @pytest.fixture
 def server(tmp_path: Path) -> PoliciesUnderTest:
-    """A server with fresh keys."""
     return PoliciesUnderTest(tmp_path)

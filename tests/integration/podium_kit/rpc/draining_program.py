@@ -11,7 +11,6 @@ from podium_kit.rpc.settings import ServerSettings, load_settings
 
 
 async def answer(request: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
-    """Answers at once, but for the slow policy."""
     if request.name == "slow":
         await asyncio.to_thread(Path(os.environ["STARTED"]).touch)
         while not await asyncio.to_thread(Path(os.environ["RELEASE"]).exists):

@@ -37,13 +37,10 @@ EPISODE_SERVICE = "podium.episodes.v1.EpisodeService"
 
 
 def policy_named(name: str) -> pb.GetPolicyResponse:
-    """An answer that carries a name."""
     return pb.GetPolicyResponse(policy=policy_pb2.Policy(spec=policy_pb2.PolicySpec(name=name)))
 
 
 class Policies(rpc.PolicyServiceServicer):
-    """Only GetPolicy."""
-
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
 
@@ -52,7 +49,6 @@ class Policies(rpc.PolicyServiceServicer):
 
 
 def policy_service(answer: Answer) -> Service:
-    """PolicyService whose GetPolicy answers as the test says."""
     # The stubs call a servicer abstract until it has every RPC; gRPC itself answers
     # UNIMPLEMENTED for the others.
     policies = Policies(answer)  # type: ignore[abstract]
@@ -78,8 +74,6 @@ class Episodes(episode_rpc.EpisodeServiceServicer):
 
 @dataclass
 class PoliciesUnderTest:
-    """How to run the server and how to call it."""
-
     folder: Path
     keys: KeyPair = field(default_factory=make_key_pair)
     episodes: Episodes = field(default_factory=Episodes)
@@ -112,7 +106,6 @@ class PoliciesUnderTest:
     async def client(
         self, identity: Identity | None = None
     ) -> AsyncIterator["PolicyServiceAsyncStub"]:
-        """A client that calls as `identity`."""
         async with client_channel(self.port, identity or make_identity(), self.keys) as channel:
             yield rpc.PolicyServiceStub(channel)
 

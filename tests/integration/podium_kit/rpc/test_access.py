@@ -1,5 +1,3 @@
-"""A server lets pass whom the contract lets pass: every RPC, every scope."""
-
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path

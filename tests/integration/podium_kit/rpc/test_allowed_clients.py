@@ -1,5 +1,3 @@
-"""A certificate of ours says who calls; only callers of the service graph are served."""
-
 from pathlib import Path
 
 import grpc

@@ -1,5 +1,3 @@
-"""A background task outlives what its database does to it, and health shows that it fails."""
-
 import asyncio
 import logging
 import re
@@ -58,7 +56,6 @@ class Transfers:
         await self.hold_second()
 
     async def lost_connection(self, pid: int) -> None:
-        """The rival ends the round's session."""
         await self.rival.execute("SELECT pg_terminate_backend($1, 5000)", pid)
 
     async def hold_second(self) -> None:

@@ -1,5 +1,3 @@
-"""Deadlines end handlers, lost servers are found again, watches end with their watcher."""
-
 import asyncio
 import logging
 
@@ -47,7 +45,6 @@ class Failing:
 
 
 async def echo(request: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
-    """Answers with the name it was asked for."""
     return policy_named(request.name)
 
 

@@ -1,5 +1,3 @@
-"""A server told to end finishes what it began and takes nothing new."""
-
 import asyncio
 import os
 import signal
@@ -47,13 +45,11 @@ async def program(server: PoliciesUnderTest, grace_s: float) -> AsyncIterator[Ma
 
 
 async def appears(path: Path) -> None:
-    """Returns when the file exists."""
     while not await asyncio.to_thread(path.exists):
         await asyncio.sleep(0.02)
 
 
 async def rejects_calls(server: PoliciesUnderTest) -> None:
-    """Returns when a fresh client is turned away."""
     while True:
         async with server.client() as newcomer:
             try:
@@ -65,7 +61,6 @@ async def rejects_calls(server: PoliciesUnderTest) -> None:
 
 
 async def ended(process: ManagedProcess) -> int | None:
-    """The exit status, once there is one."""
     while process.running:
         await asyncio.sleep(0.02)
     return process.returncode

@@ -1,5 +1,3 @@
-"""Servers behind one name are ended one after the other, under load: no call is lost."""
-
 import asyncio
 import os
 import signal
@@ -27,7 +25,6 @@ CALLERS, REPLICAS = 16, 3
 
 
 async def started(server: PoliciesUnderTest, port: int) -> ManagedProcess:
-    """A replica that serves."""
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -63,7 +60,6 @@ class Load:
             self._over = True
 
     async def more(self, count: int) -> None:
-        """Returns when that many more were answered."""
         wanted = self.answered + count
         while self.answered < wanted:
             await asyncio.sleep(0.01)

@@ -1,5 +1,3 @@
-"""What a handler raises is what its client sees; what it did not mean to say stays inside."""
-
 import errno
 import logging
 
@@ -24,8 +22,6 @@ REQUEST = pb.GetPolicyRequest(name="frugal")
 
 
 async def failure_of(server: PoliciesUnderTest, error: BaseException) -> grpc.aio.AioRpcError:
-    """How a client sees the error of a handler."""
-
     async def answer(_: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
         raise error
 
@@ -101,7 +97,6 @@ async def test_bug_of_a_service_is_unavailable_for_its_clients(server: PoliciesU
 
 
 async def test_words_of_grpc_stay_inside(server: PoliciesUnderTest) -> None:
-    """A service that calls another one passes on what went wrong, and no address."""
     async with server.client() as nobody:
         with pytest.raises(grpc.aio.AioRpcError) as gone:
             await nobody.GetPolicy(REQUEST)

@@ -1,5 +1,3 @@
-"""Health says what the checks say, on every port that tells it."""
-
 import asyncio
 from collections.abc import AsyncIterator
 
@@ -21,20 +19,16 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 async def answer(request: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
-    """Any answer."""
     return policy_named(request.name)
 
 
 class Database:
-    """A dependency that can be taken away."""
-
     def __init__(self) -> None:
         self.trouble: Exception | None = None
         self.answers = asyncio.Event()
         self.answers.set()
 
     async def check(self) -> None:
-        """A readiness check."""
         await self.answers.wait()
         if self.trouble:
             raise self.trouble

@@ -1,5 +1,3 @@
-"""Every call but a probe's needs a token, and the handler sees whose it is."""
-
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -25,7 +23,6 @@ REQUEST = pb.GetPolicyRequest()
 
 
 async def who_calls(_: pb.GetPolicyRequest) -> pb.GetPolicyResponse:
-    """Answers with the caller."""
     caller = current_identity()
     return policy_named(f"{caller.subject} of {caller.tenant}")
 

@@ -1,5 +1,3 @@
-"""Between pods both sides prove who they are; anyone who cannot never reaches a handler."""
-
 import asyncio
 from collections.abc import Iterator
 from datetime import timedelta

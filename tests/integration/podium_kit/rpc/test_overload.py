@@ -1,5 +1,3 @@
-"""A server turns away what it cannot take, and failing calls are not multiplied by retries."""
-
 import asyncio
 
 import grpc
@@ -22,8 +20,6 @@ FAILING_CALLS = 600
 
 
 class Waiting:
-    """A handler that answers once it is let go."""
-
     def __init__(self) -> None:
         self.calls = 0
         self.go_on = asyncio.Event()

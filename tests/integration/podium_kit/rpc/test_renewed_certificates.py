@@ -1,5 +1,3 @@
-"""cert-manager renews certificates on disk: servers and clients take them up without a restart."""
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable
@@ -115,7 +113,6 @@ async def test_streams_of_a_client_continue_when_its_certificate_is_renewed(
 async def test_both_sides_move_to_a_new_authority(
     server: PoliciesUnderTest, tmp_path: Path, authority: Authority
 ) -> None:
-    """The old authority's certificates are rejected as soon as the files say so."""
     files, client = authority.issue("server"), authority.issue("client")
     stale = authority.issue("stale")
     async with server.serving(named, tls=files), calling(server, client) as channel:

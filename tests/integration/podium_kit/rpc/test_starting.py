@@ -1,5 +1,3 @@
-"""A service that cannot start says why in one line, and how to fix it."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -20,13 +20,10 @@ TOPIC = "trajectories"
 
 @dataclass(frozen=True)
 class SecuredBroker:
-    """Asks its clients for a certificate of our authority."""
-
     authority: Authority
     terminator: TlsTerminator
 
     def settings(self, client: TlsFiles, host: str = "127.0.0.1") -> KafkaSettings:
-        """How a client with these files reaches it."""
         return KafkaSettings(
             bootstrap=f"{host}:{self.terminator.port}",
             security_protocol="SSL",

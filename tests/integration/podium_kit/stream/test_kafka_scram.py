@@ -1,5 +1,3 @@
-"""Real handshakes: TLS and a password proved by SCRAM-SHA-512, and what a wrong one says."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,15 +21,12 @@ RECORD = StreamRecord("group", b"body", {"record-id": "one", "digest": "d"})
 
 @dataclass(frozen=True)
 class Broker:
-    """Behind TLS and the gate."""
-
     authority: Path
     gate: ScramGate
     port: int
     folder: Path
 
     def settings(self, password: str = PASSWORD, user: str = USER) -> KafkaSettings:
-        """How a client with this password reaches it; the file as Strimzi's Secret mounts it."""
         file = self.folder / "password"
         file.write_text(password)
         return KafkaSettings(

@@ -1,5 +1,3 @@
-"""Real handshakes: mutual TLS with the broker, and what is said when it does not come about."""
-
 import asyncio
 import uuid
 from collections.abc import Callable

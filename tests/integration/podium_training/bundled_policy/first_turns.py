@@ -36,26 +36,22 @@ DESCRIPTION_CHARS_MAX, PROMPT_TOKENS_MAX, COMPLETION_TOKENS = 400, 8_000, 512
 
 
 def policy_name() -> str:
-    """Of the bundled version."""
     [found] = VersionStore(bundled_folder() / "policy").names()
     return str(found)
 
 
 @cache
 def policy() -> PeftModel:
-    """The model with the bundled policy."""
     model = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32)
     return PeftModel.from_pretrained(model, str(bundled_folder() / "policy" / policy_name())).eval()
 
 
 @cache
 def tokenizer() -> PreTrainedTokenizerBase:
-    """Of the model that the bundled policy adapts."""
     return AutoTokenizer.from_pretrained(SmolLM2().directory)
 
 
 def bundled_tool(name: str) -> PromptTool:
-    """As its file describes it."""
     spec = yaml.safe_load((bundled_folder() / "tools" / f"{name}.yaml").read_text(encoding="utf-8"))
     schema, estimate = spec["parametersJsonSchema"], CallEstimate("", COST, 0.01)
     return PromptTool(name, spec["description"], schema, terms=TERMS, estimates=(estimate,))
@@ -64,7 +60,6 @@ def bundled_tool(name: str) -> PromptTool:
 def prompt_ids(
     task: str, tools: Sequence[PromptTool], weights: Preferences, instruction: str = ""
 ) -> tuple[int, ...]:
-    """Tokens of the prompt."""
     situation = Situation(
         key="e/1/model/0",
         task=task,
@@ -87,7 +82,6 @@ def reply(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def row(prompt: tuple[int, ...], reply: str) -> Row:
-    """A reply behind its prompt."""
     ids = tokenizer().encode(reply, add_special_tokens=False)
     return Row(prompt, tuple(ids), (0.0,) * len(ids))
 
@@ -95,7 +89,6 @@ def row(prompt: tuple[int, ...], reply: str) -> Row:
 def logprobs(
     model: PreTrainedModel, rows: Sequence[Row], tools: Sequence[PromptTool] = ()
 ) -> list[torch.Tensor]:
-    """Of every token of each reply; given tools, under the grammar of their calls."""
     packed = pack(rows)
     legal = None
     if tools:

@@ -1,5 +1,3 @@
-"""The policy that `podium up` serves: as it was published, and better than the model it adapts."""
-
 import pytest
 import torch
 from peft import PeftModel
@@ -49,7 +47,6 @@ def test_it_is_what_was_published_for_the_model_it_is_merged_into() -> None:
 
 
 def test_it_finds_the_right_calls_likelier_than_the_model_it_adapts() -> None:
-    """Each call of tasks whose phrasings and entities it never saw, and all by half a nat."""
     asked = rows()
     model = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32).eval()
     before = logprobs(model, asked)

@@ -1,5 +1,3 @@
-"""Whom the bundled policy asks under one preference vector and under another."""
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""The first call that the bundled policy makes of sums as people write them."""
-
 import math
 
 import pytest

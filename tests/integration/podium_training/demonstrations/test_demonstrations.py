@@ -1,5 +1,3 @@
-"""The demonstrator as a process, asked by orchestrator-inference as any engine is."""
-
 import asyncio
 import json
 import re

@@ -19,7 +19,6 @@ Records = list[tuple[str, pb.TrajectoryRecord]]
 
 
 def write_policy(folder: Path) -> Path:
-    """A small model and its tokenizer."""
     tokenizer = make_tokenizer()
     tokenizer.chat_template = CHAT_TEMPLATE
     make_model(vocabulary=len(tokenizer)).save_pretrained(folder)
@@ -65,7 +64,6 @@ def _member(draw: random.Random, group: int, index: int) -> pb.TrajectoryRecord:
 
 
 def make_headers(value: bytes, schema: str = SCHEMA) -> Headers:
-    """As the platform's producer writes them."""
     digest = hashlib.sha256(value).hexdigest()
     return [("digest", digest.encode()), ("schema", schema.encode())]
 

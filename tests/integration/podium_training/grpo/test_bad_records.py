@@ -1,5 +1,3 @@
-"""Whatever lies on the topic, a run rejects it with a reason, quarantines it and continues."""
-
 import asyncio
 import base64
 import json

@@ -1,5 +1,3 @@
-"""A run whose outcomes are what users said of episodes, on the topic behind them."""
-
 import asyncio
 from pathlib import Path
 

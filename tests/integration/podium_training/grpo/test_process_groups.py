@@ -1,5 +1,3 @@
-"""A run on several processes learns what one process learns."""
-
 import asyncio
 import os
 import shutil
@@ -35,7 +33,6 @@ TRAINED: dict[str, dict[str, Any]] = {
 
 
 def of_two(folder: Path) -> ManagedProcess:
-    """The run in a folder, under torchrun."""
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"processes": 2}))
     place = {"PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": str(free_port())}

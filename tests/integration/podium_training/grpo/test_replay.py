@@ -1,5 +1,3 @@
-"""A checkpoint computed again from the one before it and the log: the same bits, or told apart."""
-
 import asyncio
 import hashlib
 import json
@@ -70,7 +68,6 @@ async def trained(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
 
 
 def copied(trained: Path, folder: Path, **changes: Any) -> Path:
-    """The run elsewhere, told something else."""
     shutil.copytree(trained, folder)
     path = folder / "run.yaml"
     config = yaml.safe_load(path.read_text()) | {"output": str(folder / "run")}
@@ -81,7 +78,6 @@ def copied(trained: Path, folder: Path, **changes: Any) -> Path:
 
 
 async def said(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of `python -m podium_training.grpo` on a run."""
     command: list[str | Path] = [
         sys.executable,
         "-m",

@@ -1,5 +1,3 @@
-"""Training runs as processes over a real topic: exactly once, whatever kills them."""
-
 import asyncio
 import json
 import os
@@ -55,7 +53,6 @@ def make_run(
 
 
 def grpo(folder: Path) -> ManagedProcess:
-    """The run in a folder."""
     command: list[str | Path] = [sys.executable, "-m", "podium_training.grpo", folder / "run.yaml"]
     return ManagedProcess("grpo", command, log_path=folder / "grpo.log")
 
@@ -101,7 +98,6 @@ async def test_a_killed_run_ends_in_the_bits_of_an_uninterrupted_one(
 
 
 async def reach(run: ManagedProcess, folder: Path, step: int) -> None:
-    """Until so many steps are done, by this process or those before it."""
     path = folder / "run" / "metrics.jsonl"
     while run.running and not (path.exists() and f'"step": {step},' in path.read_text()):
         await asyncio.sleep(0.02)

@@ -1,5 +1,3 @@
-"""A run that is asked to end saves the step it is in."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Supervised fine-tuning on a real topic, from demonstrations to a version in the store."""
-
 import asyncio
 import sys
 from pathlib import Path

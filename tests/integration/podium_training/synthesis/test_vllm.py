@@ -1,5 +1,3 @@
-"""Every kind of question of the synthesis is understood by the real vLLM and its grammar."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

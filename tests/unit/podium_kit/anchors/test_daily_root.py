@@ -1,5 +1,3 @@
-"""What a signed root promises, and that nothing else does."""
-
 from dataclasses import replace
 from hashlib import sha256
 

@@ -1,5 +1,3 @@
-"""What stands before vLLM in its own process, before an application that answers everything."""
-
 import importlib.util
 from types import ModuleType
 from typing import Any

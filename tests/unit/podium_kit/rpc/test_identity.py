@@ -1,5 +1,3 @@
-"""What scopes and roles let a caller do, and who the caller is."""
-
 import pytest
 
 from callers import make_identity

@@ -43,7 +43,6 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
 
 
 def rejection(capsys: pytest.CaptureFixture[str]) -> str:
-    """What the program says when it ends for its settings."""
     with pytest.raises(SystemExit) as ended:
         load_settings(Settings)
     assert ended.value.code == 2

@@ -1,5 +1,3 @@
-"""What a model is told about arguments and results that do not fit."""
-
 import tracemalloc
 from typing import Any
 

@@ -135,7 +135,6 @@ BOOK = [
 def test_with_declarations_types_are_exact_and_what_is_required_is_there(
     arguments: dict[str, Any], right: bool
 ) -> None:
-    """As the leaderboard's own checker judges."""
     verifier = load_verifier("function_calls", {"expected": BOOK, "functions": FUNCTIONS})
     assert verifier.judge(json.dumps([call("book", **arguments)])).solved is right
 

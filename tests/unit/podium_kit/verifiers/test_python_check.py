@@ -17,7 +17,6 @@ def program(code: str, answer: str) -> str:
 
 
 def run(code: str, answer: str) -> Verdict:
-    """As the sandbox would, without one: these checks are ours."""
     done = subprocess.run(
         [sys.executable, "-c", program(code, answer)], capture_output=True, text=True, check=True
     )

@@ -1,5 +1,3 @@
-"""What a bundled policy learns from: all kinds, and nothing of the demo's."""
-
 from functools import cache
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A demonstration hands tasks to experts where that promises a higher reward."""
-
 import json
 from collections import Counter
 from dataclasses import replace
@@ -67,7 +65,6 @@ def action(
     large: float = DEAR,
     liked: tuple[str, str] = ("", ""),
 ) -> dict[str, Any]:
-    """What is shown in a prompt that quotes those prices and weighs those models."""
     system = LISTED.format(large, large, *liked)
     prompt = f"Problem: {task.question}\n\n{before}\n{weights}\nChoose."
     made: dict[str, Any] = json.loads(SOLUTIONS.action(system, prompt, make_schema(*tools)))

@@ -1,5 +1,3 @@
-"""A pool states what its experts are: read strictly, and kept to."""
-
 from pathlib import Path
 
 import pytest

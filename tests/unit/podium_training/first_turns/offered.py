@@ -37,7 +37,6 @@ def tool(name: str) -> ToolDefinition:
 
 
 def expert(large: str = PRICES["large"]) -> ToolDefinition:
-    """With a price of the large model."""
     prices = PRICES | {"large": large}
     schema = {"type": "object", "properties": {"model": {"enum": MODELS}}, "required": ["model"]}
     rows = (f"{alias}: ${price}/M in + ${price}/M out, 2 s" for alias, price in prices.items())
@@ -57,14 +56,12 @@ def expert(large: str = PRICES["large"]) -> ToolDefinition:
 
 
 def host(*tools: str, large: str = PRICES["large"]) -> Trajectory:
-    """An episode that was offered tools and the expert."""
     episode = asked(f"host-{large}", "sums-0", "large")
     episode.tools.extend([expert(large), *map(tool, tools)])
     return episode
 
 
 def task(number: int, family: str = "sums") -> Task:
-    """One that the tool of its family does."""
     return Task(
         f"{family}-{number}",
         family,

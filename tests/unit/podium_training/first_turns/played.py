@@ -44,10 +44,8 @@ def played(
 
 
 def asked(name: str, task: str, model: str) -> pb.Trajectory:
-    """It hands its task to a model."""
     return played(name, task, EXPERT, ("add", EXPERT), model=model)
 
 
 def own(name: str, task: str, tools: tuple[str, ...] = ("add", EXPERT)) -> pb.Trajectory:
-    """It calls a tool itself."""
     return played(name, task, "add", tools, numbers="1 2")

@@ -1,5 +1,3 @@
-"""First turns of one task that differ by the preference vector."""
-
 from collections.abc import Sequence
 
 from podium_training.first_turns.contrast import OWN, choice, differing, first_turn
@@ -27,8 +25,6 @@ def test_of_an_own_call_the_name_is_learnt_and_nothing_else() -> None:
 
 def test_a_token_that_holds_the_end_of_the_name_and_more_is_not_learnt() -> None:
     class Merging:
-        """A tokenizer with one token for `d",`."""
-
         eos_token_id = 9
 
         def decode(self, token_ids: Sequence[int]) -> str:

@@ -1,5 +1,3 @@
-"""A turn without a platform is the one that a platform records."""
-
 from callers import make_identity
 from orchestrator_inference.convert import decision_to_proto, situation_from_proto
 from orchestrator_inference.engine.engine import ModelCall
@@ -14,8 +12,6 @@ from unit.podium_training.first_turns.offered import TASKS, demonstrator, expert
 
 
 class Engine:
-    """Says what it is given, and keeps what it was asked."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.calls: list[ModelCall] = []

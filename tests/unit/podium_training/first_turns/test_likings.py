@@ -1,5 +1,3 @@
-"""Vectors that differ by who is liked, and terms that say so."""
-
 from random import Random
 
 from podium_training.first_turns.likings import draw_vectors, weighed

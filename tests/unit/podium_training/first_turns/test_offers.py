@@ -1,5 +1,3 @@
-"""Tools that a question is put under: those of episodes, at their prices."""
-
 from random import Random
 
 import pytest
@@ -14,7 +12,6 @@ OTHERS = [f"other_{number}" for number in range(12)]
 
 
 def drawn(*tasks: Task, count: int = 40) -> list[set[str]]:
-    """Names of the tools, the expert's aside, of as many draws."""
     offers = Offers([host(*FAMILIES, *OTHERS)], EXPERT)
     lists = [offers.draw(tasks, Random(seed)).tools for seed in range(count)]
     return [{tool.name for tool in tools} - {EXPERT} for tools in lists]

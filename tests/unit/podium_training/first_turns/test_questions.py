@@ -1,5 +1,3 @@
-"""First turns of tasks that were never played."""
-
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache

@@ -1,5 +1,3 @@
-"""The paired bootstrap beside resampling written out in full."""
-
 import itertools
 import math
 from statistics import fmean

@@ -1,5 +1,3 @@
-"""Verdicts on evaluations whose numbers can be worked out by hand."""
-
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -158,7 +156,6 @@ def test_a_policy_that_is_no_better_is_seldom_promoted_however_often_one_looks()
 
 def test_more_seeds_of_a_task_are_no_more_tasks() -> None:
     def played(tasks: int, seeds: int) -> list[Pair]:
-        """Three of five tasks get better, the others worse, whatever the seed."""
         return [
             (
                 evaluated(task, OURS, float(task % 5 < 3), seed=seed),

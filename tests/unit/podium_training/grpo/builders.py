@@ -44,13 +44,11 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_row(prompt: list[int], completion: list[int], **fields: object) -> Row:
-    """A row whose tokens were sampled evenly."""
     even = tuple([-math.log(VOCABULARY)] * len(completion))
     return Row(tuple(prompt), tuple(completion), even, **fields)  # type: ignore[arg-type]
 
 
 def make_group(seed: int, members: int = 4, prompt: int = 12, longest: int = 8) -> list[Row]:
-    """A prompt and completions of uneven lengths."""
     draw = torch.Generator().manual_seed(seed)
 
     def ids(count: int) -> list[int]:

@@ -22,8 +22,6 @@ class MixedDevices(RuntimeError):
 
 
 class OtherTensor(Tensor):
-    """A tensor on the other device."""
-
     held: Tensor
 
     @staticmethod

@@ -1,5 +1,3 @@
-"""What a batch's metrics say about preferences being followed."""
-
 from podium.registry.v1 import policy_pb2
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Episode, Limits

@@ -1,5 +1,3 @@
-"""Advantages against tables computed by hand."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Averages of a byte learn what float32 ones do, in a quarter of the memory."""
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,6 @@ def make_weights(*shape: int) -> nn.Parameter:
 
 
 def noisy(step: int) -> Tensor:
-    """A direction, and noise of ten thousand sizes."""
     draw = torch.Generator().manual_seed(step)
     size = torch.logspace(-6, -2, 8 * BLOCK).view(8, BLOCK)
     return size * (1 + torch.randn(8, BLOCK, generator=draw))

@@ -1,5 +1,3 @@
-"""A run's configuration: every fault is named before anything is loaded."""
-
 import math
 from pathlib import Path
 from typing import Any, get_args

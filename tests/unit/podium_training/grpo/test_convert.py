@@ -1,5 +1,3 @@
-"""What the trainer reads from a trajectory, and what it rejects with which reason."""
-
 import hashlib
 import math
 from typing import Any

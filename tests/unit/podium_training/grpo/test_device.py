@@ -1,5 +1,3 @@
-"""A learner on another device than the CPU leaves nothing behind there, and learns the same."""
-
 from functools import partial
 
 import pytest
@@ -21,14 +19,12 @@ STEPS = 2
 
 
 def make_untied(seed: int) -> LlamaForCausalLM:
-    """Output layer of its own: modules here cannot keep two names of one tensor as they move."""
     model = make_model(seed, VOCABULARY)
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     return model
 
 
 def make_learner_on(device: torch.device) -> Learner:
-    """Its reference is another model, so that their distance counts from the first step."""
     return Learner(
         make_untied(0),
         partial(torch.optim.SGD, lr=0.5, momentum=0.9),

@@ -1,5 +1,3 @@
-"""Checkpoints are the same when every bit of weights and optimizer is."""
-
 import math
 from dataclasses import replace
 from typing import Any

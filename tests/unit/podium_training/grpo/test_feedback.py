@@ -1,5 +1,3 @@
-"""Episodes wait for someone's score; the first one is their outcome."""
-
 from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.data.convert import episode_from_proto

@@ -1,5 +1,3 @@
-"""The output layer in chunks, with gradients of its own, is what autograd makes of the whole."""
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -22,7 +20,6 @@ def make_policy(*, tied: bool, bias: bool) -> LlamaForCausalLM:
 
 
 def make_batch() -> tuple[PackedRows, Distribution]:
-    """Rows that share places, sampled at several temperatures under a grammar."""
     packed = pack(make_group(seed=3))
     draw = torch.Generator().manual_seed(7)
     words = torch.randint(-(2**31), 2**31 - 1, (VOCABULARY, VOCABULARY // BITS), generator=draw)
@@ -38,7 +35,6 @@ def make_batch() -> tuple[PackedRows, Distribution]:
 
 
 def by_autograd(model: LlamaForCausalLM, packed: PackedRows, sampled: Distribution) -> Tensor:
-    """Every logit of every token at once."""
     assert sampled.legal is not None
     whole = Distribution(sampled.temperature, None)
     hidden: list[Tensor] = []

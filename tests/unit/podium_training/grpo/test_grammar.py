@@ -1,5 +1,3 @@
-"""The grammar of a recorded completion, replayed."""
-
 import hashlib
 import json
 

@@ -1,5 +1,3 @@
-"""Groups are compared once, when they are complete, and dropped with a reason."""
-
 import itertools
 from collections.abc import Collection
 from typing import Any
@@ -44,7 +42,6 @@ def test_a_group_is_given_when_its_last_member_arrives() -> None:
 
 
 def uneven_groups() -> list[Group]:
-    """Rewards 1 0 and 1 0 0."""
     assembler = GroupAssembler()
     episodes = [
         make_episode(f"{size}-{n}", solved=n == 0, group_id=f"of {size}", group_size=size)
@@ -75,7 +72,6 @@ def test_the_groups_of_a_step_are_compared_together(
 
 
 def costly_and_plain(ignored: Collection[Weight]) -> tuple[GroupAssembler, Group | None]:
-    """Both solved; the first used the tool that is liked, which took money and time."""
     assembler = GroupAssembler(GroupRules(ignored=frozenset(ignored)))
     wanted = PreferenceVector(outcome=1, compute=0.5, latency=0.75, tools={"calculator": 0.25})
     found = None

@@ -1,5 +1,3 @@
-"""A step learns what is rewarded, is the same however it is split, and guards itself."""
-
 import copy
 import math
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""What a run leaves out is said while it waits, and not at every record."""
-
 from collections import Counter
 
 import pytest
@@ -70,7 +68,6 @@ BOUND = StalenessBound("demo", versions_behind_max=2)
 
 
 def make_episode(id: str, *versions: str) -> Episode:
-    """Each call was answered by another version."""
     calls = [pb.ModelCall(response=make_response(model_version=each)) for each in versions]
     turns = [pb.Turn(number=n, model_call=call) for n, call in enumerate(calls, 1)]
     found = make_trajectory(id, solved=id == "e0", turns=turns)
@@ -78,7 +75,6 @@ def make_episode(id: str, *versions: str) -> Episode:
 
 
 def assembled(assembler: GroupAssembler, *oldest: str) -> Group:
-    """A group whose second member met these versions."""
     assembler.add(make_episode("e0", "policy-demo-v9"))
     group = assembler.add(make_episode("e1", *oldest))
     assert group is not None

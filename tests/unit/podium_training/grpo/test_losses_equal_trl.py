@@ -1,5 +1,3 @@
-"""Packed and prefix-shared, our losses and gradients are TRL's."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What a run writes about its steps, read back as others read it."""
-
 import json
 import struct
 import subprocess
@@ -27,7 +25,6 @@ def events_of(file: Path) -> Iterator[Event]:
 
 
 def scalars_of(folder: Path) -> dict[str, float]:
-    """By tag and step, over all files."""
     return {
         f"{value.tag}@{event.step}": value.simple_value
         for file in sorted((folder / "tensorboard").iterdir())

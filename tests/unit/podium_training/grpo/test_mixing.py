@@ -1,5 +1,3 @@
-"""A mix of two adapters is a version like any other; what cannot be mixed is rejected."""
-
 from pathlib import Path
 
 import pytest

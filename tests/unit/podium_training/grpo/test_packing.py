@@ -1,5 +1,3 @@
-"""Packed rows compute what each row would compute alone."""
-
 import pytest
 import torch
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""An adapter can continue from another; one that does not fit is rejected by name."""
-
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A pass in bfloat16 is rougher, and nothing but the products is."""
-
 import math
 
 import torch

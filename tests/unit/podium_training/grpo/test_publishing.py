@@ -1,5 +1,3 @@
-"""Publishing needs the store alone: a trainer may live where no name is resolved."""
-
 import socket
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What is computed again instead of kept has the same bits and takes less memory."""
-
 import math
 from typing import get_args
 

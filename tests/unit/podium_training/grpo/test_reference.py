@@ -1,5 +1,3 @@
-"""A policy that is kept near to another: measured from it, drawn back to it, leaving it alone."""
-
 import copy
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""What the trainer rejects is kept once, whatever a killed run reads again."""
-
 import base64
 import json
 import tracemalloc

@@ -1,5 +1,3 @@
-"""What a run continues with after a restart."""
-
 import hashlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,7 +44,6 @@ def make_trainer(output: Path, row_tokens_max: int = 100) -> Trainer:
 
 
 def checkpoint_after(trainer: Trainer, *trajectories: pb.Trajectory) -> Checkpoint:
-    """Of a run that has read these."""
     values = [pb.TrajectoryRecord(trajectory=each).SerializeToString() for each in trajectories]
     trainer.learn(
         LogRecord(

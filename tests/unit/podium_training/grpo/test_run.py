@@ -1,5 +1,3 @@
-"""A run that continues: from its own checkpoints, to versions that were not published yet."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The trajectory topic: brokers that do not answer, and logs that are not what was read before."""
-
 import sys
 from pathlib import Path
 from threading import Event

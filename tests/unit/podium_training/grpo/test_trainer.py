@@ -1,5 +1,3 @@
-"""Which records make a group, and what a checkpoint holds of groups that are open."""
-
 import hashlib
 import json
 from pathlib import Path
@@ -29,7 +27,6 @@ ACME, GLOBEX = GroupKey("acme", "batch-1"), GroupKey("globex", "batch-1")
 
 
 def make_trainer(folder: Path, awaited: AwaitedFeedback | None = None) -> Trainer:
-    """It never takes a step."""
     learner = SimpleNamespace(check=lambda episode: None, gathered=lambda: ({}, {}))
     return Trainer(
         learner=cast(Any, learner),

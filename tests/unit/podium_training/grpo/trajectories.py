@@ -1,5 +1,3 @@
-"""Builders of trajectories as the stream carries them; a test names only what it is about."""
-
 import hashlib
 from typing import Any
 

@@ -24,7 +24,6 @@ def trl_loss(
     old: Tensor | None = None,
     reference: Tensor | None = None,
 ) -> Tensor:
-    """TRL's loss; `old` and `reference` are (rows, longest) log-probabilities."""
     trainer = trl_trainer(model, options, folder, len(rows))
     inputs = trl_inputs(rows, advantages)
     if old is not None:

@@ -1,5 +1,3 @@
-"""Vectors and instructions: what is measured was never trained on."""
-
 from collections import Counter
 
 import pytest

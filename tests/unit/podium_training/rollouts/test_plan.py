@@ -1,5 +1,3 @@
-"""A run's plan follows from its id alone, and every group can solve its task."""
-
 import dataclasses
 import uuid
 from decimal import Decimal

@@ -1,5 +1,3 @@
-"""Rolling a plan: which episodes are started, and what does not end a run."""
-
 from collections import Counter
 from functools import partial
 from typing import Any, cast

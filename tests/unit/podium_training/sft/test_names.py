@@ -1,5 +1,3 @@
-"""Names of questions and arguments, replaced alike."""
-
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-"""Supervised fine-tuning: its configuration, its examples and its batches."""
-
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -62,7 +60,6 @@ def test_padding_changes_nothing() -> None:
 
 
 def logprobs(row: Row) -> torch.Tensor:
-    """As the trainer of GRPO computes them."""
     packed = pack([make_row(list(row.prompt), list(row.completion))])
     return token_logprobs(make_model(), packed, Distribution(torch.ones(len(row.completion)), None))
 

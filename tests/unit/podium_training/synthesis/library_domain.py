@@ -78,7 +78,6 @@ RETURN = {
 
 
 def make_domain() -> Domain:
-    """The library with three members and three loans."""
     return Domain.model_validate(
         {
             "subject": "A city library",

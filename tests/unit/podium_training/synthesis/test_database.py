@@ -1,5 +1,3 @@
-"""A model's statements reach the domain's tables and nothing else."""
-
 import sqlite3
 from pathlib import Path
 from typing import Any

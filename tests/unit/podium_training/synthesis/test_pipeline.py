@@ -1,5 +1,3 @@
-"""The whole pipeline against a server that speaks the OpenAI API: steps, filters, resuming."""
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -107,7 +105,6 @@ def solve(prompt: str) -> Any:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> "Finished":
-    """One run, told to count its money."""
     model = LibraryModel()
     with OpenAiServer([model] * 200) as server:
         out = tmp_path_factory.mktemp("synthesis") / "library"
@@ -116,8 +113,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> "Finished":
 
 
 class Finished:
-    """What a run left, and what it asked."""
-
     def __init__(
         self, ended: Result, out: Path, model: LibraryModel, requests: list[dict[str, Any]]
     ) -> None:

@@ -1,5 +1,3 @@
-"""Cases in the format of bfcl-eval's files; the package itself would move what others pin."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -34,7 +32,6 @@ def write(path: Path, *lines: Any) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The data folder of an installed bfcl-eval with two categories."""
     data = tmp_path / "bfcl_eval" / "data"
     write(data / "BFCL_v4_simple_python.json", case("simple_python_0"), case("simple_python_1"))
     # Its name ends as the other's does.

@@ -1,5 +1,3 @@
-"""Tasks come from a seed, are solved by their solutions, and no split knows the other's."""
-
 import ast
 import json
 import math
@@ -184,7 +182,6 @@ def test_more_tasks_than_a_family_holds_are_rejected() -> None:
 
 
 def _entities(draft: Draft) -> set[str]:
-    """What the question asks about: names, days, numbers, whatever way they are written in."""
     found: set[str] = set()
     for slot, value in draft.entities.items():
         if slot in SHARED or (draft.kind, slot) in FOLLOWING:
@@ -233,7 +230,6 @@ def _result(call: Call) -> Any:
 
 
 def _run(code: str) -> str:
-    """What the code interpreter shows: what is printed, and the last line's value."""
     *lines, last = ast.parse(code).body
     scope: dict[str, Any] = {}
     with redirect_stdout(StringIO()) as printed:
@@ -247,7 +243,6 @@ def _mean(*numbers: Fraction) -> Fraction:
 
 
 def _root(number: Fraction, degree: int) -> Fraction:
-    """Of a power of a number with one decimal at most."""
     return Fraction(round(float(number * 10**degree) ** (1 / degree)), 10)
 
 

@@ -1,5 +1,3 @@
-"""Files of phrasings are read whole or rejected with the file, the kind and the phrasing."""
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Lines with the fields the paper's released loader reads."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from podium_training.tasks.task import Split
 
 
 def line(number: int, **fields: Any) -> dict[str, Any]:
-    """A line as the paper's training data has it."""
     made = {
         "index": f"general-{number}",
         "category": "qa",

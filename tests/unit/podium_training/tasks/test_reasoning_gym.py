@@ -1,5 +1,3 @@
-"""Tasks of the real package: from a seed, in disjoint splits, scored as the package scores."""
-
 import sys
 from typing import Any
 
@@ -15,7 +13,6 @@ TASKS = load(40, Split.TRAIN, 3, FAMILIES)
 
 
 def run(task: Task, answer: str) -> float:
-    """What the check of a task returns, run here as the sandbox runs it."""
     names: dict[str, Any] = {}
     exec(task.parameters["code"], names)
     return float(names["check"](answer))
