@@ -35,6 +35,8 @@ SERVICE_SCOPES = frozenset(
 
 
 class Role(StrEnum):
+    """A set of scopes with a name, which keys and identity providers use."""
+
     PLATFORM_ADMIN = "platform-admin"
     TENANT_ADMIN = "tenant-admin"
     TOOL_OWNER = "tool-owner"
