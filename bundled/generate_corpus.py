@@ -36,8 +36,6 @@ COMPANY = yaml.safe_load(Path(__file__).with_name("larkfield.yaml").read_text())
 
 @dataclass(frozen=True)
 class Document:
-    """A document as CorpusService takes it; the names are those of the contract's JSON."""
-
     id: str
     title: str
     content: str
@@ -53,7 +51,6 @@ def document(folder: str, name: str, title: str, paragraphs: list[str]) -> Docum
 
 
 def encyclopaedia() -> Iterator[Document]:
-    """Entries on countries, elements and airports."""
     by_population = sorted(
         countries().values(), key=lambda each: (-each["population"], each["iso"])
     )
@@ -66,7 +63,6 @@ def encyclopaedia() -> Iterator[Document]:
 
 
 def country_entry(code: str) -> Document:
-    """Returns GeoNames' facts on a country and its three largest cities."""
     facts = country_facts(code)
     cities = [each for each in geonames().get_cities().values() if each["countrycode"] == code]
     largest = sorted(cities, key=lambda each: -each["population"])[:3]
@@ -82,7 +78,6 @@ def country_entry(code: str) -> Document:
 
 
 def element_entry(number: int) -> Document:
-    """Returns periodictable's facts on a chemical element."""
     facts = element_facts(str(number))
     name = facts["name"].capitalize()
     density = facts["density_g_per_cm3"]
@@ -95,7 +90,6 @@ def element_entry(number: int) -> Document:
 
 
 def airport_entry(code: str) -> Document:
-    """Returns airportsdata's facts on an airport."""
     facts = airport_facts(code)
     return document("airports", code, facts["name"], [
         f"{facts['name']} serves {facts['city']} in {facts['country']}. Its IATA code is {code} "
@@ -131,7 +125,6 @@ def handbook(chance: random.Random) -> Iterator[Document]:
 
 
 def office_page(office: str, people: list[str], chance: random.Random) -> Document:
-    """Returns a page on an office: its place, its work and its head."""
     task = COMPANY["offices"][office]
     return document("offices", office, f"Office: {office}", [
         f"The {office} office of Larkfield Instruments is responsible for {task}. It "
@@ -141,7 +134,6 @@ def office_page(office: str, people: list[str], chance: random.Random) -> Docume
 
 
 def person_page(name: str, office: str, products: list[str], chance: random.Random) -> Document:
-    """Returns a page on a person: the office, the first year, and the designed products."""
     designed = f"{name} designed the {' and the '.join(products)}." if products else ""
     return document("people", name, name, [
         f"{name} works for Larkfield Instruments in the {office} office and joined in "
@@ -150,7 +142,6 @@ def person_page(name: str, office: str, products: list[str], chance: random.Rand
 
 
 def product_page(product: str, designer: str, chance: random.Random) -> Document:
-    """Price, weight, warranty, launch and designer of a product."""
     kind = COMPANY["products"][product]
     return document("products", product, f"{product} {kind}", [
         f"The {product} ({kind}) is made by Larkfield Instruments. It costs "
@@ -163,7 +154,6 @@ def product_page(product: str, designer: str, chance: random.Random) -> Document
 
 
 def main() -> None:
-    """Writes every document, one a line."""
     output = Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT
     chance = random.Random(SEED)  # noqa: S311 (reproducible on purpose)
     documents = [*encyclopaedia(), *handbook(chance)]

@@ -1,5 +1,3 @@
-"""`python -m orchestrator_inference`: serves OrchestratorService until SIGTERM."""
-
 from orchestrator_inference.config import OrchestratorInferenceSettings
 from orchestrator_inference.server import serve
 from podium_kit.rpc.process import run
@@ -7,7 +5,6 @@ from podium_kit.rpc.settings import load_settings
 
 
 def main() -> None:
-    """Reads the settings, or names what is missing, and serves."""
     run(serve(load_settings(OrchestratorInferenceSettings)))
 
 

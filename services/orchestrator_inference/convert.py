@@ -1,5 +1,3 @@
-"""podium.orchestrator.v1 messages <-> models."""
-
 import math
 
 from orchestrator_inference.errors import InvalidSampling
@@ -50,7 +48,6 @@ ROLES = ("system", "user", "assistant")
 
 
 def situation_from_proto(request: pb.NextActionRequest) -> Situation:
-    """The situation. Raises InvalidArgument naming the field."""
     if not request.key:
         raise InvalidArgument("key is unset; give <episode id>/<turn>/model/0")
     return Situation(
@@ -163,7 +160,7 @@ def _sampling_from_proto(sampling: pb.Sampling) -> Sampling:
 
 
 def decision_to_proto(decision: Decision) -> pb.NextActionResponse:
-    """The response, sampling with its defaults filled in."""
+    """Sampling is returned with its defaults filled in."""
     completion, constraint = decision.completion, decision.constraint
     return pb.NextActionResponse(
         action=_action_to_proto(decision.action),
@@ -212,7 +209,7 @@ def _sampling_to_proto(sampling: Sampling) -> pb.Sampling:
 
 
 def model_to_proto(model: EngineModel, sku: str) -> pb.Model:
-    """The message. A model's version is its name: adapters are published under fresh names."""
+    """A model's version is its name: adapters are published under fresh names."""
     return pb.Model(
         name=model.name,
         version=model.version or model.name,

@@ -1,5 +1,3 @@
-"""Errors between a request and an action."""
-
 import os
 
 from podium_kit.rpc.errors import (
@@ -13,48 +11,36 @@ from podium_kit.rpc.errors import (
 
 
 class EmptyTask(InvalidArgument):
-    """There is nothing to do."""
-
     def __init__(self) -> None:
         super().__init__("task is empty; say what is to be done")
 
 
 class InvalidSampling(InvalidArgument):
-    """A sampling parameter is outside its range."""
+    pass
 
 
 class InvalidToolSchema(InvalidArgument):
-    """A tool's parameters are not a JSON Schema with an object root."""
-
     def __init__(self, tool_name: str, why: str) -> None:
         super().__init__(f"parameters of tool {tool_name}: {why}", tool_name=tool_name)
 
 
 class InvalidAnswerSchema(InvalidArgument):
-    """The answer's schema is not a JSON Schema with an object root."""
-
     def __init__(self, why: str) -> None:
         super().__init__(f"answer_json_schema: {why}")
 
 
 class DuplicateTool(InvalidArgument):
-    """Two tools of one request have the same name."""
-
     def __init__(self, tool_name: str) -> None:
         super().__init__(f"tool {tool_name} is listed twice; names must be unique in a request")
 
 
 class ModelNotFound(NotFound):
-    """The engine serves no such model."""
-
     def __init__(self, model: str, served: list[str]) -> None:
         names = ", ".join(served) or "no model"
         super().__init__(f"no orchestrator model {model!r}; the engine serves {names}", model=model)
 
 
 class VersionNotServed(Unavailable):
-    """A policy version that no quorum of engines serves as its trainer wrote it."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"policy version {name} is not served; see `podium train versions`", model=name
@@ -62,8 +48,6 @@ class VersionNotServed(Unavailable):
 
 
 class NoPolicyStore(FailedPrecondition):
-    """The service was started without a folder of versions."""
-
     def __init__(self) -> None:
         super().__init__(
             "no trained versions are kept here; set ORCHESTRATOR_INFERENCE_POLICY_STORE,"
@@ -72,31 +56,21 @@ class NoPolicyStore(FailedPrecondition):
 
 
 class VersionNotFound(NotFound):
-    """The store has no such version."""
-
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no policy version {name}; see `podium train versions`")
 
 
 class NotThePromotedVersion(FailedPrecondition):
-    """Someone else has moved what users get, or it was rolled back already."""
-
     def __init__(self, asked: str, promoted: str) -> None:
         super().__init__(f"{asked} is not promoted: {promoted or 'no version'} is", name=asked)
 
 
 class WrongVersion(Unavailable):
-    """The engine answered with another version than it was asked for."""
-
     def __init__(self, asked: str, answered: str) -> None:
         super().__init__(f"{answered} answered where {asked} was asked; the answer is not used")
 
 
 class EngineUnreachable(Unavailable):
-    """The engine does not answer at its address, or it hung up; the message has the network's
-    cause.
-    """
-
     def __init__(self, host: str, cause: Exception) -> None:
         super().__init__(
             f"the model engine at {host} does not answer ({_network_cause(cause)}); start it, "
@@ -106,8 +80,6 @@ class EngineUnreachable(Unavailable):
 
 
 class EngineTimedOut(DeadlineExceeded):
-    """The engine took longer than the request timeout, in seconds."""
-
     def __init__(self, host: str, timeout_s: float) -> None:
         super().__init__(
             f"the model engine at {host} gave no completion within {timeout_s:g} s", host=host
@@ -115,8 +87,6 @@ class EngineTimedOut(DeadlineExceeded):
 
 
 class EngineRateLimited(ResourceExhausted):
-    """The engine asks to slow down (HTTP 429)."""
-
     def __init__(self, host: str, retry_after_s: float | None) -> None:
         super().__init__(
             f"the model engine at {host} limits our rate; retry later",
@@ -126,8 +96,6 @@ class EngineRateLimited(ResourceExhausted):
 
 
 class EngineUnwell(Unavailable):
-    """The engine answered with a fault of its own, or one that passes (HTTP 5xx, 408, 409, 425)."""
-
     def __init__(self, host: str, status: int, retry_after_s: float | None) -> None:
         super().__init__(
             f"the model engine at {host} answered HTTP {status}; retry later",
@@ -137,15 +105,11 @@ class EngineUnwell(Unavailable):
 
 
 class EngineRejected(FailedPrecondition):
-    """The engine rejected the request (HTTP 4xx); the message is the engine's own."""
-
     def __init__(self, host: str, status: int, why: str) -> None:
         super().__init__(f"the model engine at {host} rejected (HTTP {status}): {why}", host=host)
 
 
 class EngineCredentialsRejected(FailedPrecondition):
-    """The engine rejected our key. Its own message is left out: it may quote the key."""
-
     def __init__(self, host: str) -> None:
         super().__init__(
             f"the model engine at {host} rejected our credentials; "
@@ -155,8 +119,6 @@ class EngineCredentialsRejected(FailedPrecondition):
 
 
 class TokensNotCounted(FailedPrecondition):
-    """The engine has no endpoint that counts tokens."""
-
     def __init__(self, host: str) -> None:
         super().__init__(
             f"the engine at {host} cannot count tokens; only vLLM counts by its own tokenizer",
@@ -165,8 +127,6 @@ class TokensNotCounted(FailedPrecondition):
 
 
 class EngineProtocolError(FailedPrecondition):
-    """The answer is not what the OpenAI API promises."""
-
     def __init__(self, host: str, why: str) -> None:
         super().__init__(
             f"the engine at {host} does not speak the OpenAI API: {why}; "
@@ -176,8 +136,6 @@ class EngineProtocolError(FailedPrecondition):
 
 
 class ContextTooLong(FailedPrecondition):
-    """The prompt does not fit the model's context, not even shortened."""
-
     def __init__(self, why: str) -> None:
         super().__init__(f"the prompt does not fit the model's context: {why}")
 

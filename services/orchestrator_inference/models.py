@@ -1,5 +1,3 @@
-"""A turn: the tools, the steps so far, and the action decided next."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,16 +13,12 @@ CUT_REPLY = "the reply was cut at the token limit before it was complete; be bri
 
 
 class PromptMode(StrEnum):
-    """The form of earlier turns in the prompt."""
-
     STATELESS = "stateless"
     CHAT = "chat"
     TEMPLATE = "template"
 
 
 class ResultSection(StrEnum):
-    """The place of a tool's results in the stateless layout."""
-
     DOCUMENT = "document"
     CODE = "code"
     ATTEMPT = "attempt"
@@ -46,7 +40,7 @@ class CallEstimate:
 
 @dataclass(frozen=True)
 class PromptTool:
-    """A tool as the model sees it; parameters are JSON Schema 2020-12 with an object root."""
+    """Parameters are JSON Schema 2020-12 with an object root."""
 
     name: str
     description: str
@@ -75,16 +69,12 @@ class Preferences:
 
 @dataclass(frozen=True)
 class Left:
-    """The remaining budget of an episode; None is not limited."""
-
     money: Money | None = None
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class ActionToolCall:
-    """A call the model asks for. Arguments are a JSON object."""
-
     index: int
     tool_name: str
     arguments_json: str
@@ -93,7 +83,7 @@ class ActionToolCall:
 
 @dataclass(frozen=True)
 class Action:
-    """The model's decision: exactly one of calls, final answer and malformed."""
+    """Exactly one of calls, final answer and malformed."""
 
     thought: str = ""
     calls: tuple[ActionToolCall, ...] = ()
@@ -103,8 +93,6 @@ class Action:
 
 @dataclass(frozen=True)
 class Observation:
-    """The result of an earlier turn's call: content, or the failure."""
-
     call: ActionToolCall
     content: str = ""
     failure: ToolFailure | None = None
@@ -112,8 +100,6 @@ class Observation:
 
 @dataclass(frozen=True)
 class PastTurn:
-    """One earlier turn."""
-
     completion_text: str
     action: Action
     observations: tuple[Observation, ...] = ()
@@ -126,7 +112,7 @@ class PastTurn:
 
 @dataclass(frozen=True)
 class Message:
-    """A chat message; the role is "system", "user" or "assistant"."""
+    """The role is "system", "user" or "assistant"."""
 
     role: str
     content: str
@@ -134,8 +120,6 @@ class Message:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The sampling of a call, with defaults filled in."""
-
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
@@ -144,8 +128,6 @@ class Sampling:
 
 @dataclass(frozen=True)
 class TurnRules:
-    """The decisions that a turn allows; by default all."""
-
     must_answer: bool = False
     must_call: tuple[str, ...] = ()
     """One of these tools, and no answer, unless the turn must answer."""
@@ -161,14 +143,11 @@ class TurnRules:
 
     @property
     def only_answers(self) -> bool:
-        """True if nothing may be called."""
         return self.must_answer and not self.answering
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything the next action is decided from."""
-
     key: str
     task: str
     model: str = ""
@@ -194,8 +173,6 @@ class Constraint:
 
 @dataclass(frozen=True)
 class NativeCall:
-    """A call an engine parsed itself and returned as an OpenAI `tool_calls` entry."""
-
     call_id: str
     name: str
     arguments_json: str
@@ -235,8 +212,6 @@ class EngineModel:
 
 @dataclass(frozen=True)
 class Decision:
-    """The next action and everything training needs to know about it."""
-
     action: Action
     completion: Completion
     sampling: Sampling

@@ -1,5 +1,3 @@
-"""Pages of lists in an order that lasts while they change."""
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

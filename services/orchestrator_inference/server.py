@@ -1,5 +1,3 @@
-"""Wiring: the only place where the parts are put together."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -34,7 +32,6 @@ VERSIONS_SERVICE_NAME = "podium.orchestrator.v1.ModelVersionService"
 
 
 async def serve(settings: OrchestratorInferenceSettings) -> None:
-    """Serves until SIGTERM."""
     shutdown = telemetry.configure("orchestrator-inference", settings.telemetry)
     try:
         async with assembled(settings) as served:
@@ -80,7 +77,6 @@ def _services(orchestrator: Orchestrator, versions: VersionCatalogue) -> list[Se
 async def _served_versions(
     settings: OrchestratorInferenceSettings, client: httpx.AsyncClient, main: OpenAiEngine
 ) -> AsyncIterator[tuple[Engine, VersionRouting | None, list[BackgroundTask]]]:
-    """The engines of all versions, who of them is asked, and what brings them about."""
     if settings.policy_store is None:
         yield main, None, []
         return

@@ -58,16 +58,12 @@ BUILDERS = {
 
 
 class StringBounds(StrEnum):
-    """The cases in which the strings of an action are bounded."""
-
     ALWAYS = "always"
     AFTER_CUT = "after_cut"
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The operator's settings of prompts and actions."""
-
     budgets: SectionBudgets
     parallel_calls_max: int = 1
     string_bounds: StringBounds = StringBounds.ALWAYS
@@ -77,8 +73,6 @@ class Policy:
 
 
 class Orchestrator:
-    """Decides actions, with at most `max_in_flight` model calls at once."""
-
     def __init__(
         self,
         engine: Engine,
@@ -98,11 +92,9 @@ class Orchestrator:
         self._grammars = FairThread()
 
     async def next_action(self, situation: Situation) -> Decision:
-        """The next action. Raises the errors of `errors`."""
         return await self._routed(situation, self._decide)
 
     async def count_tokens(self, situation: Situation) -> int:
-        """Tokens of the prompt that the next action would be decided by."""
         return await self._routed(situation, self._count)
 
     async def _routed(
@@ -154,8 +146,6 @@ class Orchestrator:
         return await self._engine.count_tokens(call)
 
     async def _prepared(self, situation: Situation) -> tuple[PromptToolset, Constraint | None]:
-        """The grammar of the tools' schemas, which a tenant wrote."""
-
         def prepared() -> tuple[PromptToolset, Constraint | None]:
             toolset = self._toolsets.of(situation.tools)
             by_template = situation.prompt_mode is PromptMode.TEMPLATE
@@ -165,7 +155,6 @@ class Orchestrator:
         return await self._grammars.run(current_identity().tenant, prepared)
 
     async def models(self) -> tuple[EngineModel, ...]:
-        """Every model that can be asked, by name: the engine's, and what the aliases mean."""
         if self._routing is None:
             return await self._engine.models()
         for version in self._routing.admitted:

@@ -1,5 +1,3 @@
-"""OrchestratorService over gRPC: convert, call, convert."""
-
 from typing import Any
 
 import grpc
@@ -14,8 +12,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class OrchestratorServicer(rpc.OrchestratorServiceServicer):
-    """The RPCs of podium.orchestrator.v1."""
-
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
 

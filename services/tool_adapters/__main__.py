@@ -1,5 +1,3 @@
-"""`python -m tool_adapters`: the tool adapters server."""
-
 import os
 
 # Before gRPC is imported. Its handlers of forks are for children that continue using gRPC; ours
@@ -13,7 +11,6 @@ from tool_adapters.server import serve
 
 
 def main() -> None:
-    """Reads the settings and serves."""
     run(serve(load_settings(ToolAdaptersSettings)))
 
 

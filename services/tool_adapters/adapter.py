@@ -1,5 +1,3 @@
-"""The interface of adapters, the code that speaks to one kind of tool."""
-
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -79,8 +77,6 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file a tool made; the name has no path."""
-
     name: str
     media_type: str
     data: bytes
@@ -88,7 +84,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Output:
-    """The output of a tool: text, the same as JSON ("" when it is not JSON), and files."""
+    """Text, the same as JSON ("" when it is not JSON), and files."""
 
     content: str
     content_json: str = ""
@@ -96,7 +92,7 @@ class Output:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of everything in it; the JSON form repeats the text and is not counted."""
+        """The JSON form repeats the text and is not counted."""
         text = self.content
         size = len(text) if text.isascii() else len(text.encode())
         files = (len(file.name) + len(file.media_type) + len(file.data) for file in self.files)
@@ -174,5 +170,4 @@ class Adapter(Protocol):
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Frees what a tenant's episode holds; an unknown episode is fine."""
 
-    async def close(self) -> None:
-        """Frees everything; no call follows."""
+    async def close(self) -> None: ...

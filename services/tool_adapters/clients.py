@@ -1,5 +1,3 @@
-"""Clients of tool-registry and cost-ledger."""
-
 import math
 import time
 from collections import OrderedDict
@@ -40,8 +38,6 @@ HELD_S = 7_200.0
 
 @dataclass(frozen=True)
 class _Kept:
-    """A tool as it was fetched, and until when no one has to ask again."""
-
     tool: ToolDefinition
     message: tool_pb2.Tool
     until: float
@@ -61,7 +57,6 @@ class RegistryTools:
         self._shared: WeakValueDictionary[tuple[str, int], ToolDefinition] = WeakValueDictionary()
 
     async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
-        """A version. Raises what the registry raises, for example NotFound."""
         key = (tenant, name, version)
         known = self._known.get(key)
         if known and time.monotonic() < known.until:
@@ -93,13 +88,10 @@ class RegistryTools:
 
 
 class RegistryServers:
-    """Servers of the operator, from the tools that it shares."""
-
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = ToolRegistryServiceStub(signed_channel)
 
     async def shared_servers(self) -> set[str]:
-        """The names of servers with a shared tool. Raises Unavailable and its like."""
         kinds = [kind.number for kind in KINDS.values() if kind.shared_only]
         request = pb.ListToolsRequest(page_size=SHARED_PAGE, kinds=kinds)
         servers: set[str] = set()
@@ -115,14 +107,13 @@ class RegistryServers:
 
 
 class FactsReports:
-    """Measured behaviour, reported in the adapters' own name for each tenant."""
+    """Reports facts in the adapters' own name for each tenant."""
 
     def __init__(self, signed_channel: grpc.aio.Channel, reporter: str) -> None:
         self._stub = ToolRegistryServiceStub(signed_channel)
         self._reporter = reporter
 
     async def send(self, tenant: str, facts: list[Facts]) -> None:
-        """Replaces this process's last report. Raises Unavailable and its like."""
         request = pb.RecordToolFactsRequest(
             reporter=self._reporter, facts=[_facts_to_proto(entry) for entry in facts]
         )
@@ -131,13 +122,13 @@ class FactsReports:
 
 
 class LedgerCosts:
-    """Costs of corpora's vectors, held and posted in the adapters' own name for each tenant."""
+    """Holds and posts costs in the adapters' own name for each tenant."""
 
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = CostLedgerServiceStub(signed_channel)
 
     async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
-        """Holds money for so many tokens. Raises BudgetExhausted, Unavailable and its like."""
+        """Raises BudgetExhausted, Unavailable and its like."""
         worst_case = [Quantity(Dimension.INPUT_FRESH, Decimal(tokens))]
         reserve = ledger_pb.ReserveRequest(
             key=cost.key,
@@ -154,7 +145,7 @@ class LedgerCosts:
             raise BudgetExhausted(cost.corpus, result.reserve.rejection.message)
 
     async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
-        """Posts each once, or gives its hold back. Raises Unavailable and its like."""
+        """Posts each cost once, or releases its hold. Raises Unavailable and its like."""
         await self._apply(tenant, list(map(_settlement, costs)))
 
     async def _apply(

@@ -1,5 +1,3 @@
-"""Settings of the tool adapters."""
-
 from pathlib import Path
 from typing import ClassVar, Self
 

@@ -1,5 +1,3 @@
-"""Calls and answers on the wire, and back."""
-
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium_kit.failures import ToolFailure
 from podium_kit.wire import (
@@ -16,7 +14,6 @@ from tool_adapters.service import CallRequest
 
 
 def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
-    """The call. Raises InvalidCall."""
     return CallRequest(
         key=request.key,
         episode_id=request.episode_id,
@@ -68,7 +65,7 @@ def delivered_to_proto(outcome: int | ToolFailure) -> pb.DeliverWebhookResponse:
 
 
 def answer_from_proto(response: pb.InvokeResponse) -> Answer:
-    """The answer, as the effect log keeps it."""
+    """Reads an answer of the effect log."""
     has_output = response.HasField("output")
     return Answer(
         outcome=_output_from_proto(response.output)
@@ -86,7 +83,7 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
 
 
 def stored_answer(answer: Answer) -> bytes:
-    """An answer as the effect log stores it."""
+    """Serializes an answer for the effect log."""
     return answer_to_proto(answer).SerializeToString(deterministic=True)
 
 

@@ -1,5 +1,3 @@
-"""The registry's tools as the adapters see them."""
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +53,7 @@ LLM_APIS = {tool_pb2.LlmApi.Value(f"LLM_API_{api.name}"): api for api in LlmApi}
 
 
 def tool_from_proto(tool: tool_pb2.Tool) -> ToolDefinition:
-    """One version of a tool. Raises KindUnsupported and InvalidCall."""
+    """Raises KindUnsupported and InvalidCall."""
     spec = tool.spec
     return ToolDefinition(
         name=spec.name,
@@ -87,7 +85,6 @@ def _parameters_schema(spec: tool_pb2.ToolSpec) -> JsonObject:
 
 
 def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
-    """Reads the connection of a tool. Raises KindUnsupported."""
     target = connection.WhichOneof("target") or "unset"
     if target not in _CONNECTIONS:
         raise KindUnsupported(target)
@@ -95,7 +92,6 @@ def connection_from_proto(connection: tool_pb2.Connection) -> Connection:
 
 
 def mcp_from_proto(mcp: tool_pb2.McpConnection) -> McpConnection:
-    """Reads the connection of an MCP server. Raises InvalidCall without a transport."""
     if mcp.HasField("stdio"):
         return McpConnection(mcp.tool_name, McpStdio(mcp.stdio.server))
     if mcp.HasField("http"):

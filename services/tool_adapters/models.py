@@ -11,8 +11,6 @@ JsonObject = dict[str, Any]
 
 
 class SideEffect(StrEnum):
-    """The effect of calling the tool twice; see podium.registry.v1.SideEffect."""
-
     PURE = "pure"
     IDEMPOTENT = "idempotent"
     EFFECTFUL = "effectful"
@@ -20,14 +18,10 @@ class SideEffect(StrEnum):
 
 @dataclass(frozen=True)
 class FunctionConnection:
-    """A function shipped with the adapters."""
-
     function: str
 
 
 class ArgumentPlace(StrEnum):
-    """The place of an argument in an HTTP operation."""
-
     PATH = "path"
     QUERY = "query"
     HEADER = "header"
@@ -37,8 +31,6 @@ class ArgumentPlace(StrEnum):
 
 @dataclass(frozen=True)
 class HeaderAuth:
-    """A header of `prefix` and the value of a secret."""
-
     header: str
     prefix: str
     secret: str
@@ -54,8 +46,6 @@ class BasicAuth:
 
 @dataclass(frozen=True)
 class QueryAuth:
-    """A key in the query string."""
-
     parameter: str
     secret: str
 
@@ -91,8 +81,6 @@ class Style(StrEnum):
 
 
 class BodyEncoding(StrEnum):
-    """The encoding of an HTTP operation's body."""
-
     JSON = "json"
     FORM = "form"
     MULTIPART = "multipart"
@@ -128,8 +116,6 @@ class McpStdio:
 
 @dataclass(frozen=True)
 class McpHttp:
-    """A server reached by streamable HTTP; the headers go with every message."""
-
     url: str
     secret_headers: tuple[HeaderAuth, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
@@ -137,15 +123,13 @@ class McpHttp:
 
 @dataclass(frozen=True)
 class McpConnection:
-    """One tool of an MCP server."""
-
     tool_name: str
     transport: McpStdio | McpHttp
 
 
 @dataclass(frozen=True)
 class CodeConnection:
-    """Python in a sandbox; `memory_bytes` 0 means the adapters' default."""
+    """`memory_bytes` 0 means the adapters' default."""
 
     stateful: bool = False
     memory_bytes: int = 0
@@ -153,23 +137,17 @@ class CodeConnection:
 
 @dataclass(frozen=True)
 class RetrievalConnection:
-    """Search over a corpus; `default_top_k` is used when the call does not say."""
-
     corpus: str
     default_top_k: int = 5
 
 
 class LlmApi(StrEnum):
-    """The API a language model speaks."""
-
     OPENAI_CHAT = "openai_chat"
     ANTHROPIC_MESSAGES = "anthropic_messages"
     OPENAI_EMBEDDINGS = "openai_embeddings"
 
 
 class LlmRole(StrEnum):
-    """The part a model plays; see podium.registry.v1.LlmRole."""
-
     GENERALIST = "generalist"
     SPECIALIST = "specialist"
     JUDGE = "judge"
@@ -178,8 +156,6 @@ class LlmRole(StrEnum):
 
 @dataclass(frozen=True)
 class LlmModel:
-    """One model of a tool of kind llm; the orchestrator chooses it by its alias."""
-
     alias: str
     model: str
     base_url: str
@@ -203,7 +179,7 @@ class LlmConnection:
 
 @dataclass(frozen=True)
 class GrpcConnection:
-    """A unary gRPC method; without a descriptor set the server is asked by reflection."""
+    """Without a descriptor set the server is asked by reflection."""
 
     target: str
     method: str
@@ -235,8 +211,6 @@ Connection = (
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a call; the defaults are the contract's."""
-
     timeout_s: float = 30.0
     max_concurrency: int = 16
     max_output_bytes: int = 65536
@@ -284,6 +258,6 @@ class ToolDefinition:
         return self
 
     def modelled_latency_s(self, alias: str) -> float:
-        """Returns the stated latency of a model's call in seconds; 0 means that it is measured."""
+        """The stated latency of a model's call in seconds; 0 means that it is measured."""
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
         return sum(model.modelled_latency_s for model in models if model.alias == alias)

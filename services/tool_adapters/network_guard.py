@@ -59,8 +59,6 @@ _ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/
 
 
 class ForbiddenAddress(OSError):
-    """A connection to an address a tenant's tool may not reach."""
-
     def __init__(self) -> None:
         super().__init__(errno.EACCES, MESSAGE)
 
@@ -78,7 +76,6 @@ class NetworkGuard:
         self.names = HostNames()
 
     def trusts(self, tenant: str, tool: ToolDefinition | None, host: str) -> bool:
-        """Returns whether a connection of the tenant to the host needs no check of its address."""
         if self._allow_private or (tool is not None and tool.shared):
             return True
         return bool(self._allowed & {("", host.lower()), (tenant, host.lower())})

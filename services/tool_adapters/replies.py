@@ -1,5 +1,3 @@
-"""JSON that a tool answered with, parsed only when it holds a bounded number of values."""
-
 import json
 from typing import Any
 

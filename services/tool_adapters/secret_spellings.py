@@ -66,7 +66,6 @@ class SecretPattern:
         return data
 
     def _plain(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Yields the places of the plain parts."""
         at = 0
         while self.heads and (head := self.heads.search(data, at)):
             start = head.start()
@@ -79,7 +78,6 @@ class SecretPattern:
 
 
 def _alternatives(values: Iterable[str]) -> tuple[list[str], list[bytes]]:
-    """Returns the patterns to search for, shortest first, and the plain texts."""
     left, left_of_encoded = SPELLED_CHARACTERS_MAX, ENCODED_CHARACTERS_MAX
     alternatives: list[str] = []
     plain: list[bytes] = []

@@ -34,8 +34,6 @@ NO_VARIABLE = (
 
 
 class SecretStore(Protocol):
-    """A source of secrets."""
-
     async def value(self, owner: str, name: str, host: str = "") -> str:
         """The value of an owner's secret, to be sent to the host. Raises CallFailed, which names
         the secret. Who makes the call repeats no value that it used (see used_secrets)."""
@@ -70,14 +68,11 @@ def for_header(name: str, value: str) -> str:
 
 
 class KnownSecrets:
-    """The stored secrets of users and tenants, and the mounted ones behind them."""
-
     def __init__(self, mounted: "MountedSecrets", stored: Secrets) -> None:
         self._mounted = mounted
         self._stored = stored
 
     async def value(self, owner: str, name: str, host: str = "") -> str:
-        """Raises CallFailed."""
         bare = name.removeprefix(SCHEME)
         if is_users(name):
             return await self._users(bare.removeprefix(USERS), host)
@@ -126,7 +121,6 @@ class MountedSecrets:
         self._environment = environment
 
     async def value(self, owner: str, name: str, host: str = "") -> str:
-        """The value; a variable comes before a file. Raises CallFailed."""
         if not _NAME.fullmatch(name) or (owner and not _NAME.fullmatch(owner)):
             raise _unusable(f"{name!r} cannot be the name of a secret")
         variable = _variable(owner, name)
@@ -161,5 +155,4 @@ def _variable(owner: str, name: str) -> str:
 
 
 def _unusable(message: str) -> CallFailed:
-    """Returns the failure of a call whose secret is missing; it is not sent."""
     return CallFailed(FailureKind.PERMISSION_DENIED, message, unsent=True)

@@ -1,5 +1,3 @@
-"""Wiring: the only place where the parts are put together."""
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -89,7 +87,6 @@ LEASE_ROUNDS = 3
 
 
 async def serve(settings: ToolAdaptersSettings) -> None:
-    """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("tool-adapters", settings.telemetry)
     try:
         async with assembled(settings) as served:
@@ -102,7 +99,6 @@ async def serve(settings: ToolAdaptersSettings) -> None:
 async def assembled(
     settings: ToolAdaptersSettings,
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
-    """The services, the checks of what they need, and the background tasks."""
     await upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url, pool_size=20)
@@ -205,7 +201,6 @@ def _mcp(pool: McpPool) -> Adapter:
 
 
 async def _runner(settings: ToolAdaptersSettings, stack: AsyncExitStack) -> Runner:
-    """The sandbox pods where there are some; otherwise sandboxes on this machine."""
     if not settings.sandbox_target:
         return LocalRunner(settings.warm_sandboxes)
     channel = open_channel(settings.sandbox_target, tls=settings.tls)
@@ -235,7 +230,6 @@ async def _embeddings(
 async def _forwarding_registry(
     settings: ToolAdaptersSettings, stack: AsyncExitStack
 ) -> grpc.aio.Channel:
-    """A registry client that forwards the caller's identity."""
     channel = open_channel(settings.tool_registry_target, tls=settings.tls)
     return await stack.enter_async_context(channel)
 
@@ -243,7 +237,6 @@ async def _forwarding_registry(
 async def _signed_channel(
     settings: ToolAdaptersSettings, target: str, stack: AsyncExitStack
 ) -> grpc.aio.Channel:
-    """A service as the adapters themselves call it."""
     channel = open_channel(target, settings.signing_key.signer(), tls=settings.tls)
     return await stack.enter_async_context(channel)
 

@@ -28,10 +28,7 @@ UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
 
 
 class ToolSource(Protocol):
-    """The source of tools: the registry."""
-
-    async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition:
-        """An immutable version. Raises a DomainError when there is none."""
+    async def tool(self, tenant: str, name: str, version: int) -> ToolDefinition: ...
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,6 @@ class CallRequest:
 
 @dataclass(frozen=True)
 class Invoker:
-    """Makes calls for the current identity's tenant."""
-
     tools: ToolSource
     adapters: Mapping[ToolKind, Adapter]
     attempts: Attempts
@@ -90,7 +85,6 @@ class Invoker:
         return await self._answer(call, tool)
 
     async def close_episode(self, episode_id: str) -> None:
-        """Frees what the episode holds in every adapter."""
         tenant = current_identity().tenant
         if not episode_id:
             raise InvalidCall("episode_id is empty")
@@ -144,7 +138,6 @@ class Invoker:
 
 
 def _unfit(tool: ToolDefinition, call: ToolCall) -> ToolFailure | None:
-    """Returns why the call does not fit the tool. Raises InvalidCall."""
     if call.conversation is None:
         return arguments_failure(tool, call.arguments)
     if not tool.kind.has_models:

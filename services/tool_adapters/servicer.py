@@ -1,5 +1,3 @@
-"""podium.adapters.v1.ToolAdapterService."""
-
 import asyncio
 from importlib import import_module
 from typing import Any
@@ -22,8 +20,6 @@ Context = ServicerContext[Any, Any]
 
 
 class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(
         self,
         invoker: Invoker,

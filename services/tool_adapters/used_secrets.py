@@ -83,7 +83,6 @@ class UsedSecrets:
 
 @contextmanager
 def noting_secrets(used: UsedSecrets | None = None) -> Iterator[UsedSecrets]:
-    """Notes what the block uses."""
     used = used or UsedSecrets()
     token = _used.set(used)
     try:

@@ -1,5 +1,3 @@
-"""`python -m tool_registry`: the tool registry server."""
-
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings
 from tool_registry.config import ToolRegistrySettings
@@ -7,7 +5,6 @@ from tool_registry.server import serve
 
 
 def main() -> None:
-    """Reads the settings and serves."""
     run(serve(load_settings(ToolRegistrySettings)))
 
 

@@ -1,5 +1,3 @@
-"""Settings of the tool registry."""
-
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 

@@ -1,5 +1,3 @@
-"""Errors of tools, policies and measurements."""
-
 from podium_kit.rpc.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -11,27 +9,21 @@ from podium_kit.rpc.errors import (
 
 
 class InvalidSchema(InvalidArgument):
-    """A JSON Schema no call could be checked against; the path says where."""
-
     def __init__(self, field: str, path: str, problem: str) -> None:
         super().__init__(f"{field} at {path}: {problem}", field=field, path=path)
 
 
 class InvalidFacts(InvalidArgument):
-    """Measurements that contradict themselves."""
+    pass
 
 
 class ToolNotFound(NotFound):
-    """No such tool, for this tenant."""
-
     def __init__(self, name: str, version: int = 0) -> None:
         what = f"tool {name} has no version {version}" if version else f"there is no tool {name}"
         super().__init__(what, tool=name)
 
 
 class ToolDeprecated(NotFound):
-    """No version of the tool is current."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"every version of tool {name} is deprecated; name a version to read it", tool=name
@@ -39,16 +31,14 @@ class ToolDeprecated(NotFound):
 
 
 class InvalidActivation(InvalidArgument):
-    """A policy cannot have become the default in the past."""
+    pass
 
 
 class InvalidFollowing(InvalidArgument):
-    """The request does not say which tools a server may change."""
+    pass
 
 
 class FollowedElsewhere(AlreadyExists):
-    """Another followed server has the id, or names that overlap."""
-
     def __init__(self, name_prefix: str) -> None:
         super().__init__(
             f"another followed server has this id, or names that begin like {name_prefix}; "
@@ -58,33 +48,25 @@ class FollowedElsewhere(AlreadyExists):
 
 
 class NotFollowed(NotFound):
-    """No one allowed the server to change tools."""
-
     def __init__(self, server_id: str) -> None:
         super().__init__(f"no tools of an MCP server {server_id} are followed", id=server_id)
 
 
 class NotTheServers(NotFound):
-    """A followed server lost a tool that is another's by now."""
-
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is no tool of the followed server", tool=name)
 
 
 class OutsideFollowing(PermissionDenied):
-    """A followed server would change what is not its own."""
+    pass
 
 
 class ToolRejected(FailedPrecondition):
-    """A tool was asked for that the policy does not allow."""
-
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"tool {name} is not allowed: {reason}", tool=name)
 
 
 class SharedToolStays(PermissionDenied):
-    """Tools of every tenant are changed by platform admins alone."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"{name} is a tool of every tenant; a platform admin changes it "
@@ -94,15 +76,11 @@ class SharedToolStays(PermissionDenied):
 
 
 class NameTaken(AlreadyExists):
-    """The name belongs to a shared tool."""
-
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is a tool of the platform; give yours another name", tool=name)
 
 
 class NameAlike(AlreadyExists):
-    """Two tools of one owner whose names differ in capitals alone."""
-
     def __init__(self, name: str, other: str) -> None:
         super().__init__(
             f"{name} differs from the tool {other} in capitals alone; give it another name",
@@ -111,8 +89,6 @@ class NameAlike(AlreadyExists):
 
 
 class NameTakenByTenants(AlreadyExists):
-    """A shared tool would hide tools of tenants."""
-
     def __init__(self, name: str, tenants: int) -> None:
         super().__init__(
             f"{name} names a tool of {tenants} tenants; give the shared one another name", tool=name
@@ -120,12 +96,10 @@ class NameTakenByTenants(AlreadyExists):
 
 
 class InvalidPolicy(InvalidArgument):
-    """The spec cannot become a policy."""
+    pass
 
 
 class PresetName(AlreadyExists):
-    """Presets never change."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"{name} is a preset; choose another name, and {name} as the preset to start from",
@@ -134,8 +108,6 @@ class PresetName(AlreadyExists):
 
 
 class PresetDisabled(FailedPrecondition):
-    """A floor wants policies that the tenant wrote."""
-
     def __init__(self, name: str, floor: str) -> None:
         super().__init__(
             f"{name} is a preset, and {floor} allows none; "
@@ -145,12 +117,10 @@ class PresetDisabled(FailedPrecondition):
 
 
 class InvalidBinding(InvalidArgument):
-    """It does not say whom the policy binds."""
+    pass
 
 
 class TooManyBindings(FailedPrecondition):
-    """A tenant's bindings are read at every call."""
-
     def __init__(self, maximum: int) -> None:
         super().__init__(
             f"the tenant has {maximum} bindings already; bind a policy to a team or a role"
@@ -158,15 +128,11 @@ class TooManyBindings(FailedPrecondition):
 
 
 class BindingNotFound(NotFound):
-    """The policy does not bind it."""
-
     def __init__(self, policy: str, principal: str) -> None:
         super().__init__(f"policy {policy} is not bound to {principal}", policy=policy)
 
 
 class PolicyUsed(FailedPrecondition):
-    """A policy that something refers to stays."""
-
     def __init__(self, name: str, version: int, why: str) -> None:
         super().__init__(
             f"version {version} of policy {name} {why}; it stays, because what was decided under it"
@@ -176,8 +142,6 @@ class PolicyUsed(FailedPrecondition):
 
 
 class PresetStays(FailedPrecondition):
-    """Presets are everybody's."""
-
     def __init__(self, name: str) -> None:
         super().__init__(
             f"{name} is a preset and cannot be deleted; a policy named floor with no_presets"
@@ -187,15 +151,11 @@ class PresetStays(FailedPrecondition):
 
 
 class PolicyNotFound(NotFound):
-    """No such policy, for this tenant."""
-
     def __init__(self, name: str, version: int = 0) -> None:
         what = f"policy {name} has no version {version}" if version else f"no policy {name}"
         super().__init__(what, policy=name)
 
 
 class PricesUnavailable(Unavailable):
-    """The ledger gives no prices; without them no ceiling holds, so there is no toolset."""
-
     def __init__(self) -> None:
         super().__init__("cost-ledger does not answer, so no price is known now; try again")

@@ -21,8 +21,6 @@ FIND_TOOLS = "find_tools"
 
 
 class UnknownPriceRule(StrEnum):
-    """The treatment of a call whose price is unknown."""
-
     REJECT = "reject"
     ADMIT_AT_CEILING = "admit_at_ceiling"
     ADMIT = "admit"
@@ -79,7 +77,7 @@ class ToolSpec:
 
     @cached_property
     def ruled_names(self) -> frozenset[str]:
-        """Names, in lower case, by which a policy's rules mean it."""
+        """Names, in lower case, by which a policy's rules mean the tool."""
         return frozenset(name.lower() for name in (self.name, *self.aliases))
 
     @cached_property
@@ -95,7 +93,7 @@ class ToolSpec:
 
     @property
     def skus(self) -> tuple[str, ...]:
-        """Every SKU a call may be priced by; unknown ones left out."""
+        """Every SKU a call may be priced by; unknown ones are left out."""
         return tuple(sku for sku in (self.sku, *(m.sku for m in self.models)) if sku)
 
 
@@ -114,7 +112,6 @@ class ToolVersion:
 
     @property
     def current(self) -> bool:
-        """True if new episodes may get it."""
         return self.deprecate_time is None and self.delete_time is None
 
 
@@ -130,7 +127,6 @@ class Selector:
 
     @property
     def empty(self) -> bool:
-        """True if it matches nothing."""
         return not (self.names or self.kinds or self.tags or self.providers or self.models)
 
 
@@ -146,7 +142,7 @@ class Preferences:
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """The author's spec of a policy, preset weights filled in."""
+    """The author's spec of a policy, with a preset's weights filled in."""
 
     name: str
     preferences: Preferences
@@ -169,15 +165,12 @@ class PolicySpec:
 
     @property
     def has_price_ceiling(self) -> bool:
-        """Its own, or a floor's."""
         floors = (floor.policy.spec for floor in self.floors)
         return any(each.price_ceiling is not None for each in (self, *floors))
 
 
 @dataclass(frozen=True)
 class PolicyVersion:
-    """One immutable version of a policy."""
-
     version: int
     spec: PolicySpec
     digest: str
@@ -196,8 +189,6 @@ class Floor:
 
 @dataclass(frozen=True)
 class Binding:
-    """A policy that binds anyone who has the principal."""
-
     principal: str
     policy: str
     create_time: datetime
@@ -231,14 +222,12 @@ class PriceComponent:
 
 @dataclass(frozen=True)
 class Price:
-    """The present price of a SKU for a tenant."""
-
     currency_code: str
     components: tuple[PriceComponent, ...]
 
     @cached_property
     def unit_prices(self) -> dict[Dimension, Decimal]:
-        """Price of one unit by dimension; what is free is left out."""
+        """Dimensions that are free are left out."""
         return {part.dimension: part.of_one_unit for part in self.components if part.unit_price}
 
     @cached_property
@@ -260,17 +249,14 @@ class Facts:
 
     @cached_property
     def latency_p50_s(self) -> float:
-        """Median latency in seconds."""
         return self.latencies.quantile_s(0.5)
 
     @cached_property
     def latency_p90_s(self) -> float:
-        """90th percentile of latency in seconds."""
         return self.latencies.quantile_s(0.9)
 
     @cached_property
     def latency_p95_s(self) -> float:
-        """95th percentile of latency in seconds."""
         return self.latencies.quantile_s(0.95)
 
 
@@ -284,24 +270,18 @@ class MeasuredTool:
 
 @dataclass(frozen=True)
 class FactsSource:
-    """An adapters process, and the tenant whose calls it measured."""
-
     reporter: str
     tenant: str
 
 
 @dataclass(frozen=True)
 class FactsReport:
-    """The measurements of one adapters process, and the time of its report."""
-
     facts: Facts
     time: datetime
 
 
 @dataclass(frozen=True)
 class ToolAccess:
-    """The decision on a tool for an episode, and the rule that made it."""
-
     name: str
     allowed: bool
     reason: str
@@ -334,8 +314,6 @@ class ResolvedTool:
 
 @dataclass(frozen=True)
 class ClientTool:
-    """A function that an episode's caller offers to it, and runs."""
-
     name: str
     description: str
     parameters_schema: str
@@ -343,8 +321,6 @@ class ClientTool:
 
 @dataclass(frozen=True, eq=False)
 class Toolset:
-    """The tools that an episode may use, frozen."""
-
     tools: tuple[ResolvedTool, ...]
     policy: PolicyVersion
     decisions: tuple[ToolAccess, ...]
@@ -357,7 +333,6 @@ class Toolset:
         return {tool.version.spec.name: tool for tool in self.tools}
 
     def decision(self, name: str) -> ToolAccess | None:
-        """Returns the decision on a tool; None when there is no such tool."""
         return self._decisions.get(name)
 
     @cached_property

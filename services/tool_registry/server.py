@@ -1,5 +1,3 @@
-"""Wiring of the tool registry."""
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -63,7 +61,6 @@ PURGE_INTERVAL_S = 3600.0
 
 
 async def serve(settings: ToolRegistrySettings) -> None:
-    """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("tool-registry", settings.telemetry)
     await upgrade(settings.database_url, MIGRATIONS)
     try:
@@ -77,7 +74,6 @@ async def serve(settings: ToolRegistrySettings) -> None:
 async def assembled(
     settings: ToolRegistrySettings, clock: Clock = utc_now
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
-    """The services over one database, their checks, and the background task."""
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)
@@ -137,7 +133,6 @@ async def assembled(
 async def _channel(
     stack: AsyncExitStack, settings: ToolRegistrySettings, target: str
 ) -> grpc.aio.Channel:
-    """A channel that calls as the caller of the request served."""
     return await stack.enter_async_context(open_channel(target, tls=settings.tls))
 
 

@@ -1,5 +1,3 @@
-"""podium.registry.v1.ToolRegistryService."""
-
 import asyncio
 from typing import Any
 
@@ -44,8 +42,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ToolRegistryServicer(ToolRegistryServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(
         self,
         registry: Registry,
@@ -221,7 +217,6 @@ def _bytes(tool: ToolVersion) -> int:
 
 
 def _age(tool: ToolVersion) -> str:
-    """Sorts newest first."""
     return f"{VERSION_MAX - tool.version:010}"
 
 

@@ -1,5 +1,3 @@
-"""podium.registry.v1.PolicyService."""
-
 from typing import Any
 
 import grpc
@@ -35,8 +33,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class PolicyServicer(PolicyServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(
         self,
         registry: Registry,
@@ -185,5 +181,4 @@ def _bytes(policy: PolicyVersion) -> int:
 
 
 def _place(policy: PolicyVersion) -> str:
-    """Presets first, then by name."""
     return f"{int(policy.spec.name not in PRESETS)}/{policy.spec.name}"

@@ -1,5 +1,3 @@
-"""The versions every write bumps: of the catalogue, and of the facts."""
-
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,5 +15,4 @@ async def bump_catalogue(connection: AsyncConnection) -> int:
 
 
 async def bump_facts(connection: AsyncConnection) -> None:
-    """Makes every process read the measurements again."""
     await connection.execute(BUMP_FACTS)

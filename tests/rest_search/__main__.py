@@ -42,7 +42,6 @@ def main() -> None:
 
 
 async def search(examples: int, others: list[str]) -> int:
-    """The exit status of schemathesis."""
     await SCHEMATHESIS.install()
     with server_folder("rest") as folder, OpenAiServer(models=[MODEL]) as model:
         engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
@@ -60,7 +59,6 @@ async def search(examples: int, others: list[str]) -> int:
 
 
 async def unlimit(connection: Connection) -> None:
-    """The search is no test of rate limits."""
     headers = {"authorization": f"Bearer {connection.admin_key}"}
     async with httpx.AsyncClient(base_url=connection.gateway_url, headers=headers) as client:
         tenant = (await client.get("/v1/limits")).json()["tenant"]
@@ -69,7 +67,6 @@ async def unlimit(connection: Connection) -> None:
 
 
 async def searched(connection: Connection, examples: int, others: list[str], report: Path) -> int:
-    """The exit status of schemathesis, which writes its report as JUnit does."""
     process = await asyncio.create_subprocess_exec(
         str((SCHEMATHESIS.folder / "bin" / "schemathesis").resolve()),
         "--config-file",
@@ -101,7 +98,6 @@ async def searched(connection: Connection, examples: int, others: list[str], rep
 
 
 def table(report: Path) -> str:
-    """Markdown: how many operations were tried, and a row for each that failed."""
     if not report.exists():
         return "schemathesis ended without a report"
     cases = list(ElementTree.parse(report).iter("testcase"))
@@ -118,14 +114,12 @@ def table(report: Path) -> str:
 
 
 def _first_line(problem: ElementTree.Element) -> str:
-    """Of the part that names the check."""
     said = (problem.get("message") or problem.text or "").strip()
     lines = [line.strip(" -") for line in said.splitlines() if line.strip().startswith("- ")]
     return (lines or said.splitlines() or ["no details"])[0][:120]
 
 
-def quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

@@ -33,12 +33,10 @@ AirportName = Annotated[
 
 @cache
 def airports() -> dict[str, dict[str, Any]]:
-    """Every airport with an IATA code, by code."""
     return airportsdata.load("IATA")  # type: ignore[return-value]
 
 
 def airport_facts(code: AirportName) -> dict[str, Any]:
-    """Name, city, country, coordinates, elevation and time zone of an airport."""
     airport = _airport(code)
     return {
         "city": airport["city"],
@@ -54,7 +52,6 @@ def airport_facts(code: AirportName) -> dict[str, Any]:
 
 
 def airport_distance(from_code: AirportName, to_code: AirportName) -> dict[str, Any]:
-    """Shortest distance between two airports in kilometres."""
     start, end = _airport(from_code), _airport(to_code)
     return {
         "distance_km": distance_km(start, end, "lat", "lon"),
@@ -64,7 +61,6 @@ def airport_distance(from_code: AirportName, to_code: AirportName) -> dict[str, 
 
 
 def _airport(written: str) -> dict[str, Any]:
-    """Finds an airport by code, city or name. Raises FunctionFailed."""
     name, _, place = written.partition(",")
     key = re.sub(r"\s*\b(?:iata|code|airport)\b\s*", " ", name_key(name)).strip()
     code = key.removesuffix(" international").upper()
@@ -95,7 +91,6 @@ def _fitting(key: str) -> list[dict[str, Any]]:
 
 @cache
 def _keys() -> list[tuple[dict[str, Any], tuple[str, str], set[str]]]:
-    """Each airport with its ICAO code and city, and with the words of its name."""
     return [
         (
             each,

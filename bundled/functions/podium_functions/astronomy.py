@@ -22,7 +22,6 @@ NEXT_PHASE = {
 def next_moon_phase(
     day: Beginning, phase: Annotated[MoonPhase, Field(description="Which phase to look for.")]
 ) -> dict[str, Any]:
-    """Returns the next time at or after a date at which the moon reaches a phase, in UTC."""
     try:
         utc = _minute(NEXT_PHASE[phase](ephem.Date(day.isoformat())))
     except ValueError as error:
@@ -31,7 +30,6 @@ def next_moon_phase(
 
 
 def season_starts(year: Year) -> dict[str, Any]:
-    """Equinoxes and solstices of a year, in UTC."""
     start = ephem.Date(str(year))
     return {
         "march_equinox": _minute(ephem.next_vernal_equinox(start)),

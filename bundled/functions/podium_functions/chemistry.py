@@ -45,7 +45,6 @@ def element_facts(
         ),
     ],
 ) -> dict[str, Any]:
-    """Symbol, name, atomic number, mass and density of a chemical element."""
     found = _element(element)
     return {
         "symbol": found.symbol,
@@ -66,7 +65,6 @@ def molar_mass(
         ),
     ],
 ) -> dict[str, Any]:
-    """Molar mass of a compound in g/mol, with atoms and mass fractions of its elements."""
     parsed = _formula(formula)
     return {
         "molar_mass_g_per_mol": round(parsed.mass, 4),
@@ -97,7 +95,6 @@ def _element(written: str) -> Element:
 
 @cache
 def _elements() -> dict[str, Element]:
-    """Returns elements by name, symbol and atomic number, in small letters."""
     return {
         name: each
         for each in periodictable.elements

@@ -120,7 +120,6 @@ def city_facts(
         str, Field(description="Its country as written, if given.", max_length=80)
     ] = "",
 ) -> dict[str, Any]:
-    """Country, population, coordinates and time zone of a city of at least 15,000 people."""
     facts = find_city(city, country)
     return {
         "population": facts["population"],

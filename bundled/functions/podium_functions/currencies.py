@@ -30,7 +30,6 @@ CurrencyName = Annotated[
 
 
 def currency_facts(currency: CurrencyName) -> dict[str, Any]:
-    """Code, name, symbol, decimal places and countries of a currency."""
     code = _currency_code(currency)
     users = (each["name"] for each in countries().values() if each["currencycode"] == code)
     return {
@@ -43,7 +42,6 @@ def currency_facts(currency: CurrencyName) -> dict[str, Any]:
 
 
 def _currency_code(currency: str) -> str:
-    """Finds a currency by code, name, symbol or country. Raises FunctionFailed."""
     name = re.sub(r"['\u2019]s currency|currency (?:of|in)|currency", " ", currency.casefold())
     key = name_key(name)
     if (

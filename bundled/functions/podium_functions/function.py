@@ -25,7 +25,6 @@ class Function:
 
     @cached_property
     def call(self) -> Callable[..., Any]:
-        """The callable; imports the module."""
         found: Callable[..., Any] = getattr(import_module(self.module), self.name)
         return found
 
@@ -35,14 +34,12 @@ class Function:
 
     @cached_property
     def parameters_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, derived from the signature."""
         schema = TypeAdapter[Any](cast(Any, self.call)).json_schema()
         for parameter in schema["properties"].values():
             parameter.pop("title", None)
         return schema
 
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
-        """The answer as JSON. Raises FunctionFailed."""
         try:
             return self._validated(**arguments)
         except ValidationError as error:

@@ -1,5 +1,3 @@
-"""Public holidays of countries, by the holidays package."""
-
 from typing import Annotated, Any
 
 import holidays
@@ -13,14 +11,12 @@ Year = Annotated[int, Field(description="Year, for example 2025.", ge=1900, le=2
 
 
 def public_holidays(country: CountryName, year: Year) -> dict[str, Any]:
-    """Public holidays of a country in a year, in date order, and how many there are."""
     found = sorted(_holidays_of(country, year).items())
     listed = [{"date": day.isoformat(), "name": name} for day, name in found]
     return {"count": len(listed), "holidays": listed}
 
 
 def is_public_holiday(country: CountryName, day: Day) -> dict[str, Any]:
-    """Returns whether a date is a public holiday in a country, and which."""
     name = _holidays_of(country, day.year).get(day)
     return {"is_public_holiday": name is not None, "name": name}
 

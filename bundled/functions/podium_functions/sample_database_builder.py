@@ -39,7 +39,6 @@ CITIES = {
 
 
 def build(path: Path) -> None:
-    """Writes the database to a new file."""
     files = flight_data()
     with TemporaryDirectory(prefix="sample-tables-") as folder, duckdb.connect(path) as database:
         written = Path(folder)

@@ -23,14 +23,13 @@ Sql = Annotated[
 
 
 def query_database(sql: Sql) -> dict[str, Any]:
-    """Rows of one SELECT over the sample database, at most 100."""
     # A loop of its own, for callers that have one as well as for those that have none.
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(lambda: asyncio.run(queried(sql))).result()
 
 
 async def queried(sql: Sql) -> dict[str, Any]:
-    """The same, beside other calls. The process ends with the call, also when it is cancelled."""
+    """The process ends with the call, also when it is cancelled."""
     answer = await _read(unfenced(sql))
     if fault := answer.get("invalid"):
         raise invalid(fault)

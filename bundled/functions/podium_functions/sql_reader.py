@@ -34,11 +34,11 @@ LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
 
 
 class Invalid(Exception):
-    """The message says what is wrong with the query."""
+    pass
 
 
 class LimitExceeded(Exception):
-    """The message says which limit, and what to do."""
+    pass
 
 
 def main() -> None:
@@ -47,7 +47,6 @@ def main() -> None:
 
 
 def answer(sql: str, database: int) -> dict[str, Any]:
-    """Returns the rows of a query, or its error."""
     try:
         with opened(database) as connection:
             return queried(connection, sql)
@@ -60,7 +59,6 @@ def answer(sql: str, database: int) -> dict[str, Any]:
 
 
 def opened(database: int) -> duckdb.DuckDBPyConnection:
-    """Read-only, without external access, and with its configuration locked."""
     path = f"/proc/self/fd/{database}"
     connection = duckdb.connect(path, read_only=True, config=LOCKDOWN)
     connection.execute("SET enable_progress_bar = false")
@@ -69,7 +67,6 @@ def opened(database: int) -> duckdb.DuckDBPyConnection:
 
 
 def queried(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    """Rows of one SELECT. Raises `Invalid`, `LimitExceeded` or DuckDB's shortage of memory."""
     _require_one_select(database, sql)
     watchdog = Timer(QUERY_TIMEOUT_S, database.interrupt)
     watchdog.start()

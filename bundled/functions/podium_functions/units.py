@@ -80,7 +80,6 @@ def convert_units(
         ),
     ],
 ) -> dict[str, Any]:
-    """An amount in another unit of the same kind, temperatures included."""
     try:
         amounts = _amounts(value, from_unit)
         return _converted(amounts, _readings(to_unit))
@@ -151,7 +150,6 @@ def _missing(number: str) -> str:
 
 
 def _readings(text: str) -> Readings:
-    """Raises _UnknownUnit."""
     spoken = _POWER.sub("^", text.translate(_MARKS))
     for pattern, written in _SPOKEN:
         spoken = re.sub(pattern, written, spoken, flags=re.IGNORECASE)
@@ -199,7 +197,6 @@ def _longest(words: list[str]) -> tuple[int, Readings]:
 
 
 def _named(words: list[str]) -> Readings:
-    """A name of one or several words; nothing when no one knows it."""
     for name in dict.fromkeys((" ".join(words), " ".join(words).casefold())):
         one = name.removesuffix("s")
         if listed := _names().get(name) or _names().get(one):

@@ -22,8 +22,6 @@ class Bounds(IntEnum):
 
 @dataclass(frozen=True)
 class ActionLimits:
-    """Characters of an action's parts, from the tokens a completion may have."""
-
     max_tokens: int
     bounds: Bounds
 

@@ -29,7 +29,7 @@ THOUGHT, THOUGHT_END = "<think>", "</think>"
 
 
 class MalformedAction(ValueError):
-    """The reply is not an action; the message is for the model."""
+    pass
 
 
 def parse_action(
@@ -38,7 +38,7 @@ def parse_action(
     calls_max: int,
     rules: TurnRules,
 ) -> Action:
-    """The action of a completion; malformed instead of an exception."""
+    """Every fault of the reply becomes a malformed action instead of an exception."""
     try:
         if completion.native_calls:
             action = native_action(completion)
@@ -60,7 +60,6 @@ def _shapes(rules: TurnRules) -> str:
 
 
 def read_object(completion: Completion) -> dict[str, Any]:
-    """The JSON object of a completion. Raises MalformedAction."""
     text = completion.text
     start = text.find("{", 0 if completion.constrained else _end_of_thoughts(text))
     if start < 0:
@@ -144,7 +143,6 @@ def _validator(schema: str) -> Draft202012Validator:
 
 
 def called(index: int, entry: Any) -> ActionToolCall:
-    """The call that an object asks for. Raises MalformedAction."""
     if not isinstance(entry, dict):
         raise MalformedAction("a call is not a JSON object")
     name = entry.get("tool", entry.get("name"))
@@ -161,7 +159,6 @@ def _arguments_json(arguments: dict[str, Any]) -> str:
 
 
 def native_action(completion: Completion) -> Action:
-    """The calls that the engine parsed itself. Raises MalformedAction."""
     calls = []
     for index, native in enumerate(completion.native_calls):
         raw = native.arguments_json or "{}"
@@ -172,7 +169,6 @@ def native_action(completion: Completion) -> Action:
 
 
 def checked(action: Action, tool_names: Collection[str], calls_max: int, rules: TurnRules) -> None:
-    """Raises MalformedAction for what may not be done in this turn."""
     others = [call for call in action.calls if not rules.may_call(call.tool_name)]
     if rules.must_answer and others:
         raise MalformedAction(f"this is the last turn and it calls {others[0].tool_name}")

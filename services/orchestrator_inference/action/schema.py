@@ -20,8 +20,6 @@ from podium_kit.json_schemas.inlining import GrammarSize, SchemaError
 
 @dataclass(frozen=True)
 class ActionOptions:
-    """Options that shape the grammar besides the tools."""
-
     max_tokens: int
     rules: TurnRules = field(default_factory=TurnRules)
     parallel_calls_max: int = 1
@@ -30,10 +28,7 @@ class ActionOptions:
 
 
 def build_constraint(tools: Sequence[PromptTool], options: ActionOptions) -> Constraint:
-    """The schema as text, and its digest. Same tools and options give the same bytes.
-
-    Raises InvalidToolSchema.
-    """
+    """The same tools and options give the same bytes. Raises InvalidToolSchema."""
     schema = action_schema(tools, options)
     # Not sorted: grammars follow the order of properties, so it is part of the schema.
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
@@ -43,7 +38,6 @@ def build_constraint(tools: Sequence[PromptTool], options: ActionOptions) -> Con
 
 
 def action_schema(tools: Sequence[PromptTool], options: ActionOptions) -> dict[str, Any]:
-    """The schema of one action. Raises InvalidToolSchema."""
     limits = ActionLimits(options.max_tokens, options.bounds)
     thought = {"type": "string", "maxLength": limits.thought_chars}
     size = GrammarSize(ACTION_CHARACTERS_MAX)
@@ -76,7 +70,7 @@ def _call(tool: PromptTool, limits: ActionLimits, size: GrammarSize) -> dict[str
 
 
 def parameters_of(tool: PromptTool) -> Mapping[str, Any]:
-    """The tool's own schema; no text means no parameters. Raises InvalidToolSchema."""
+    """No text means no parameters. Raises InvalidToolSchema."""
     try:
         return parsed_schema(tool.parameters_json_schema or "{}")
     except SchemaError as error:
@@ -84,7 +78,6 @@ def parameters_of(tool: PromptTool) -> Mapping[str, Any]:
 
 
 def parsed_schema(text: str) -> Mapping[str, Any]:
-    """A JSON Schema. Raises SchemaError."""
     try:
         schema = json.loads(text)
     except ValueError as error:

@@ -34,7 +34,7 @@ def parse_template_reply(
     calls_max: int,
     rules: TurnRules,
 ) -> Action:
-    """The action of a completion; malformed instead of an exception."""
+    """Every fault of the reply becomes a malformed action instead of an exception."""
     try:
         action = _action(completion, rules.answer_schema)
         checked(action, tool_names, calls_max, rules)
@@ -84,7 +84,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _bodies(text: str) -> Iterator[str]:
-    """The text between the marks of each call."""
     at = text.find(CALL)
     while at >= 0 and (end := text.find(CALL_END, at)) >= 0:
         yield text[at + len(CALL) : end]

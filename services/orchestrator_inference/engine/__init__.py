@@ -1,1 +1,0 @@
-"""Model engines: OpenAI-compatible HTTP, replicas and merged versions."""

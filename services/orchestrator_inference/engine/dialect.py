@@ -1,5 +1,3 @@
-"""The engine's dialect of the OpenAI API, learnt from its rejections."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +19,6 @@ class Dialect:
     parameters: ChatParameters = USUAL
 
     def prompt(self, call: ModelCall) -> dict[str, Any]:
-        """Returns the fields that the engine makes a prompt of."""
         messages = [{"role": each.role, "content": each.content} for each in call.messages]
         body: dict[str, Any] = {"model": call.model.name, "messages": messages}
         if call.functions:

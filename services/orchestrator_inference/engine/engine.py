@@ -1,5 +1,3 @@
-"""The interface of a model engine, independent of its client."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -31,13 +29,11 @@ class ModelCall:
 
 
 class Engine(Protocol):
-    """Serves models. Every method raises the Engine... errors of `errors`."""
+    """Every method raises the Engine... errors of `errors`."""
 
-    async def model(self, name: str) -> EngineModel:
-        """The model of that name, the default for an empty one. Raises ModelNotFound."""
+    async def model(self, name: str) -> EngineModel: ...
 
-    async def models(self) -> tuple[EngineModel, ...]:
-        """Every model served now, by name."""
+    async def models(self) -> tuple[EngineModel, ...]: ...
 
     async def count_tokens(self, call: ModelCall) -> int:
         """Tokens of the call's prompt. Raises TokensNotCounted for an engine that cannot count."""

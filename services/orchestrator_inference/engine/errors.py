@@ -1,5 +1,3 @@
-"""An engine's HTTP errors as domain errors."""
-
 import email.utils
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -36,7 +34,6 @@ def fault_of(response: httpx.Response) -> Mapping[str, Any]:
 
 
 def rejection(host: str, model: str, response: httpx.Response, secret: str | None) -> DomainError:
-    """The error a response that is no success means."""
     status = response.status_code
     fault = fault_of(response)
     why = _explained(fault, secret)
@@ -54,7 +51,7 @@ def rejection(host: str, model: str, response: httpx.Response, secret: str | Non
 
 
 def retry_after_s(response: httpx.Response) -> float | None:
-    """Seconds the engine asks to wait (RFC 9110 Retry-After); None when it does not say."""
+    """Seconds the engine asks to wait (RFC 9110, section 10.2.3); None when it does not say."""
     value = response.headers.get("retry-after", "")
     try:
         return min(max(0.0, float(value)), RETRY_AFTER_MAX_S)

@@ -1,5 +1,3 @@
-"""Engines that each serve one merged version, found by name: one for each address of its host."""
-
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -14,8 +12,6 @@ from orchestrator_inference.errors import EngineUnreachable
 
 @dataclass
 class _Known:
-    """A known engine, the time when it was last listed, and its client."""
-
     replica: EngineReplica
     engine: OpenAiEngine
     client: AsyncExitStack
@@ -23,7 +19,7 @@ class _Known:
 
 
 class MergedEngines:
-    """A context manager. Engines come and go under a headless Service; `replicas` looks again."""
+    """A context manager. Engines come and go under a headless Service; `replicas` lists them."""
 
     def __init__(
         self, urls: Sequence[str], api_key: str | None, timeout_s: float, max_in_flight: int
@@ -47,7 +43,7 @@ class MergedEngines:
         return [known.replica for known in self._there]
 
     def engines(self) -> list[OpenAiEngine]:
-        """The engines that were there when they were last looked at."""
+        """The engines of the last listing."""
         return [known.engine for known in self._there]
 
     async def _inspect(self, url: str) -> _Known:

@@ -1,5 +1,3 @@
-"""The engine's list of models, refreshed as adapters are published."""
-
 import asyncio
 import hashlib
 import time
@@ -18,8 +16,6 @@ Card = Mapping[str, Any]
 
 
 class ModelCatalogue:
-    """Names to models. `default` and `aliases` are the operator's."""
-
     def __init__(self, client: httpx.AsyncClient, default: str, aliases: Mapping[str, str]) -> None:
         self._client = client
         self._host = client.base_url.netloc.decode()
@@ -30,15 +26,14 @@ class ModelCatalogue:
         self._reading = asyncio.Lock()
 
     async def all(self) -> tuple[EngineModel, ...]:
-        """Every model, by name, at most a few seconds old."""
+        """Sorted by name, and at most a few seconds old."""
         if time.monotonic() - self._read_at > FRESH_S:
             await self.refresh()
         return tuple(self._models[name] for name in sorted(self._models))
 
     async def find(self, name: str) -> EngineModel:
-        """The model of that name or alias; the default for "". Raises ModelNotFound.
-
-        A model known before is found without asking: a busy engine lists slowly.
+        """The default for "". Raises ModelNotFound. A model known before is found without asking: a
+        busy engine lists slowly.
         """
         model = self._known(name)
         if model is None:
@@ -49,7 +44,6 @@ class ModelCatalogue:
         return model
 
     async def refresh(self, timeout_s: float | None = None) -> None:
-        """Reads the list again. Raises the errors of the engine."""
         asked_at = time.monotonic()
         async with self._reading:
             # Anyone who waited takes what was read meanwhile.
@@ -77,7 +71,6 @@ class ModelCatalogue:
         return [_model(card, default, *identity) for card in cards]
 
     async def _identity(self, cards: list[Card]) -> tuple[str, bool, str]:
-        """Engine name, whether it is vLLM, and the digest of its chat template."""
         known = next(iter(self._models.values()), None)
         if known is not None and {card["id"] for card in cards} == self._models.keys():
             return known.engine, known.is_vllm, known.prompt_digest
@@ -101,7 +94,6 @@ class ModelCatalogue:
 
 
 def cards_of(response: httpx.Response, host: str) -> list[Card]:
-    """The entries of a list of models. Raises EngineProtocolError."""
     try:
         return [card for card in response.json()["data"] if isinstance(card["id"], str)]
     except (ValueError, KeyError, TypeError) as error:
@@ -109,7 +101,6 @@ def cards_of(response: httpx.Response, host: str) -> list[Card]:
 
 
 def _tokens(said: Any) -> int:
-    """0, which is unknown, for what is no number of tokens."""
     return said if isinstance(said, int) and said > 0 else 0
 
 

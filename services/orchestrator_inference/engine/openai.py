@@ -54,8 +54,6 @@ async def engine_client(
 
 
 class OpenAiEngine:
-    """The Engine behind an OpenAI-compatible base URL."""
-
     def __init__(
         self,
         client: httpx.AsyncClient,
@@ -71,7 +69,6 @@ class OpenAiEngine:
         self._dialects: dict[str, Dialect] = {}
 
     async def model(self, name: str) -> EngineModel:
-        """The model of that name, the default for an empty one. Raises ModelNotFound."""
         async with self._reachable(LISTING_TIMEOUT_S):
             return await self._catalogue.find(name)
 
@@ -85,7 +82,6 @@ class OpenAiEngine:
             await self._catalogue.refresh(timeout_s=PROBE_TIMEOUT_S)
 
     async def count_tokens(self, call: ModelCall) -> int:
-        """Tokens of the call's prompt. Raises TokensNotCounted for an engine that cannot count."""
         if not call.model.is_vllm:
             raise TokensNotCounted(self._host)
         # One of vLLM's own endpoints; they lie beside /v1.
@@ -100,7 +96,7 @@ class OpenAiEngine:
             raise EngineProtocolError(self._host, "/tokenize gives no count") from error
 
     async def complete(self, call: ModelCall) -> Completion:
-        """One completion; an engine that rejects a part of the request is asked without it."""
+        """An engine that rejects a part of the request is asked again without it."""
         provider = "vllm" if call.model.is_vllm else "openai"
         with telemetry.model_call(provider, call.model.name) as span:
             completion = await self._complete(call)

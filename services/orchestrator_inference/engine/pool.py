@@ -1,5 +1,3 @@
-"""Several engines as one: the main one, and those that each serve one merged version."""
-
 from collections.abc import Callable, Sequence
 
 from orchestrator_inference.engine.engine import Engine, ModelCall
@@ -9,7 +7,7 @@ from podium_kit.rpc.errors import Unavailable
 
 
 class EnginePool:
-    """The Engine that asks whichever of its engines lists the model; the first is the default."""
+    """Asks the engine that lists the model; the first engine has the default."""
 
     def __init__(self, main: Engine, others: Callable[[], Sequence[Engine]]) -> None:
         """`others` are asked for again at every call: engines come and go."""
@@ -19,7 +17,6 @@ class EnginePool:
         self._turn = 0
 
     async def model(self, name: str) -> EngineModel:
-        """The model of that name, the default for an empty one. Raises ModelNotFound."""
         # Where it was found beside the main engine, that one may be busy or away.
         if name in self._found and (model := await self._of_others(name)):
             return model
@@ -48,7 +45,6 @@ class EnginePool:
         return engines[start:] + engines[:start]
 
     async def models(self) -> tuple[EngineModel, ...]:
-        """Every model of every engine that answers, by name."""
         found = {model.name: model for model in await self._main.models()}
         for engine in self._others():
             try:
@@ -58,9 +54,7 @@ class EnginePool:
         return tuple(found[name] for name in sorted(found))
 
     async def count_tokens(self, call: ModelCall) -> int:
-        """Tokens of the call's prompt. Raises TokensNotCounted."""
         return await self._found.get(call.model.name, self._main).count_tokens(call)
 
     async def complete(self, call: ModelCall) -> Completion:
-        """One completion. Raises ContextTooLong when the engine counts too many tokens."""
         return await self._found.get(call.model.name, self._main).complete(call)

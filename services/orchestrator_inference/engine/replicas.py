@@ -32,8 +32,6 @@ _WHOLE_DISTRIBUTION = {
 
 
 class EngineReplica:
-    """vLLM's administrative side. Every method raises the Engine... errors of `errors`."""
-
     def __init__(self, client: httpx.AsyncClient, base_url: str, timeout_s: float) -> None:
         """`timeout_s` is what loading may take; a canary has at most CANARY_TIMEOUT_S of it."""
         self.url = base_url.rstrip("/")
@@ -95,7 +93,6 @@ class EngineReplica:
 
 
 def _requests(prompts: Sequence[CanaryPrompt]) -> list[list[CanaryPrompt]]:
-    """Groups the prompts in order, as many as vLLM takes token ids in a request."""
     parts: list[list[CanaryPrompt]] = [[]]
     for prompt in prompts:
         if parts[-1] and len(_targets([*parts[-1], prompt])) > TOKEN_IDS_MAX:

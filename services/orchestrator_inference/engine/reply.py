@@ -1,5 +1,3 @@
-"""The JSON of a chat completion -> Completion; every field that is read is checked."""
-
 import logging
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -67,7 +65,6 @@ class _Body(_Part):
 def completion_from(
     body: Mapping[str, Any], call: ModelCall, *, latency_s: float, constrained: bool
 ) -> Completion:
-    """The completion. Raises NotACompletion."""
     try:
         read = _Body.model_validate(body)
         choice = _Choice.model_validate(read.choices[0])

@@ -1,5 +1,3 @@
-"""`python -m orchestrator_inference.policy_engines`."""
-
 from orchestrator_inference.policy_engines.config import PolicyEnginesSettings
 from orchestrator_inference.policy_engines.worker import work
 from podium_kit.rpc.process import run
@@ -7,7 +5,6 @@ from podium_kit.rpc.settings import load_settings
 
 
 def main() -> None:
-    """Reads the settings and works until SIGTERM."""
     run(work(load_settings(PolicyEnginesSettings)))
 
 

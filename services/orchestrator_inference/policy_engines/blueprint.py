@@ -27,8 +27,6 @@ DIGEST_CHARS = 16
 
 @dataclass(frozen=True)
 class EngineRules:
-    """The settings that every engine of a release shares."""
-
     kind: str
     """InferenceService or LLMInferenceService."""
     claim: str
@@ -36,7 +34,7 @@ class EngineRules:
 
 
 def engine_name(version: str) -> str:
-    """Name of a version's object: the version's own, or a digest where that is too long."""
+    """The version's name, or a digest where that is too long."""
     if len(version) <= NAME_CHARS_MAX:
         return version
     return f"policy-{hashlib.sha256(version.encode()).hexdigest()[:DIGEST_CHARS]}"
@@ -71,7 +69,7 @@ def engine_of(version: str, blueprint: Json, rules: EngineRules) -> Json:
 
 
 def merge_patch(found: Json, wanted: Json) -> Json:
-    """Returns the patch from one object to the other (RFC 7386); a removed key is null."""
+    """The patch from one object to the other (RFC 7386); a removed key is null."""
     patch: Json = dict.fromkeys(found.keys() - wanted.keys())
     for key, value in wanted.items():
         old = found.get(key)

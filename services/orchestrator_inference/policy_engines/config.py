@@ -1,5 +1,3 @@
-"""Settings of the engine keeper, read once from the environment."""
-
 from pathlib import Path
 from typing import Literal
 

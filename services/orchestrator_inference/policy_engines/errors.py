@@ -1,13 +1,9 @@
-"""Errors of the engine keeper."""
-
 from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 
 SAID_CHARS_MAX = 500
 
 
 class ClusterUnreachable(Unavailable):
-    """The API server does not answer."""
-
     def __init__(self, cause: str) -> None:
         super().__init__(
             f"the API server does not answer: {cause}; let the pod reach it "
@@ -16,8 +12,6 @@ class ClusterUnreachable(Unavailable):
 
 
 class ClusterRejected(FailedPrecondition):
-    """The API server, or a webhook of KServe, rejects a request."""
-
     def __init__(self, status: int, said: str) -> None:
         super().__init__(f"the API server rejects with {status}: {said[:SAID_CHARS_MAX]}")
         self.status = status

@@ -18,8 +18,6 @@ log = logging.getLogger(__name__)
 
 
 class Engines(Protocol):
-    """The platform that runs engines; see KServeEngines."""
-
     async def versions(self) -> dict[str, Json]: ...
     async def bring(self, version: str, found: Json | None) -> None: ...
     async def remove(self, version: str) -> None: ...
@@ -27,8 +25,6 @@ class Engines(Protocol):
 
 
 class EngineKeeper:
-    """Brings the engines to what the store wants, one round at a time."""
-
     def __init__(
         self, store: VersionStore, engines: Engines, *, newest: int, retire_after_s: float
     ) -> None:

@@ -1,5 +1,3 @@
-"""KServe's API, through its SDK: what there is, what is made of it, and what changed."""
-
 import asyncio
 import logging
 import os
@@ -62,7 +60,6 @@ class KServeEngines:
         """resourceVersion of the last list; a watch starts after it."""
 
     async def versions(self) -> dict[str, Json]:
-        """Existing engines by policy version."""
         found = await self._call(
             self._api.list_namespaced_custom_object,
             label_selector=f"{ENGINE_OF}={self._blueprint}",
@@ -72,7 +69,6 @@ class KServeEngines:
         return {version: each for version, each in named.items() if version}
 
     async def bring(self, version: str, found: Json | None) -> None:
-        """Makes a version's engine, or patches it where the blueprint changed since."""
         blueprint = await self._blueprint_now()
         wanted = _serialized(engine_of(version, blueprint, self._rules))
         if found is None:
@@ -88,7 +84,6 @@ class KServeEngines:
             log.info("engine of %s was patched", version)
 
     async def check(self) -> None:
-        """Raises when the blueprint cannot be read from the API server."""
         await self._blueprint_now()
 
     async def remove(self, version: str) -> None:
@@ -114,7 +109,6 @@ class KServeEngines:
         return found
 
     def _watched(self, *where: str, **options: Any) -> None:
-        """Waits for the first event after the list that was looked at last."""
         events = watch.Watch().stream(
             self._api.list_namespaced_custom_object,
             *where,
@@ -135,7 +129,7 @@ class KServeEngines:
 
 
 def not_ready(engine: Json) -> str:
-    """Returns why an engine is not ready, in KServe's words; "" when it is."""
+    """Returns the reason in KServe's words; "" when the engine is ready."""
     conditions = {each["type"]: each for each in engine.get("status", {}).get("conditions", [])}
     if conditions.get("Ready", {}).get("status") == "True":
         return ""

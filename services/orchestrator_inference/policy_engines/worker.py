@@ -1,5 +1,3 @@
-"""Wiring of the engine keeper."""
-
 import asyncio
 import signal
 from functools import partial
@@ -15,7 +13,6 @@ from podium_kit.rpc.health import HealthMonitor, answered_probes
 
 
 async def work(settings: PolicyEnginesSettings) -> None:
-    """Works until SIGTERM."""
     stop_telemetry = telemetry.configure("policy-engines", settings.telemetry)
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):

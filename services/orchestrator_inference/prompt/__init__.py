@@ -1,1 +1,0 @@
-"""Prompts: layouts, section budgets and the listing of tools."""

@@ -34,8 +34,6 @@ class SectionBudgets(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class Room:
-    """Tokens a prompt may have, and the share of its budgets that leaves."""
-
     prompt_tokens: int
     """As `estimated_tokens` counts."""
     budgets: SectionBudgets
@@ -75,12 +73,11 @@ def room_for(context_tokens: int, max_tokens: int, budgets: SectionBudgets) -> R
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many than too few."""
+    """Estimates rather too many tokens than too few."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN)
 
 
 def keep_end(text: str, tokens_max: int) -> str:
-    """The last tokens of a text; nothing when there is no room."""
     encoded = text.encode()
     size = max(0, tokens_max) * BYTES_PER_TOKEN
     if len(encoded) <= size:

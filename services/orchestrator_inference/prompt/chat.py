@@ -1,5 +1,3 @@
-"""A message history, for environments: what the model wrote, and what came of it."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,7 +63,6 @@ class NewestTurns:
 
 
 def _wanted(situation: Situation) -> str:
-    """Given only where some decisions are not allowed: the system line has the rest."""
     rules = situation.rules
     last = rules.must_answer and situation.turns
     if last or rules.must_call or rules.answer_schema:

@@ -33,8 +33,6 @@ class Prompt:
 
 @dataclass(frozen=True)
 class ShownTools:
-    """The tools that a prompt describes, and the lengths of their descriptions."""
-
     tools: tuple[PromptTool, ...]
     description_chars_max: int
     count: int
@@ -45,14 +43,12 @@ class ShownTools:
         return self.count - len(self.tools)
 
     def note(self) -> str:
-        """The model's note behind a shortened listing; "" behind a whole one."""
         if not self.hidden:
             return ""
         found = "find_tools finds them" if self._can_find else "only these are described"
         return f"({self.hidden} more tools are left out, for want of room; {found})"
 
     def left_out(self) -> tuple[str, ...]:
-        """The caller's list of what was left out."""
         if not self.hidden:
             return ()
         return (f"{self.hidden} of {self.count} tools, which do not fit the model's context",)
@@ -91,7 +87,6 @@ def shown_tools(
 
 
 def cut_to(text: str, tokens_max: int) -> tuple[str, bool]:
-    """The text, or its end with a word on what is missing; and whether something is."""
     if estimated_tokens(text) <= tokens_max:
         return text, False
     kept = keep_end(text, tokens_max - estimated_tokens(CUT))

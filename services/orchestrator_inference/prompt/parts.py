@@ -1,5 +1,3 @@
-"""The sentences both prompt layouts share."""
-
 from decimal import Decimal
 
 from orchestrator_inference.models import Action, Observation, Situation
@@ -31,14 +29,10 @@ def system_line(listing: str, calls_max: int) -> str:
 
 
 def problem(situation: Situation) -> str:
-    """The task, with the tenant's preference behind it as in the paper."""
     return f"{situation.task}\n\n{situation.instruction}".strip()
 
 
 def wanted(situation: Situation, answer_now: str) -> str:
-    """Returns the order of this turn; `answer_now` asks for the answer where nothing else is
-    allowed.
-    """
     rules = situation.rules
     if rules.must_call:
         return f"Call {' or '.join(rules.must_call)} now."
@@ -50,7 +44,6 @@ def wanted(situation: Situation, answer_now: str) -> str:
 
 
 def request_line(situation: Situation, order: str) -> str:
-    """Returns the preferences, the budget and the order: behind the parts that stay the same."""
     return "\n".join(line for line in (preference_line(situation), order) if line)
 
 
@@ -86,7 +79,6 @@ def _money(money: Money) -> str:
 
 
 def _short(amount: Decimal) -> str:
-    """Two digits say enough."""
     return f"{Decimal(f'{amount:.1e}').normalize():f}" if amount > 0 else "0"
 
 
@@ -102,7 +94,6 @@ def outcome_text(observation: Observation) -> str:
 
 
 def malformed_text(action: Action) -> str:
-    """Returns why a reply was not an action; empty when it was one."""
     if action.malformed is None:
         return ""
     return f"error ({action.malformed.kind.value}): {action.malformed.message}"

@@ -29,7 +29,6 @@ from orchestrator_inference.prompt.toolset import PromptToolset
 def build_stateless(
     situation: Situation, toolset: PromptToolset, room: Room, calls_max: int
 ) -> Prompt:
-    """The two messages of a turn, within the room."""
     wanted = parts.wanted(situation, parts.MUST_ANSWER)
     bare = estimated_tokens(parts.system_line(parts.NO_LINES, calls_max))
     needed = bare + needed_tokens(situation, toolset, room, wanted)
@@ -54,7 +53,6 @@ def laid_out(
     shown: ShownTools,
     taken: int = 0,
 ) -> Prompt:
-    """The layout under a system line, with what is wanted; other parts take so many tokens."""
     left = room.prompt_tokens - taken - estimated_tokens(system)
     blocks, cut = _blocks(situation, toolset, room, wanted, left)
     text = "\n\n".join(block for block in blocks if block)
@@ -65,7 +63,6 @@ def laid_out(
 def _blocks(
     situation: Situation, toolset: PromptToolset, room: Room, wanted: str, left: int
 ) -> tuple[list[str], list[str]]:
-    """The user's message in its parts, and what was cut of them."""
     request = parts.request_line(situation, wanted)
     problem = f"Problem: {parts.problem(situation)}"
     fixed = estimated_tokens(request) + estimated_tokens(problem) + SEPARATORS_TOKENS
@@ -80,7 +77,7 @@ def _blocks(
 def _known(
     situation: Situation, toolset: PromptToolset, room: Room, left: int
 ) -> tuple[list[str], list[str]]:
-    """The sections in the paper's order, given room in the paper's cascade; what was cut."""
+    """The sections in the paper's order, with space in the paper's cascade, and what was cut."""
     texts = _section_texts(situation.turns, toolset, room)
     budgets = room.budgets
     attempts_room = min(left, room.scaled(budgets.attempts_tokens_max))

@@ -26,7 +26,6 @@ MUST_ANSWER = "This is the last turn: give the final answer now."
 def build_template(
     situation: Situation, toolset: PromptToolset, room: Room, calls_max: int
 ) -> Prompt:
-    """The two messages of a turn; what the definitions take is left out of the room."""
     wanted = parts.wanted(situation, MUST_ANSWER)
     callable_tools = [tool for tool in situation.tools if situation.rules.may_call(tool.name)]
     offered = replace(situation, tools=tuple(callable_tools))

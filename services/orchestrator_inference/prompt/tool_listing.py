@@ -1,5 +1,3 @@
-"""The tools as the prompt lists them: one line each, short enough for a small context."""
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -41,7 +39,6 @@ def _signature(parameters: str) -> str:
 
 
 def shortened(text: str, chars_max: int) -> str:
-    """Puts a text on one line and cuts it."""
     text = " ".join(text.split())
     return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
 

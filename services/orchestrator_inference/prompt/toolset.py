@@ -15,8 +15,6 @@ CONSTRAINTS_KEPT = 16
 
 
 class PromptToolset:
-    """The names, the listing and the grammars of some tools. Raises InvalidToolSchema."""
-
     def __init__(self, tools: Sequence[PromptTool], description_chars_max: int) -> None:
         self.sections: dict[str, ResultSection] = {}
         for tool in tools:
@@ -29,7 +27,6 @@ class PromptToolset:
         self.constraint = lru_cache(CONSTRAINTS_KEPT)(self._build_constraint)
 
     def listing_of(self, shown: ShownTools) -> str:
-        """The lines of the tools that a prompt shows, and a word on the others."""
         lines = self._lines(shown.tools, shown.description_chars_max)
         return "\n".join(part for part in (lines, shown.note()) if part)
 
@@ -47,8 +44,6 @@ class PromptToolset:
 
 
 class PromptToolsets:
-    """The toolsets used lately, by their full content."""
-
     def __init__(self, description_chars_max: int) -> None:
         self._description_chars_max = description_chars_max
         self.of = lru_cache(TOOLSETS_KEPT)(self._build)

@@ -58,7 +58,6 @@ def _known(ways: Sequence[Way], weights: Preferences) -> list[Way]:
 
 
 def _worth(ways: Sequence[CallEstimate], weights: Preferences) -> list[int]:
-    """Returns the worth in tenths of the best."""
     costs = _saved([float(way.cost.amount) if way.cost else 0.0 for way in ways], COST_SPREAD_MIN)
     times = _saved([way.latency_s or 0.0 for way in ways], LATENCY_SPREAD_MIN_S)
     earned = [

@@ -1,1 +1,0 @@
-"""Policy versions: admission, routing, promotion."""

@@ -34,8 +34,6 @@ Replicas = Callable[[], Awaitable[Sequence[EngineReplica]]]
 
 @dataclass(frozen=True)
 class AdmissionRules:
-    """The operator's rules for versions."""
-
     engine_store: str
     """The store's folder as the engines see it."""
     quorum: float = 1.0
@@ -87,7 +85,6 @@ class VersionAdmission:
         self._move_candidate()
 
     def _wanted(self) -> list[str]:
-        """Names in the order they were written, the newest last."""
         names = self._files.by_age()
         meant = {name for alias in Alias for name in self._aliases.history(alias)[-2:]}
         newest = set(names[-self._rules.kept :])
@@ -140,7 +137,6 @@ class VersionAdmission:
     async def _admit(
         self, manifest: Manifest, replica: EngineReplica, served: frozenset[str] | None
     ) -> str | None:
-        """Returns why this replica does not serve the version; None when it does."""
         key = (replica.url, manifest.name)
         if served is None:
             return f"{replica.url} does not answer"
@@ -172,7 +168,7 @@ class VersionAdmission:
         return self._failed[key]
 
     async def _expel(self, name: str, replica: EngineReplica) -> None:
-        """Unloads a failed version; a replica that cannot unload it gets no calls for it."""
+        """A replica that cannot unload the version gets no calls for it."""
         self._stuck.add((replica.url, name))
         if await _unload(name, replica):
             self._stuck.discard((replica.url, name))
@@ -180,7 +176,6 @@ class VersionAdmission:
     async def _retire(
         self, name: str, served: Mapping[EngineReplica, frozenset[str] | None]
     ) -> None:
-        """Unloads a version that has been unused for `retire_after_s`."""
         since = self._unwanted_since.setdefault(name, time.monotonic())
         if time.monotonic() - since < self._rules.retire_after_s:
             return
@@ -245,7 +240,6 @@ async def _unload_everywhere(
 
 
 async def _unload(name: str, replica: EngineReplica) -> bool:
-    """Returns whether it is gone. A merged version's engine cannot unload it."""
     try:
         await replica.unload(name)
     except DomainError as error:

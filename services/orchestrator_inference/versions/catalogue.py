@@ -1,5 +1,3 @@
-"""The versions of a store as an administrator sees them, and the acts that move `promoted`."""
-
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,6 @@ from podium_kit.policy_versions.reports import Report, read_report
 
 @dataclass(frozen=True)
 class VersionState:
-    """A version as the store, the engines and the gate have it."""
-
     name: VersionName
     step: int | None
     """None when its manifest cannot be read."""
@@ -25,7 +21,7 @@ class VersionState:
 
 
 class VersionCatalogue:
-    """The versions of the store. Without a store every method raises NoPolicyStore."""
+    """Without a store every method raises NoPolicyStore."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root
@@ -35,7 +31,6 @@ class VersionCatalogue:
         return await asyncio.to_thread(lambda: [_state(store, name) for name in store.names()])
 
     async def get(self, name: str) -> VersionState:
-        """One version. Raises VersionNotFound, InvalidVersionName."""
         store, parsed = self._store(), VersionName.parse(name)
         if parsed not in store.names():
             raise VersionNotFound(name)
@@ -49,7 +44,6 @@ class VersionCatalogue:
         return await self.get(name), previous
 
     async def roll_back(self, name: str) -> VersionState:
-        """Gives users the version before this one. Raises what `roll_back` raises."""
         return await self.get(await asyncio.to_thread(roll_back, self._store(), name))
 
     def _store(self) -> VersionStore:

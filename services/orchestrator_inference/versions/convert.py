@@ -1,5 +1,3 @@
-"""podium.orchestrator.v1's versions <-> states of versions."""
-
 from orchestrator_inference.versions.catalogue import VersionState
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_kit.policy_versions.decisions import Verdict

@@ -1,4 +1,4 @@
-"""Whole folders of the store, which are read again when anything about them changes."""
+"""Folders of the store, which are read again when anything about them changes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class VerifiedFiles:
         self._seen: dict[str, _Seen] = {}
 
     async def verified(self, name: str) -> Manifest:
-        """The manifest of a version whose files are what was written. Raises ArtifactRejected."""
+        """Raises ArtifactRejected unless the files are what was written."""
         signature = self._signature(name)
         seen = self._seen.get(name)
         if seen is None or seen.signature != signature:
@@ -45,7 +45,6 @@ class VerifiedFiles:
         return [manifest.canary for manifest in found if manifest is not None]
 
     def by_age(self) -> list[str]:
-        """Every version, in the order they were written."""
         names = [str(name) for name in self._store.names()]
         order = {name: number for number, name in enumerate(names)}
         return sorted(names, key=lambda name: (self._store.written_ns(name), order[name]))

@@ -1,5 +1,3 @@
-"""Moving what users get: only to what the engines serve and the gate let through."""
-
 from orchestrator_inference.errors import NotThePromotedVersion
 from podium_kit.policy_versions import Alias, Aliases, NotReady, VersionStore
 from podium_kit.policy_versions.decisions import Decided, Verdict, read_decided

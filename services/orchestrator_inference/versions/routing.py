@@ -1,5 +1,3 @@
-"""Routing from a requested name to the version that answers: aliases, and rejections."""
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,8 +10,6 @@ from podium_kit.policy_versions.names import PREFIX
 
 
 class VersionRouting:
-    """Names to admitted versions; nothing else that bears a version's name gets through."""
-
     def __init__(self, aliases: Aliases, admitted: Callable[[], frozenset[str]]) -> None:
         self._aliases = aliases
         self._admitted = admitted
@@ -41,7 +37,6 @@ class VersionRouting:
 
     @property
     def admitted(self) -> frozenset[str]:
-        """The versions that may answer."""
         return self._admitted()
 
     def with_aliases(self, models: Iterable[EngineModel]) -> tuple[EngineModel, ...]:

@@ -1,5 +1,3 @@
-"""ModelVersionService over gRPC: convert, call, convert."""
-
 from typing import Any
 
 import grpc
@@ -14,8 +12,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ModelVersionServicer(rpc.ModelVersionServiceServicer):
-    """The RPCs about trained versions."""
-
     def __init__(self, versions: VersionCatalogue) -> None:
         self._versions = versions
 

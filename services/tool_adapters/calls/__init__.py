@@ -1,1 +1,0 @@
-"""One call of a tool: attempts, limits, idempotent effects, measurements."""

@@ -1,5 +1,3 @@
-"""The attempts of one call, as many as the tool's side effects and time allow."""
-
 import logging
 import time
 from collections.abc import Mapping
@@ -50,7 +48,6 @@ class CallProgress:
     running: bool = False
 
     def answer(self, outcome: Output | ToolFailure) -> Answer:
-        """The answer with that outcome: usage of every attempt, and of one that was cut off."""
         usages = [result.usage for result in self.results]
         if self.running:
             usages.append(_usage_when_cut(self.call, self.tool))
@@ -76,7 +73,7 @@ class CallProgress:
 
 
 class Attempts:
-    """Makes attempts; pure and idempotent tools get more than one."""
+    """Pure and idempotent tools get more than one attempt."""
 
     def __init__(self, adapters: Mapping[ToolKind, Adapter]) -> None:
         self._adapters = adapters
@@ -94,7 +91,6 @@ class Attempts:
     async def _again(
         self, progress: CallProgress, first: Output | ToolFailure
     ) -> Output | ToolFailure:
-        """The outcome of the last attempt, after one that may be tried again."""
         limits = progress.tool.limits
         left_s = limits.timeout_s - (time.monotonic() - progress.started)
         retrying = tenacity.AsyncRetrying(
@@ -179,14 +175,12 @@ def _checked(tool: ToolDefinition, outcome: Output | ToolFailure) -> Output | To
 
 
 def _cut(tool: ToolDefinition, message: str) -> str:
-    """Cuts a tool's failure to the size of its answers."""
     most = max(tool.limits.max_output_bytes, FAILURE_BYTES_MIN)
     raw = message.encode()
     return message if len(raw) <= most else raw[:most].decode(errors="ignore") + "..."
 
 
 def too_large(tool: ToolDefinition) -> ToolFailure:
-    """The failure of an answer over the tool's limit."""
     message = (
         f"{tool.name} answered with more than {tool.limits.max_output_bytes} bytes; "
         "ask for less, or raise limits.max_output_bytes"
@@ -223,7 +217,7 @@ def _usage_when_cut(call: ToolCall, tool: ToolDefinition) -> Usage:
 
 
 def _sku(call: ToolCall, tool: ToolDefinition) -> str:
-    """Returns the SKU of the requested model, also for a call that was cut off."""
+    """The SKU of the requested model, also for a call that was cut off."""
     if isinstance(tool.connection, LlmConnection):
         skus = {model.alias: model.sku for model in tool.connection.models}
         return skus.get(call.model_alias, "")

@@ -1,5 +1,3 @@
-"""A circuit breaker: stops asking a tool that does not answer, and probes whether it is back."""
-
 import time
 from collections.abc import Callable
 
@@ -28,7 +26,7 @@ class Breaker:
         self._probing = False
 
     def lets_pass(self) -> bool:
-        """Returns whether a call may be made. Who passes must `record` or `abandon`."""
+        """Returns whether a call may be made, which then must `record` or `abandon`."""
         if self._opened_at is None:
             return True
         if self._probing or self.closes_in_s > 0:
@@ -53,5 +51,5 @@ class Breaker:
             self._opened_at = self._clock()
 
     def abandon(self) -> None:
-        """A call ended without finding out, for example cancelled."""
+        """Ends a call that found nothing out, for example a cancelled one."""
         self._probing = False

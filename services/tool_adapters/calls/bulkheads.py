@@ -1,5 +1,3 @@
-"""One gate per tool or resource of the operator: calls in flight, and whether it is well."""
-
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -34,7 +32,6 @@ class Gates:
         self._breakers: OrderedDict[tuple[str, ToolDefinition, str], Breaker] = OrderedDict()
 
     def of(self, tenant: str, tool: ToolDefinition, model_alias: str) -> Gate:
-        """The tenant's gate of a tool, or of one model of an llm tool."""
         key, own = (tool.resource, model_alias), (tenant, tool, model_alias)
         resource = self._places.pop(key, None) or _Resource()
         breaker = self._breakers.pop(own, None) or Breaker()

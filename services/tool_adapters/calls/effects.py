@@ -31,15 +31,11 @@ class Claim:
 
 
 class EffectStore(Protocol):
-    """Claims and answers by tenant and key; see store_effects."""
-
     async def claim(self, tenant: str, key: str, digest: str) -> Claim: ...
     async def answer(self, tenant: str, key: str, answer: Answer) -> None: ...
 
 
 class EffectLog:
-    """The answers of effectful calls."""
-
     def __init__(self, store: EffectStore) -> None:
         self._store = store
 
@@ -87,6 +83,5 @@ def _unknown(tool: ToolDefinition) -> Answer:
 
 
 def _digest(call: ToolCall) -> str:
-    """Hexadecimal SHA-256 of what the call asks for."""
     content = [call.tool_name, call.tool_version, call.arguments, call.task, call.context]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -36,8 +36,6 @@ class _Sample:
 
 
 class FactsBook:
-    """Samples in memory; what changed is given out once."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._samples: dict[str, dict[Subject, deque[_Sample]]] = {}
@@ -46,7 +44,6 @@ class FactsBook:
     def record(
         self, tenant: str, subject: Subject, latency_s: float, usage: Usage, *, succeeded: bool
     ) -> None:
-        """Counts a call, for the tool as a whole and for its model."""
         sample = _Sample(self._clock(), latency_s, usage, succeeded)
         for one in {subject, (subject[0], "")}:
             windows = self._samples.setdefault(tenant, {})

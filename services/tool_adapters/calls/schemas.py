@@ -1,5 +1,3 @@
-"""Arguments and results against the tool's JSON Schemas (draft 2020-12)."""
-
 from functools import lru_cache
 
 from jsonschema import Draft202012Validator
@@ -24,7 +22,6 @@ def arguments_failure(tool: ToolDefinition, arguments: JsonObject) -> ToolFailur
 
 
 def result_failure(tool: ToolDefinition, output: Output) -> ToolFailure | None:
-    """Returns why an output does not match the tool's schema; None when it does."""
     validator = _result_validator(tool)
     if validator is None:
         return None

@@ -1,5 +1,3 @@
-"""Claims and answers of effectful calls in PostgreSQL."""
-
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -40,7 +38,6 @@ class PostgresEffectStore:
         self._decode = decode
 
     async def claim(self, tenant: str, key: str, digest: str) -> Claim:
-        """The claim of a key, made now when there is none."""
         values = {"tenant": tenant, "key": key}
         async with autocommit(self._engine) as connection:
             inserted = await connection.execute(CLAIM, values | {"digest": digest})
@@ -55,6 +52,5 @@ class PostgresEffectStore:
             await connection.execute(STORE_ANSWER, values)
 
     async def forget_older_than(self, age: timedelta) -> None:
-        """Deletes what no caller comes back for."""
         async with autocommit(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})

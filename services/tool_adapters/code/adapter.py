@@ -1,5 +1,3 @@
-"""Tools of kind code: Python in the sandbox, or a clear rejection where nothing isolates it."""
-
 import asyncio
 import dataclasses
 import logging
@@ -42,10 +40,7 @@ class CodeAdapter:
         return adapter
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """Runs the code and returns its output and files, or its failure.
-
-        Raises SandboxBroken and DependencyAway: neither is an answer of the code.
-        """
+        """Raises SandboxBroken and DependencyAway: neither is an answer of the code."""
         assert isinstance(tool.connection, CodeConnection)
         # The schema is the tool owner's, and need not ask for it.
         if "code" not in call.arguments:
@@ -68,7 +63,6 @@ class CodeAdapter:
         await self._sandbox.close_episode(tenant, episode_id)
 
     async def close(self) -> None:
-        """Workspaces stay: an episode continues after a restart."""
         await self._sandbox.close()
 
     async def _missing(self) -> str:

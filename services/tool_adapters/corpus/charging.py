@@ -64,8 +64,6 @@ class EmbeddingCost:
 
 
 class PendingCosts(Protocol):
-    """Costs that the ledger does not have yet; see store_costs."""
-
     async def begin(self, cost: EmbeddingCost) -> None: ...
     async def end(
         self, cost: EmbeddingCost, usage: Usage, model: str, bought: Mapping[bytes, bytes]
@@ -78,8 +76,6 @@ class PendingCosts(Protocol):
 
 
 class BoughtVectors(Protocol):
-    """Vectors of documents that are not stored yet; see store_vectors."""
-
     async def kept(
         self, tenant: str, model: str, digests: Sequence[bytes]
     ) -> dict[bytes, bytes]: ...
@@ -87,19 +83,13 @@ class BoughtVectors(Protocol):
 
 
 class Costs(Protocol):
-    """The ledger."""
+    async def hold(self, cost: EmbeddingCost, tokens: int) -> None: ...
 
-    async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
-        """Holds money for so many tokens. Raises BudgetExhausted."""
-
-    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
-        """Posts what was used, and gives back what was held for what was not."""
+    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None: ...
 
 
 @dataclass(frozen=True)
 class ChargedEmbeddings:
-    """An embedding model whose every use is recorded in the ledger."""
-
     embeddings: "OpenAiEmbeddings"
     pending: PendingCosts
     kept: BoughtVectors
@@ -110,7 +100,6 @@ class ChargedEmbeddings:
         return self.embeddings.model
 
     async def of_query(self, query: str, tenant: str, corpus: str) -> "Vector":
-        """A vector of length 1. Raises EmbeddingsUnavailable, BudgetExhausted and its like."""
         bought = await self._bought([query], tenant, corpus, keep=False)
         return _vector(bought[_digest(query)])
 
@@ -127,7 +116,6 @@ class ChargedEmbeddings:
         return [_vector(known[_digest(text)]) for text in texts]
 
     async def stored(self, texts: Sequence[str], tenant: str) -> None:
-        """The passages are stored with their vectors."""
         try:
             await self.kept.drop(tenant, self.model, list(map(_digest, texts)))
         except DomainError as error:
@@ -169,7 +157,7 @@ class ChargedEmbeddings:
 
 
 class EmbeddingCosts:
-    """Sends pending costs to the ledger. Several replicas may: a key is posted once."""
+    """Several replicas may send: a key is posted once."""
 
     def __init__(self, pending: PendingCosts, costs: Costs) -> None:
         self._pending = pending
@@ -183,8 +171,8 @@ class EmbeddingCosts:
         )
 
     async def send(self) -> None:
-        """Sends pending costs, each tenant's by itself. Raises the last of what passes by
-        itself.
+        """Sends each tenant's costs separately. Raises the last of the errors that pass by
+        themselves.
         """
         self._oldest_s = await self._pending.oldest_s(ABANDONED_AFTER)
         by_tenant: defaultdict[str, list[EmbeddingCost]] = defaultdict(list)
@@ -200,7 +188,7 @@ class EmbeddingCosts:
             raise failed
 
     async def _send(self, tenant: str, costs: list[EmbeddingCost]) -> None:
-        """All at once; when the ledger rejects that, one by one. Raises what passes by itself."""
+        """Sends all at once; when the ledger rejects that, one by one."""
         try:
             await self._costs.settle(tenant, costs)
         except DomainError as error:
@@ -245,7 +233,6 @@ def _passes(error: DomainError) -> bool:
 
 
 def _total(used: list[Usage]) -> Usage:
-    """Adds usages up; the sum is as uncertain as the most uncertain of them."""
     estimated = any(usage.source is UsageSource.ESTIMATED for usage in used)
     source = UsageSource.ESTIMATED if estimated else UsageSource.PROVIDER
     reason = next((usage.unusable_reason for usage in used if usage.unusable_reason), "")

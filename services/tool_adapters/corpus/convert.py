@@ -1,5 +1,3 @@
-"""podium.adapters.v1 messages about corpora, and back."""
-
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.common.v1 import usage_pb2
 from podium_kit.metering import Usage
@@ -9,7 +7,6 @@ from tool_adapters.corpus.models import CorpusSummary, Document, DocumentSummary
 
 
 def document_from_proto(message: pb.Document) -> Document:
-    """The document. Raises InvalidDocument."""
     try:
         media_type = MediaType(message.media_type or MediaType.PLAIN)
     except ValueError as error:
@@ -56,7 +53,6 @@ def hit_to_proto(hit: Hit) -> pb.Hit:
 
 
 def stored_usage(usage: Usage) -> bytes:
-    """Serializes a usage for the store."""
     return usage_to_proto(usage).SerializeToString()
 
 

@@ -25,8 +25,6 @@ MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 @dataclass
 class _Headings:
-    """The headings above a place, outermost first."""
-
     path: list[tuple[int, str]] = field(default_factory=list)
 
     def enter(self, level: int, title: str) -> bool:
@@ -44,7 +42,6 @@ class _Headings:
 
 
 def blocks_of(document: Document) -> list[Piece]:
-    """Blocks of a document of text, Markdown or HTML, in the order of the text."""
     readers = {MediaType.MARKDOWN: _markdown, MediaType.HTML: _html}
     blocks = list(readers.get(document.media_type, _plain)(document.content))
     # Nothing but headings is still something to find.

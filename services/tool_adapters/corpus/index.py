@@ -38,7 +38,7 @@ class PassageIndex:
 
     @property
     def dimensions(self) -> int:
-        """Dimensions of the vectors; 0 where the corpus is searched by words alone."""
+        """0 where the corpus is searched by words alone."""
         return int(self._vectors.shape[1])
 
     def search(self, query: str, top_k: int, vector: bytes = b"") -> list[Hit]:

@@ -43,7 +43,6 @@ def built(texts: list[str]) -> bytes:
 
 
 def opened(archive: bytes) -> bm25s.BM25 | None:
-    """The index that `built` wrote."""
     if not archive:
         return None
     with TemporaryDirectory() as folder:

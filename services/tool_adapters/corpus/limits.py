@@ -1,5 +1,3 @@
-"""Limits of documents, for the service and for the processes that read and index them."""
-
 # Every passage repeats the headings above it.
 HEADING_CHARACTERS_MAX = 200
 # A search reads the list of them, which holds the interpreter.

@@ -1,5 +1,3 @@
-"""Documents, passages and hits."""
-
 import hashlib
 import json
 import re
@@ -17,8 +15,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class MediaType(StrEnum):
-    """Media types of documents."""
-
     PLAIN = "text/plain"
     MARKDOWN = "text/markdown"
     HTML = "text/html"
@@ -38,13 +34,12 @@ class CorpusKey:
 
     @property
     def shared(self) -> bool:
-        """True if every tenant can search it."""
         return self.owner == SHARED_OWNER
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document as its owner wrote it: text in `content`, or the file of a PDF in `data`."""
+    """The text is in `content`, or the file of a PDF in `data`."""
 
     id: str
     title: str
@@ -125,16 +120,12 @@ class Passage:
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that was found; a higher score is better."""
-
     passage: Passage
     score: float
 
 
 @dataclass(frozen=True)
 class CorpusSummary:
-    """A corpus in a list."""
-
     key: CorpusKey
     document_count: int
     passage_count: int
@@ -142,8 +133,6 @@ class CorpusSummary:
 
 @dataclass(frozen=True)
 class DocumentSummary:
-    """A document in a list."""
-
     id: str
     title: str
     uri: str

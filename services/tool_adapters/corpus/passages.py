@@ -45,7 +45,7 @@ def _fit(first: Piece, second: Piece) -> bool:
 
 
 def _cut(block: Piece) -> Iterator[Piece]:
-    """Between words where there are some."""
+    """Cuts between words where there are some."""
     if len(block.content) <= PASSAGE_CHARACTERS_MAX:
         yield block
         return

@@ -30,7 +30,7 @@ MEASURING_S = 20.0
 
 
 class Unreadable(Exception):
-    """The message says what is wrong with the file."""
+    pass
 
 
 def main() -> None:
@@ -40,12 +40,10 @@ def main() -> None:
 
 
 def read(data: bytes) -> dict[str, Any]:
-    """The pages that have text, or what is wrong with the file."""
     return _answer("pages", lambda: _pages(data))
 
 
 def measure(data: bytes) -> dict[str, Any]:
-    """The most tokens that a model reads of the file, or what is wrong with it."""
     return _answer("tokens", lambda: _tokens(_opened(data)))
 
 
@@ -114,7 +112,6 @@ def _texts(reader: PdfReader) -> Iterator[tuple[str, str, int]]:
 
 
 def _outline(reader: PdfReader) -> Iterator[tuple[int, str]]:
-    """Page and title of the outermost entries of the table of contents."""
     for entry in reader.outline:
         if not isinstance(entry, list):
             page = reader.get_destination_page_number(entry)

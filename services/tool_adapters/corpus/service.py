@@ -1,5 +1,3 @@
-"""Putting, deleting, listing and searching documents for one caller."""
-
 import asyncio
 import json
 import logging
@@ -56,8 +54,6 @@ QUERY_VECTOR_TIMEOUT_S = 3.0
 
 
 class CorpusStore(Protocol):
-    """The storage of corpora; see store."""
-
     async def changed(
         self, key: CorpusKey, documents: Sequence[Document], embedding_model: str
     ) -> list[Document]: ...
@@ -75,8 +71,6 @@ class CorpusStore(Protocol):
 
 
 class Corpora:
-    """The corpora of the caller's tenant and of the platform."""
-
     def __init__(self, store: CorpusStore, embeddings: ChargedEmbeddings | None = None) -> None:
         self._store = store
         self._embeddings = embeddings
@@ -114,20 +108,18 @@ class Corpora:
         return len(changed), count
 
     async def delete(self, name: str, ids: Sequence[str]) -> int:
-        """Deletes documents; returns how many were there."""
+        """Returns how many documents existed."""
         return await self._store.delete(await self._find_writable(name), ids)
 
     async def delete_corpus(self, name: str) -> int:
-        """Deletes a corpus; returns how many documents it held."""
+        """Returns how many documents the corpus held."""
         return await self._store.delete_corpus(await self._find_writable(name))
 
     async def list_documents(self, name: str, after: str, limit: int) -> list[DocumentSummary]:
-        """Documents of a corpus the caller can search, by id."""
         key = await self._find(current_identity().tenant, name)
         return await self._store.documents(key, after, limit)
 
     async def list_corpora(self, after: tuple[str, str], limit: int) -> list[CorpusSummary]:
-        """Corpora the caller can search, in name order."""
         return await self._store.list_for(current_identity().tenant, after, limit)
 
     async def search(self, tenant: str, name: str, query: str, top_k: int = 0) -> list[Hit]:
@@ -223,7 +215,6 @@ def _searchable(passages: Sequence[Passage], words: bytes | None) -> "PassageInd
 
 
 async def _indexed(tenant: str, key: CorpusKey, passages: Sequence[Passage]) -> bytes:
-    """The index that index_builder makes of the documents. Raises InvalidSearch."""
     write = partial(json.dumps, {"texts": [each.searched for each in passages]})
     texts = (await THREAD.run(tenant, write)).encode()
     with suppress(TimeoutError):

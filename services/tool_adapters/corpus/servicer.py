@@ -1,5 +1,3 @@
-"""podium.adapters.v1.CorpusService."""
-
 from typing import Any
 
 from grpc.aio import ServicerContext
@@ -21,8 +19,6 @@ Context = ServicerContext[Any, Any]
 
 
 class CorpusServicer(rpc.CorpusServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, corpora: Corpora) -> None:
         self._corpora = corpora
 

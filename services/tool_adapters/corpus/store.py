@@ -1,4 +1,4 @@
-"""Corpora in PostgreSQL. Every change of a corpus raises its version."""
+"""Every change of a corpus raises its version."""
 
 from collections.abc import Mapping, Sequence
 
@@ -103,8 +103,6 @@ COUNTS = text(
 
 
 class PostgresCorpusStore:
-    """Documents and passages of every owner; a tenant's take so many bytes at most."""
-
     def __init__(self, engine: AsyncEngine, bytes_per_tenant: int = BYTES_PER_TENANT) -> None:
         self._engine = engine
         self._bytes_per_tenant = bytes_per_tenant
@@ -129,10 +127,7 @@ class PostgresCorpusStore:
     async def put(
         self, key: CorpusKey, cut: Mapping[Document, Sequence[Passage]], embedding_model: str
     ) -> int:
-        """Stores documents with their passages; returns the passages in the corpus now.
-
-        Raises CorpusFull, and stores nothing then.
-        """
+        """Returns the passages in the corpus now. Raises CorpusFull, and stores nothing then."""
         async with transaction(self._engine) as connection:
             await connection.execute(LOCK_OWNER, _names(key))
             await self._make_corpus(connection, key)
@@ -143,7 +138,6 @@ class PostgresCorpusStore:
             return await self._passage_count(connection, key)
 
     async def delete(self, key: CorpusKey, ids: Sequence[str]) -> int:
-        """Deletes documents with their passages; returns how many were there."""
         async with transaction(self._engine) as connection:
             await connection.execute(LOCK_OWNER, _names(key))
             await connection.execute(LOCK_CORPUS, _names(key))
@@ -160,7 +154,6 @@ class PostgresCorpusStore:
             return result.rowcount
 
     async def delete_corpus(self, key: CorpusKey) -> int:
-        """Deletes a corpus; returns how many documents it held."""
         async with transaction(self._engine) as connection:
             await connection.execute(LOCK_CORPUS, _names(key))
             counts = (await connection.execute(COUNTS, _names(key))).one()
@@ -170,19 +163,16 @@ class PostgresCorpusStore:
             return int(counts[1])
 
     async def documents(self, key: CorpusKey, after: str, limit: int) -> list[DocumentSummary]:
-        """Documents of a corpus by id, after the given one."""
         async with transaction(self._engine) as connection:
             place = {**_names(key), "after": after, "limit": limit}
             rows = await connection.execute(LIST_DOCUMENTS, place)
             return [DocumentSummary(*row) for row in rows]
 
     async def version(self, key: CorpusKey) -> int | None:
-        """The version of a corpus; None when it does not exist."""
         async with transaction(self._engine) as connection:
             return await self._version(connection, key)
 
     async def passages(self, key: CorpusKey) -> tuple[int, list[Passage]]:
-        """All passages of a corpus and the version they are of."""
         # Version and passages must be of one snapshot, or a cache keeps a wrong pair.
         snapshot = self._engine.execution_options(isolation_level="REPEATABLE READ")
         async with transaction(snapshot) as connection:
@@ -193,7 +183,6 @@ class PostgresCorpusStore:
     async def list_for(
         self, tenant: str, after: tuple[str, str], limit: int
     ) -> list[CorpusSummary]:
-        """Corpora a tenant can search, by name and owner, after the given pair."""
         async with transaction(self._engine) as connection:
             rows = await connection.execute(
                 LIST_CORPORA,

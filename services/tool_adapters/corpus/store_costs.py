@@ -1,5 +1,3 @@
-"""Usage of vectors that the ledger does not have yet, in PostgreSQL."""
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
@@ -64,8 +62,6 @@ RETRY_LONGEST = timedelta(hours=1)
 
 
 class PostgresPendingCosts:
-    """A row for each request about a corpus that asked for vectors."""
-
     def __init__(
         self,
         engine: AsyncEngine,
@@ -77,7 +73,6 @@ class PostgresPendingCosts:
         self._decode = decode
 
     async def begin(self, cost: EmbeddingCost) -> None:
-        """Notes that a request is about to be sent."""
         values = {name: value for name, value in vars(cost).items() if name in BEGUN}
         async with transaction(self._engine) as connection:
             await connection.execute(BEGIN, values)
@@ -93,17 +88,15 @@ class PostgresPendingCosts:
                 await keep(connection, cost.tenant, model, bought)
 
     async def unused(self, key: str) -> None:
-        """Notes that it used nothing."""
         async with transaction(self._engine) as connection:
             await connection.execute(UNUSED, {"key": key})
 
     async def forget(self, keys: Sequence[str]) -> None:
-        """Forgets what the ledger has."""
         async with transaction(self._engine) as connection:
             await connection.execute(FORGET, {"keys": list(keys)})
 
     async def rejected(self, key: str, reason: str) -> None:
-        """Lets one wait that the ledger rejects, longer each time."""
+        """Delays a cost that the ledger rejects, longer each time."""
         values = {"key": key, "reason": reason, "longest": RETRY_LONGEST}
         async with transaction(self._engine) as connection:
             await connection.execute(REJECTED, values)

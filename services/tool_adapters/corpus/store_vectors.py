@@ -34,31 +34,25 @@ FORGET = text("DELETE FROM bought_vectors WHERE create_time < now() - CAST(:age 
 async def keep(
     connection: AsyncConnection, tenant: str, model: str, vectors: Mapping[bytes, bytes]
 ) -> None:
-    """Together with what they cost."""
     values = {"digests": list(vectors), "vectors": list(vectors.values())}
     await connection.execute(KEEP, {"tenant": tenant, "model": model, **values})
 
 
 class PostgresBoughtVectors:
-    """Vectors by the digests of their texts, each tenant's for itself."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def kept(self, tenant: str, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Returns the vectors that the tenant has bought already."""
         values = {"tenant": tenant, "model": model, "digests": list(digests)}
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(KEPT, values)
             return {bytes(row.digest): bytes(row.vector) for row in rows}
 
     async def drop(self, tenant: str, model: str, digests: Sequence[bytes]) -> None:
-        """Drops those of documents that are stored."""
         values = {"tenant": tenant, "model": model, "digests": list(digests)}
         async with autocommit(self._engine) as connection:
             await connection.execute(DROP, values)
 
     async def forget_older_than(self, age: timedelta) -> None:
-        """Forgets what no one came back for."""
         async with autocommit(self._engine) as connection:
             await connection.execute(FORGET, {"age": age})

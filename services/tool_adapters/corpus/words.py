@@ -1,5 +1,3 @@
-"""Words of texts without their endings, as they are indexed and searched for."""
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Requests to tool-registry: permissions as the owner, changes in the adapters' own name."""
-
 import grpc
 
 from podium.registry.v1 import tool_pb2
@@ -20,12 +18,10 @@ class RegistryPermission:
         self._stub = ToolRegistryServiceStub(channel)
 
     async def allow(self, server: FollowedServer) -> None:
-        """Allows the adapters to change the server's tools. Raises what the registry raises."""
         request = pb.AllowFollowingRequest(followed=followed_tools(server))
         await answered(self._stub.AllowFollowing(request))
 
     async def end(self, server_id: str) -> None:
-        """Takes that back. Raises what the registry raises."""
         await answered(self._stub.EndFollowing(pb.EndFollowingRequest(server_id=server_id)))
 
 
@@ -36,12 +32,11 @@ class RegistryCatalogue:
         self._stub = ToolRegistryServiceStub(signed_channel)
 
     async def register(self, server: FollowedServer, spec: ListedSpec) -> None:
-        """A new version, unless it is the same. Raises what the registry raises."""
+        """Registers a new version, unless it is the same."""
         listed = tool_pb2.ToolSpec.FromString(spec.wire)
         await self._update(server, pb.UpdateFollowedToolRequest(listed=listed))
 
     async def deprecate(self, server: FollowedServer, name: str) -> None:
-        """Takes every version out of new toolsets. Raises what the registry raises."""
         await self._update(server, pb.UpdateFollowedToolRequest(vanished_name=name))
 
     async def _update(self, server: FollowedServer, request: pb.UpdateFollowedToolRequest) -> None:

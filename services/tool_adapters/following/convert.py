@@ -1,5 +1,3 @@
-"""Followed servers as protos, as rows, and as specs of tools."""
-
 import hashlib
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def server_from_proto(message: pb.FollowedMcpServer, tenant: str) -> FollowedServer:
-    """Reads a request to follow a server. Raises InvalidFollowing and InvalidCall."""
     definition = pb.FollowedMcpServer(
         connection=message.connection,
         name_prefix=message.name_prefix,
@@ -35,7 +32,6 @@ def server_from_proto(message: pb.FollowedMcpServer, tenant: str) -> FollowedSer
 
 
 def id_from_proto(text: str) -> str:
-    """An id in its usual form. Raises InvalidFollowing."""
     try:
         return str(UUID(text))
     except ValueError as error:

@@ -38,8 +38,6 @@ PROBLEM_CHARACTERS_MAX = 500
 
 
 class LeaseStore(Protocol):
-    """The leases of followed servers; see store."""
-
     async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]: ...
     async def release(self, follower: str) -> None: ...
     async def listed(self, server_id: str) -> dict[str, str]: ...
@@ -50,15 +48,11 @@ class LeaseStore(Protocol):
 
 
 class FollowedCatalogue(Protocol):
-    """The registry, which lets us change tools of followed servers; see clients."""
-
     async def register(self, server: FollowedServer, spec: ListedSpec) -> None: ...
     async def deprecate(self, server: FollowedServer, name: str) -> None: ...
 
 
 class Specs(Protocol):
-    """The specs of a server's tools, and what is wrong with its list; see convert."""
-
     def __call__(
         self, server: FollowedServer, discovery: "Discovery"
     ) -> tuple[list[ListedSpec], list[str]]: ...
@@ -125,7 +119,6 @@ class Follower:
             raise BaseExceptionGroup("MCP servers are not followed for now", faults)
 
     async def close(self) -> None:
-        """Stops following and leaves the servers to others."""
         await self._stop(list(self._following))
         await self.store.release(self._name)
 
@@ -136,7 +129,6 @@ class Follower:
         await asyncio.gather(*watches, return_exceptions=True)
 
     async def _watch(self, followed: _Followed) -> None:
-        """Watches until the server, the registry or a failure ends it: the owner can read why."""
         server = followed.server
 
         async def each(discovery: "Discovery") -> None:

@@ -1,5 +1,3 @@
-"""A followed server, and the specs it means for the registry."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,5 +1,3 @@
-"""Saying which servers are followed, for one caller."""
-
 from typing import Protocol
 
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
@@ -13,8 +11,6 @@ FOLLOWED_MAX = 100
 
 
 class FollowedServerStore(Protocol):
-    """The storage of followed servers; see store."""
-
     async def follow(self, server: FollowedServer) -> FollowedServer | None: ...
     async def others(self, server: FollowedServer) -> int: ...
     async def find(self, tenant: str, server_id: str) -> FollowedServer | None: ...
@@ -23,15 +19,11 @@ class FollowedServerStore(Protocol):
 
 
 class Permission(Protocol):
-    """The registry, asked as the caller; see clients_catalogue."""
-
     async def allow(self, server: FollowedServer) -> None: ...
     async def end(self, server_id: str) -> None: ...
 
 
 class FollowedServers:
-    """The followed servers of the caller's tenant and of the platform."""
-
     def __init__(
         self, store: FollowedServerStore, listable: ListableServers, permission: Permission
     ) -> None:
@@ -57,7 +49,6 @@ class FollowedServers:
         return kept
 
     async def unfollow(self, server_id: str) -> None:
-        """Stops following it. Raises FollowedServerNotFound and PermissionDenied."""
         server = await self._store.find(current_identity().tenant, server_id)
         if server is None:
             raise FollowedServerNotFound(server_id)
@@ -66,7 +57,6 @@ class FollowedServers:
         await self._store.unfollow(server)
 
     async def list_for_caller(self, after: str, limit: int) -> list[FollowedServer]:
-        """Lists the caller's servers after an id, in the order of their ids."""
         tenant = current_identity().tenant
         return await self._store.list_for(tenant, after, limit)
 

@@ -1,5 +1,3 @@
-"""The RPCs about followed servers, part of podium.adapters.v1.ToolAdapterService."""
-
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
@@ -10,8 +8,6 @@ FIRST_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class FollowingRpcs:
-    """Converts, calls, converts."""
-
     def __init__(self, following: FollowedServers) -> None:
         self._following = following
 

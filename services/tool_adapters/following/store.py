@@ -1,5 +1,3 @@
-"""Followed servers in PostgreSQL, and the lease of the process that follows each."""
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -68,13 +66,11 @@ class PostgresFollowedServerStore:
         return rows[0] if rows else None
 
     async def others(self, server: FollowedServer) -> int:
-        """Counts the other servers of its owner."""
         values = {"id": server.id, "owner": server.owner}
         async with autocommit(self._engine) as connection:
             return int((await connection.execute(OTHERS, values)).scalar_one())
 
     async def find(self, tenant: str, server_id: str) -> FollowedServer | None:
-        """A server of the tenant or of the platform."""
         values = {"id": server_id, "tenant": tenant, "platform": PLATFORM}
         rows = await self._rows(FIND, values)
         return rows[0] if rows else None
@@ -84,16 +80,14 @@ class PostgresFollowedServerStore:
             await connection.execute(UNFOLLOW, {"id": server.id, "owner": server.owner})
 
     async def list_for(self, tenant: str, after: str, limit: int) -> list[FollowedServer]:
-        """Servers of the tenant and of the platform, in the order of their ids."""
         values = {"tenant": tenant, "platform": PLATFORM, "after": after, "limit": limit}
         return await self._rows(LIST, values)
 
     async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]:
-        """Every server this follower follows from now on: its own and those without a follower."""
+        """Leases every server that is this follower's already or has no follower."""
         return await self._rows(LEASE, {"follower": follower, "lease_s": lease_s})
 
     async def release(self, follower: str) -> None:
-        """Lets others follow at once."""
         async with transaction(self._engine) as connection:
             await connection.execute(RELEASE, {"follower": follower})
 
@@ -106,14 +100,12 @@ class PostgresFollowedServerStore:
     async def keep_listed(
         self, server: FollowedServer, listed: Mapping[str, str], problem: str
     ) -> None:
-        """Stores what was sent to the registry, and what it rejected."""
         async with transaction(self._engine) as connection:
             values = {"id": server.id, "listed": json.dumps(dict(listed))}
             await connection.execute(KEEP_LISTED, values)
             await _keep_problem(connection, server, problem)
 
     async def keep_problem(self, server: FollowedServer, problem: str) -> None:
-        """Keeps why a server cannot be followed."""
         async with transaction(self._engine) as connection:
             await _keep_problem(connection, server, problem)
 

@@ -1,5 +1,3 @@
-"""A server's list of tools, now and whenever it changes."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -70,8 +68,6 @@ async def _list(client: "Client", tenant: str) -> "Discovery":
 
 
 class _Announcements:
-    """A server's announcements about its list, in either of the protocol's ways."""
-
     def __init__(self) -> None:
         self.changed = asyncio.Event()
         self.over = False

@@ -1,1 +1,0 @@
-"""Calls of the bundled functions in processes of their own."""

@@ -1,5 +1,3 @@
-"""Tools of kind function: the bundled functions."""
-
 import asyncio
 import json
 
@@ -16,13 +14,10 @@ WAITING = {"query_database": Function("queried", "podium_functions.sql")}
 
 
 class FunctionAdapter:
-    """Calls functions where they hold up no other tenant's calls."""
-
     def __init__(self) -> None:
         self._processes = FunctionProcesses()
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """The function's answer as JSON, or its typed failure."""
         assert isinstance(tool.connection, FunctionConnection)
         name = tool.connection.function
         if name not in FUNCTIONS:
@@ -37,11 +32,9 @@ class FunctionAdapter:
     def warm_up(self) -> None:
         self._processes.warm_up()
 
-    async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Functions hold nothing."""
+    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
     async def close(self) -> None:
-        """Ends the processes."""
         await self._processes.close()
 
     async def _answer(self, tenant: str, name: str, arguments: JsonObject) -> object:

@@ -1,5 +1,3 @@
-"""Calls of functions in processes, which are kept and ended when a call takes too long."""
-
 import asyncio
 import json
 from asyncio.subprocess import Process
@@ -39,7 +37,7 @@ class FunctionProcesses:
         self._starting: set[asyncio.Task[None]] = set()
 
     async def call(self, tenant: str, function: str, arguments: dict[str, Any]) -> Any:
-        """The function's answer. Raises FunctionFailed."""
+        """Raises FunctionFailed."""
         request = json.dumps({"function": function, "arguments": arguments}).encode() + b"\n"
         async with self._places.slot(tenant):
             process = await self._process()
@@ -56,7 +54,6 @@ class FunctionProcesses:
         return reply["answer"]
 
     def warm_up(self) -> None:
-        """Starts one ahead."""
         self._start_one()
 
     async def close(self) -> None:

@@ -1,5 +1,3 @@
-"""Tools of kind grpc: a unary method, JSON in and out."""
-
 from typing import Protocol
 
 from tool_adapters.adapter import AdapterResult, Output, ToolCall
@@ -8,20 +6,15 @@ from tool_adapters.secret_store import PLATFORM, SecretStore, for_header
 
 
 class Methods(Protocol):
-    """Speaks gRPC; see clients_grpc_tools."""
-
     async def call(
         self, tenant: str, tool: ToolDefinition, arguments: JsonObject, token: str
     ) -> str:
         """The response as JSON. Raises CallFailed."""
 
-    async def close(self) -> None:
-        """Closes every channel."""
+    async def close(self) -> None: ...
 
 
 class GrpcAdapter:
-    """Calls the tool's method with the credentials in the secret."""
-
     def __init__(self, methods: Methods, secrets: SecretStore) -> None:
         self._methods = methods
         self._secrets = secrets
@@ -34,9 +27,7 @@ class GrpcAdapter:
         content = await self._methods.call(call.tenant, tool, call.arguments, token)
         return AdapterResult(Output(content, content))
 
-    async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Channels are not per episode."""
+    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
     async def close(self) -> None:
-        """Closes every channel."""
         await self._methods.close()

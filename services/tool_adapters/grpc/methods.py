@@ -70,7 +70,6 @@ class GrpcMethods:
     async def call(
         self, tenant: str, tool: ToolDefinition, arguments: JsonObject, token: str
     ) -> str:
-        """The response as JSON. Raises CallFailed."""
         owned = _Owned(tenant, tool)
         assert isinstance(tool.connection, GrpcConnection)
         with _unsent():
@@ -89,7 +88,6 @@ class GrpcMethods:
             raise _failed(error) from error
 
     async def close(self) -> None:
-        """Closes every channel."""
         while self._methods:
             _, method = self._methods.popitem()
             await method.channel.close(None)
@@ -188,7 +186,6 @@ async def _exchange(
 
 
 def _as_json(reply: Message) -> str:
-    """Raises CallFailed."""
     found, pending = 0, [reply]
     while pending:
         for _, value in pending.pop().ListFields():
@@ -208,12 +205,10 @@ def _as_json(reply: Message) -> str:
 
 
 def _pool_of(message: Message) -> Any:
-    """Returns the descriptor pool that describes the content of an Any in the message."""
     return message.DESCRIPTOR.file.pool
 
 
 def _parts(value: Any) -> Collection[Any]:
-    """The values of a repeated field or a map, or the one of another field."""
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (value,)

@@ -19,14 +19,12 @@ FILES_MAX, BYTES_MAX = 500, 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class MethodTypes:
-    """The request and response types of a unary method."""
-
     request: type[Message]
     response: type[Message]
 
 
 async def method_types(connection: GrpcConnection, channel: grpc.aio.Channel) -> MethodTypes:
-    """The types of the connection's method. Raises CallFailed and AioRpcError."""
+    """Raises CallFailed and AioRpcError."""
     service_name, _, method_name = connection.method.lstrip("/").rpartition("/")
     if connection.descriptor_set:
         files = _read_descriptor_set(connection.descriptor_set)
@@ -120,7 +118,6 @@ async def _ask(
 def _files_in(
     reply: pb.ServerReflectionResponse,
 ) -> list[descriptor_pb2.FileDescriptorProto]:
-    """Raises CallFailed."""
     if reply.HasField("error_response"):
         message = f"the server describes itself badly: {reply.error_response.error_message}"
         raise CallFailed(FailureKind.NOT_FOUND, message)

@@ -1,5 +1,3 @@
-"""Tools of kind http: one operation of an HTTP API."""
-
 import re
 from http import HTTPStatus
 
@@ -19,14 +17,11 @@ _JSON = re.compile(r"application/(.*\+)?json")
 
 
 class HttpAdapter:
-    """Puts arguments where the operation wants them and reads the answer."""
-
     def __init__(self, client: HttpClient, authenticator: HttpAuthenticator) -> None:
         self._client = client
         self._authenticator = authenticator
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """The body of a success, or the failure its status means."""
         assert isinstance(tool.connection, HttpConnection)
         call.cut.unsent = True
         request = request_of(tool.connection, call.arguments)
@@ -67,11 +62,9 @@ class HttpAdapter:
             error.unsent = True
             raise
 
-    async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Requests hold nothing."""
+    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
-    async def close(self) -> None:
-        """The client belongs to the server."""
+    async def close(self) -> None: ...
 
 
 def _output(reply: HttpReply) -> Output | ToolFailure:

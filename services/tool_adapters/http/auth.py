@@ -1,5 +1,3 @@
-"""Proves to an HTTP API who calls, with secrets that no message repeats."""
-
 import base64
 from dataclasses import replace
 from typing import assert_never
@@ -24,7 +22,7 @@ COOKIE = "Cookie"
 
 
 class HttpAuthenticator:
-    """Puts credentials into requests; `owner` is whose secrets are used."""
+    """Puts credentials into requests; `owner` is the owner of the secrets."""
 
     def __init__(self, secrets: SecretStore, tokens: OAuth2Tokens) -> None:
         self._secrets = secrets
@@ -33,7 +31,7 @@ class HttpAuthenticator:
     async def signed(
         self, request: HttpRequest, auth: HttpAuth, owner: str, tool: ToolDefinition
     ) -> HttpRequest:
-        """The request with its credential. Raises CallFailed."""
+        """Raises CallFailed."""
         credential = (*request.credential, holder(owner, auth.secret), auth.secret)
         request = replace(request, credential=credential)
         match auth:

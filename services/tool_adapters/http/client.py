@@ -61,8 +61,6 @@ _keeper: ContextVar[tuple[str, Credential]] = ContextVar("keeper")
 
 @dataclass(frozen=True)
 class FormField:
-    """A field of a multipart body, or the file of that name."""
-
     name: str
     value: str
     is_file: bool = False
@@ -85,7 +83,7 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpReply:
-    """A reply, whatever its status; header names are lower-case."""
+    """Header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -93,12 +91,11 @@ class HttpReply:
 
     @property
     def media_type(self) -> str:
-        """The media type, for example "application/json"; "" when the server stated none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def text(self) -> str:
-        """The body as text; what is no UTF-8 is replaced."""
+        """The body as text; invalid UTF-8 is replaced."""
         return self.body.decode(errors="replace")
 
 
@@ -128,9 +125,8 @@ class HttpClient:
     async def opened(
         self, request: HttpRequest, tool: ToolDefinition | None = None, cut: CutOff | None = None
     ) -> AsyncIterator["ArrivingReply"]:
-        """The reply as soon as its headers are there. Raises CallFailed, also in the block.
-
-        `cut` records when the request leaves, for a call that is cut off.
+        """The reply as soon as its headers are there. Raises CallFailed, also in the block. `cut`
+        records when the request leaves, for a call that is cut off.
         """
         host = host_of(request.url)
         for name, value in request.headers.items():
@@ -150,15 +146,12 @@ class HttpClient:
 
 
 class ArrivingReply:
-    """A reply whose body is still arriving; header names are lower-case."""
-
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body in the pieces it arrives in."""
         return aiter(self._response.content.iter_any())
 
     async def whole(self, bytes_max: int) -> HttpReply:
@@ -184,7 +177,6 @@ class ArrivingReply:
 
 
 def too_many_bytes(bytes_max: int) -> CallFailed:
-    """The failure of an answer over the tool's limit."""
     message = f"the answer is larger than {bytes_max} bytes; ask for less"
     return CallFailed(FailureKind.OUTPUT_TOO_LARGE, message)
 
@@ -268,8 +260,6 @@ class _KeptRequest(aiohttp.ClientRequest):
 
 
 class _Resolver(AbstractResolver):
-    """Host names as aiohttp asks for them, for the tenant of the request."""
-
     def __init__(self, names: HostNames) -> None:
         self._names = names
 
@@ -289,8 +279,7 @@ class _Resolver(AbstractResolver):
             for found, _, protocol, _, address in await self._names.addresses(tenant, host, port)
         ]
 
-    async def close(self) -> None:
-        """The names belong to the guard."""
+    async def close(self) -> None: ...
 
 
 def _session(names: HostNames, **sockets: Any) -> aiohttp.ClientSession:

@@ -31,15 +31,12 @@ class _Client:
 
 
 class OAuth2Tokens:
-    """Gets tokens and keeps them until they expire, or are rejected."""
-
     def __init__(self, client: HttpClient, secrets: SecretStore) -> None:
         self._client = client
         self._secrets = secrets
         self._clients: LRUCache[tuple[str, OAuth2Auth], _Client] = LRUCache(CLIENTS_KEPT)
 
     async def token(self, auth: OAuth2Auth, owner: str, tool: ToolDefinition) -> str:
-        """A token that is good now. Raises CallFailed."""
         client = self._clients.setdefault((holder(owner, auth.secret), auth), _Client())
         async with client.lock:
             if client.token is None or client.token.is_expired(RENEW_BEFORE_S):

@@ -1,5 +1,3 @@
-"""The request of a call: each argument where the operation wants it, written as it wants it."""
-
 import json
 import re
 from collections.abc import Mapping
@@ -54,7 +52,6 @@ def request_of(connection: HttpConnection, arguments: JsonObject) -> HttpRequest
 def _with_whole_body(
     connection: HttpConnection, request: HttpRequest, arguments: JsonObject
 ) -> HttpRequest:
-    """Sets the body from one argument; without the argument there is no body."""
     if connection.body_argument not in arguments:
         return request
     body = arguments[connection.body_argument]
@@ -110,5 +107,4 @@ def _one_line(name: str, text: str) -> str:
 
 
 def _unusable(message: str) -> CallFailed:
-    """The failure of arguments that no request can be made of."""
     return CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)

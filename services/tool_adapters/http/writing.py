@@ -22,18 +22,15 @@ PLAIN_DELIMITERS = {**DELIMITERS, Style.SPACE_SEPARATED: " ", Style.PIPE_SEPARAT
 
 
 def query(values: JsonObject, styles: Mapping[str, Style]) -> str:
-    """A query, encoded."""
     pairs = _pairs(values, styles, encoded, DELIMITERS)
     return "&".join(f"{name}={text}" for name, text in pairs)
 
 
 def form(values: JsonObject, styles: Mapping[str, Style]) -> tuple[tuple[str, str], ...]:
-    """Names and texts of a form, not encoded."""
     return tuple(_pairs(values, styles, str, PLAIN_DELIMITERS))
 
 
 def cookies(values: JsonObject, styles: Mapping[str, Style]) -> str:
-    """A header "Cookie"."""
     pairs = _pairs(values, styles, encoded, DELIMITERS)
     return "; ".join(f"{name}={text}" for name, text in pairs)
 
@@ -62,7 +59,6 @@ def path_part(name: str, value: Any, style: Style | None) -> str:
 
 
 def header(value: Any, style: Style | None) -> str:
-    """A header's value."""
     match style:
         case Style.COMMA_SEPARATED:
             return ",".join(_listed(value, str))

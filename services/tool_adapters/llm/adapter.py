@@ -1,5 +1,3 @@
-"""Tools of kind llm: a language model, chosen by its alias, asked about the episode's task."""
-
 import asyncio
 from dataclasses import replace
 
@@ -43,8 +41,6 @@ READ = (
 
 
 class LlmAdapter:
-    """Asks the model a call names, and reports usage as its provider did."""
-
     def __init__(
         self, client: HttpClient, secrets: SecretStore, prompts: Prompts, providers: Providers
     ) -> None:
@@ -55,7 +51,6 @@ class LlmAdapter:
         self._parameters: LRUCache[tuple[str, str], ChatParameters] = LRUCache(MODELS_KNOWN_MAX)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """The model's text; the SKU is the model's."""
         assert isinstance(tool.connection, LlmConnection)
         model = _model(tool.connection, call.model_alias)
         if model.api is LlmApi.OPENAI_EMBEDDINGS:
@@ -70,7 +65,7 @@ class LlmAdapter:
         return result
 
     async def _embed(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> AdapterResult:
-        """The vectors of texts, of which nothing arrives before all do."""
+        """Fails as a whole where one of the texts has no vector."""
         body = embeddings_body(model, call.arguments)
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
         async with self._providers.slot(call.tenant, model):
@@ -148,11 +143,9 @@ class LlmAdapter:
             # What was rejected cost nothing; every time less is left to reject.
             self._parameters[known] = learnt
 
-    async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Requests hold nothing."""
+    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
-    async def close(self) -> None:
-        """The client belongs to the server."""
+    async def close(self) -> None: ...
 
 
 def _owner(call: ToolCall, tool: ToolDefinition) -> str:
@@ -189,7 +182,6 @@ def _with_partial(failure: ToolFailure, completion: StreamedCompletion) -> ToolF
 
 
 def _usage(model: LlmModel, question: Question, completion: StreamedCompletion) -> Usage:
-    """The provider's report, or an estimate without one."""
     return _reported(model, completion) or _estimated(question, completion)
 
 

@@ -29,12 +29,11 @@ class Question:
 
     @property
     def text(self) -> str:
-        """All of it, for an estimate of its size."""
+        """The whole question, for an estimate of its size."""
         return self.system_prompt + "".join(message.content for message in self.messages)
 
     @property
     def file_tokens(self) -> int:
-        """The most tokens of its files."""
         return sum(
             part.attachment.estimated_tokens
             for message in self.messages
@@ -51,25 +50,20 @@ class LlmApiFormat(Protocol):
 
     path: str
 
-    def headers(self, secret: str) -> dict[str, str]:
-        """Headers that carry the key, if there is one."""
+    def headers(self, secret: str) -> dict[str, str]: ...
 
     def body(self, model: LlmModel, question: Question) -> JsonObject:
         """The request; it asks for a stream with a report of usage."""
 
-    def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
-        """Adds one event of a stream."""
+    def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None: ...
 
-    def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
-        """Adds the reply of a server that does not stream."""
+    def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None: ...
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
         """The reported usage in disjoint quantities; None when it counts nothing."""
 
 
 class OpenAiChat:
-    """Chat completions, spoken by OpenAI, vLLM, KServe and others."""
-
     path = "/chat/completions"
 
     def headers(self, secret: str) -> dict[str, str]:
@@ -116,8 +110,6 @@ class OpenAiChat:
 
 
 class AnthropicMessages:
-    """Anthropic's messages."""
-
     path = "/messages"
 
     def headers(self, secret: str) -> dict[str, str]:

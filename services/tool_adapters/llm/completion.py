@@ -1,5 +1,3 @@
-"""The text of a language model so far, and its provider's reports."""
-
 from dataclasses import dataclass, field, replace
 
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
@@ -40,7 +38,6 @@ class StreamedCompletion:
 
     @property
     def is_cut(self) -> bool:
-        """True when the text is no whole answer."""
         return self.finish_reason not in ("", "stop")
 
     @property
@@ -49,7 +46,6 @@ class StreamedCompletion:
         return whole_characters("".join(self.texts))
 
     def write(self, text: object) -> None:
-        """Raises TypeError for what no API writes."""
         self.size_bytes += len(_string(text).encode(errors="surrogatepass"))
         self.texts.append(_string(text))
 
@@ -60,7 +56,6 @@ class StreamedCompletion:
             self.reason = REFUSAL
 
     def end(self, reason: object) -> None:
-        """Records the stop reason. Raises TypeError likewise."""
         given = _string(reason or "")
         # A model that declines stops as it always does.
         if given and (self.reason != REFUSAL or given in FINISHED):

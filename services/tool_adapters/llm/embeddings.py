@@ -30,7 +30,6 @@ NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError, ValueError, Over
 
 
 def embeddings_body(model: LlmModel, arguments: JsonObject) -> JsonObject:
-    """The request. Raises CallFailed for arguments that are none of an embedder's."""
     texts, dimensions = arguments.get("input"), arguments.get("dimensions")
     texts = [texts] if isinstance(texts, str) else texts
     if not _are_texts(texts):
@@ -64,7 +63,7 @@ def read_embeddings(reply: bytes, count: int) -> tuple[Output, JsonObject]:
 
 
 def embeddings_usage(report: JsonObject, texts: Sequence[str], request_id: str) -> Usage:
-    """The provider's report, or an estimate without one; nothing is written."""
+    """The provider's report, or an estimate without one."""
     return openai_usage(report, request_id) or estimated_usage("".join(texts), "")
 
 

@@ -57,12 +57,11 @@ def _places(text: str, files: Iterable[AttachedFile]) -> Iterator[tuple[int, Att
 
 
 def openai_content(message: ModelMessage) -> str | list[JsonObject]:
-    """Returns the content for Chat Completions; servers without vision know text alone."""
+    """Servers without vision know text alone."""
     return [_openai_part(part) for part in message.parts] or message.content
 
 
 def anthropic_content(message: ModelMessage) -> str | list[JsonObject]:
-    """Returns the content for Messages."""
     return [_anthropic_part(part) for part in message.parts] or message.content
 
 

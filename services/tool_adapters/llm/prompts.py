@@ -1,5 +1,3 @@
-"""Prompts of experts: templates by role, which the operator may replace."""
-
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined

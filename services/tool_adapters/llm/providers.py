@@ -1,5 +1,3 @@
-"""Limits on requests in flight at each provider of language models."""
-
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

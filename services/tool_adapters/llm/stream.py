@@ -1,5 +1,3 @@
-"""Reads what a language model answers while it writes, into a completion."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -97,7 +95,6 @@ def _broke_off(error: Any, words: str, completion: StreamedCompletion) -> CallFa
 
 
 def require_success(reply: HttpReply) -> None:
-    """Raises CallFailed with the server's words."""
     words = _words(reply)
     if failure := status_failure(reply, words):
         too_long = reply.status in TOO_LARGE_STATUSES and says_too_long(_code(reply) + words)

@@ -1,5 +1,3 @@
-"""Tools of kind mcp: one tool of a Model Context Protocol server."""
-
 import mcp_types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -28,13 +26,10 @@ class _SessionLost(Exception):
 
 
 class McpAdapter:
-    """Calls tools in the episode's session with their server."""
-
     def __init__(self, pool: McpPool) -> None:
         self._pool = pool
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """Calls the server's tool and returns its result, or its error."""
         try:
             return await self._called(call, tool)
         except _SessionLost:
@@ -75,11 +70,9 @@ class McpAdapter:
         return AdapterResult(outcome_of(result, tool.limits.max_output_bytes))
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Closes the episode's sessions and ends their processes."""
         await self._pool.close_episode(tenant, episode_id)
 
     async def close(self) -> None:
-        """Closes every session."""
         await self._pool.close()
 
     async def _failure(self, session: McpSession, error: MCPError, last: LastReply) -> ToolFailure:

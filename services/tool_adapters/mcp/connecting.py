@@ -38,7 +38,6 @@ async def connected(
     guard: NetworkGuard,
     on_message: MessageHandlerFnT | None,
 ) -> AsyncIterator[Client]:
-    """A client of a server on the network. Raises CallFailed."""
     host = host_of(server.url)
     headers = dict(server.headers)
     for header in server.secret_headers:
@@ -67,7 +66,6 @@ async def started(
     definitions: McpDefinitions,
     on_message: MessageHandlerFnT | None,
 ) -> AsyncIterator[Client]:
-    """A client of a server's process. Raises CallFailed and McpServerUnusable."""
     definition = definitions.get(server.server)
     secret_env = {
         variable: await secrets.value(secrets_owner, name)
@@ -88,8 +86,7 @@ def _accept_results(client: Client) -> None:
     vars(client.session)["validate_tool_result"] = _not_validated
 
 
-async def _not_validated(_name: str, _result: CallToolResult) -> None:
-    """Results are checked by the schema that was registered."""
+async def _not_validated(_name: str, _result: CallToolResult) -> None: ...
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -1,5 +1,3 @@
-"""Tools an MCP server lists, as specs ready for RegisterTool."""
-
 import hashlib
 import json
 import re
@@ -19,7 +17,6 @@ DIGEST_CHARACTERS = 8
 def discovery_to_proto(
     discovery: "Discovery", request: pb.DiscoverMcpToolsRequest
 ) -> pb.DiscoverMcpToolsResponse:
-    """One spec per tool; the connection is the request's."""
     specs: dict[str, tool_pb2.ToolSpec] = {}
     skipped = [pb.SkippedMcpTool(name=each.name, reason=each.reason) for each in discovery.skipped]
     for tool in discovery.tools:

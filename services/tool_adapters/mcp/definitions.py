@@ -31,13 +31,10 @@ class McpServerDefinition(BaseModel, frozen=True, extra="forbid"):
 
 
 class McpDefinitions:
-    """The definitions of a folder; without one there are no servers."""
-
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def get(self, name: str) -> McpServerDefinition:
-        """Raises McpServerUnusable."""
         if name not in (known := self._names()):
             names = ", ".join(sorted(known)) or "none"
             raise McpServerUnusable(

@@ -1,5 +1,3 @@
-"""Asks an MCP server which tools it has, in a session that lasts only for this."""
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,13 +57,10 @@ class Discovery:
 
 
 class McpDiscovery:
-    """Lists tools for the current identity."""
-
     def __init__(self, servers: McpServers) -> None:
         self._servers = servers
 
     async def discover(self, server: McpStdio | McpHttp) -> Discovery:
-        """Every tool of the server. Raises DiscoveryFailed and McpServerUnusable."""
         caller = current_identity()
         owner = ServerOwner(caller.tenant, shared=caller.may(Scope.PLATFORM_ADMIN))
         with noting_secrets() as used:
@@ -87,9 +82,8 @@ class McpDiscovery:
 
 
 async def discovery_of(client: Client, tenant: str) -> Discovery:
-    """The server's tools, from every page of its list.
-
-    Raises DiscoveryFailed for a list that is too long, or none of the protocol's.
+    """The server's tools, from every page of its list. Raises DiscoveryFailed for a list that is
+    too long, or none of the protocol's.
     """
     tools: list[mcp_types.Tool] = []
     skipped: list[SkippedTool] = []
@@ -140,7 +134,6 @@ async def _page(client: Client, cursor: str | None) -> mcp_types.ListToolsResult
 async def listed_tools(
     tools: Sequence[mcp_types.Tool], tenant: str
 ) -> list[ListedTool | SkippedTool]:
-    """Each as it can be registered, or the reason why it cannot."""
     known: dict[str, mcp_types.Tool] = {}
     listed: list[ListedTool | SkippedTool] = []
     for tool in tools:
@@ -163,7 +156,6 @@ def _listed(tool: mcp_types.Tool) -> ListedTool | SkippedTool:
 
 
 def _readable(tool: mcp_types.Tool) -> ListedTool:
-    """Raises UnusableSchema."""
     parameters = loosened_object(input_schema(tool))
     notices = [f"inputSchema: {notice}" for notice in parameters.notices]
     result: JsonObject | None = None

@@ -131,7 +131,7 @@ vars(streamable_http)["jsonrpc_message_adapter"] = _BoundedMessages
 def mcp_http_client(
     names: HostNames, tenant: str, headers: Mapping[str, str], *, trusted: bool
 ) -> httpx2.AsyncClient:
-    """A client for one server; unless it is trusted, only public addresses are reached."""
+    """Unless the server is trusted, only public addresses are reached."""
     transport = _Transport(_Backend(names, tenant, trusted=trusted))
     return httpx2.AsyncClient(
         transport=transport,

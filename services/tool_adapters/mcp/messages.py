@@ -36,7 +36,7 @@ class SkippedTool:
 
 
 def read_message(text: str | bytes, *, by_name: bool = False) -> mcp_types.JSONRPCMessage:
-    """The message. Raises CostlyJson for one of too many values, and ValidationError."""
+    """Raises CostlyJson for a message of too many values, and ValidationError."""
     body = text.encode() if isinstance(text, str) else text
     # A byte-order mark says nothing in UTF-8, and there are servers that begin with it.
     body = body.removeprefix(codecs.BOM_UTF8)
@@ -55,20 +55,17 @@ def read_message(text: str | bytes, *, by_name: bool = False) -> mcp_types.JSONR
 
 
 def skipped_tools(page: mcp_types.ListToolsResult) -> Iterator[SkippedTool]:
-    """The tools that were left out of a page."""
     for name, reason in (page.meta or {}).get(SKIPPED, ()):
         yield SkippedTool(name, reason)
 
 
 def input_schema(tool: mcp_types.Tool) -> dict[str, Any]:
-    """The schema of its arguments as the server wrote it."""
     meta = tool.meta or {}
     own = {"type": meta[INPUT_TYPE]} if INPUT_TYPE in meta else {}
     return {**tool.input_schema, **own}
 
 
 def output_schema(tool: mcp_types.Tool) -> Any:
-    """The schema of its results as the server wrote it; None for none."""
     return (tool.meta or {}).get(OUTPUT_SCHEMA)
 
 
@@ -104,7 +101,7 @@ def _is_result(result: dict[str, Any]) -> bool:
 
 
 def _readable_result(result: dict[str, Any]) -> dict[str, Any]:
-    """A tool's result, whose structured form may be any value."""
+    """The structured form of a result may be any value."""
     content = list(readable_content(result.get("content")))
     structured = result.get("structuredContent")
     kept = {**result, "content": content}

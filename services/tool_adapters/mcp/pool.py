@@ -1,5 +1,3 @@
-"""Sessions by tenant, episode and server: stateful servers keep their state per episode."""
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
@@ -48,12 +46,10 @@ class McpPool:
         await self._close(key for key in self._sessions if key[:2] == (tenant, episode_id))
 
     async def close_idle(self) -> None:
-        """Closes idle sessions; call it periodically."""
         limit_s = self._idle_timeout_s
         await self._close(key for key, kept in self._sessions.items() if kept.idle_s > limit_s)
 
     async def close(self) -> None:
-        """Closes every session."""
         await self._close(self._sessions)
 
     def _dispensable(self, tenant: str) -> Key:

@@ -1,5 +1,3 @@
-"""The process of an MCP server in its sandbox."""
-
 import os
 import shutil
 import sys

@@ -20,7 +20,6 @@ WORDS_MAX = 300
 
 
 def outcome_of(result: mcp_types.CallToolResult, bytes_max: int) -> Output | ToolFailure:
-    """The output, or the tool's own error."""
     structured = result.structured_content
     content_json = "" if structured is None else json.dumps(structured, ensure_ascii=False)
     # The texts beside it may be others, so their size says nothing about it.
@@ -74,7 +73,6 @@ def _kept(
 
 
 def readable_content(blocks: object) -> Iterator[dict[str, object]]:
-    """Blocks as the protocol writes them; one that is none is named."""
     for block in blocks if isinstance(blocks, list) else ():
         try:
             mcp_types.CallToolResult.model_validate({"content": [block]}, by_name=False)

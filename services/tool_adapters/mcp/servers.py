@@ -1,5 +1,3 @@
-"""Opens MCP clients: starts a server as a process, or connects to one by streamable HTTP."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,13 +29,10 @@ class ServerOwner:
 
     @property
     def secrets(self) -> str:
-        """Owner of the secrets it may use."""
         return PLATFORM if self.shared else self.tenant
 
 
 class McpServers:
-    """Knows how to reach servers; every opened client is the caller's to close."""
-
     def __init__(
         self, secrets: SecretStore, guard: NetworkGuard, definitions: McpDefinitions
     ) -> None:
@@ -46,7 +41,6 @@ class McpServers:
         self._definitions = definitions
 
     def require_defined(self, server: McpStdio | McpHttp) -> None:
-        """Raises McpServerUnusable for a process that the operator did not define."""
         if isinstance(server, McpStdio):
             self._definitions.get(server.server)
 
@@ -87,15 +81,11 @@ class McpServers:
 
 
 class SharedServers(Protocol):
-    """The registry, which knows the shared tools; see clients."""
-
     async def shared_servers(self) -> set[str]: ...
 
 
 @dataclass(frozen=True)
 class ListableServers:
-    """The servers whose lists of tools a caller may read."""
-
     servers: McpServers
     registry: SharedServers
 

@@ -23,8 +23,6 @@ CLOSE_TIMEOUT_S = 10.0
 
 
 class McpSession:
-    """Opens at once; `borrowed` waits until it is open."""
-
     def __init__(self, opening: "AbstractAsyncContextManager[Client]") -> None:
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()

@@ -47,13 +47,12 @@ class LastReply:
         return unread and bool(_NO_SESSION.search(error.message))
 
     def failure(self, error: MCPError) -> ToolFailure | None:
-        """Returns the failure of the status; None where the error states it all."""
+        """The failure of the status; None where the error states it all."""
         if self.reply is None or self.reply.status not in MEANT:
             return None
         return status_failure(self.reply, error.message)
 
 
 def note_reply(response: httpx2.Response) -> None:
-    """Notes status and headers; the body is the SDK's to read."""
     if last := _last.get(None):
         last.reply = HttpReply(response.status_code, dict(response.headers), b"")

@@ -74,8 +74,6 @@ async def _uninterrupted(ending: asyncio.Future[None]) -> None:
 
 
 class _Pump:
-    """Moves messages; knows which requests wait for an answer."""
-
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -83,7 +81,6 @@ class _Pump:
         self._waiting: set[mcp_types.RequestId] = set()
 
     async def read(self, received: Incoming) -> None:
-        """Reads until the process closes its output, which ends the session."""
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with received:
                 with suppress(ConnectionError):

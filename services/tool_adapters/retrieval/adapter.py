@@ -1,5 +1,3 @@
-"""Tools of kind retrieval: search a corpus, answer with passages and their sources."""
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +20,6 @@ class RetrievalAdapter:
         self._corpora = corpora
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
-        """The best passages, numbered, each with title and URI."""
         assert isinstance(tool.connection, RetrievalConnection)
         query, top_k = _wanted(call, tool.connection)
         try:
@@ -35,15 +32,13 @@ class RetrievalAdapter:
             return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, error.message, True))
         return AdapterResult(Output(_as_text(hits), _as_json(hits)))
 
-    async def close_episode(self, tenant: str, episode_id: str) -> None:
-        """Searches hold nothing."""
+    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
-    async def close(self) -> None:
-        """The database belongs to the server."""
+    async def close(self) -> None: ...
 
 
 def _wanted(call: ToolCall, connection: RetrievalConnection) -> tuple[str, int]:
-    """Returns the query and the number of results. Raises CallFailed: the schema is the owner's."""
+    """Raises CallFailed: the schema is the owner's, so it may not have checked these."""
     try:
         top_k = int(call.arguments.get("top_k") or connection.default_top_k)
         return str(call.arguments["query"]), top_k
@@ -61,7 +56,6 @@ def _as_text(hits: Sequence[Hit]) -> str:
 
 
 def _citation(passage: Passage) -> str:
-    """Title, section, page or characters, and the source."""
     piece = passage.piece
     place = [piece.section] if piece.section else []
     if piece.page:

@@ -1,5 +1,3 @@
-"""`python -m tool_adapters.sandbox`: runs code for the tool adapters, in a pod of its own."""
-
 import os
 import sys
 
@@ -14,7 +12,7 @@ from tool_adapters.sandbox.server import serve
 
 
 def main() -> None:
-    """Reads the settings and serves; exit status 3 where code cannot be isolated."""
+    """Exit status 3 where code cannot be isolated."""
     try:
         run(serve(load_settings(SandboxSettings)))
     except IsolationUnavailable as error:

@@ -1,5 +1,3 @@
-"""Has code run by the pods that are made for it."""
-
 import grpc
 
 from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
@@ -32,8 +30,6 @@ class RemoteRunner:
     async def require_isolation(self) -> None:
         """The other side proves it, and is not ready until it has."""
 
-    def warm_up(self) -> None:
-        """The other side does."""
+    def warm_up(self) -> None: ...
 
-    async def close(self) -> None:
-        """The channel belongs to the server."""
+    async def close(self) -> None: ...

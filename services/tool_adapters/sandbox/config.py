@@ -1,5 +1,3 @@
-"""Settings of the sandbox service."""
-
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 

@@ -1,5 +1,3 @@
-"""podium.adapters.v1 messages of the sandbox, and back."""
-
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapter_pb
 from podium_kit.rpc.errors import InvalidArgument
@@ -31,7 +29,6 @@ def job_to_proto(job: Job) -> pb.RunCodeRequest:
 
 
 def job_from_proto(request: pb.RunCodeRequest) -> Job:
-    """The job. Raises InvalidArgument."""
     limits = Limits(
         wall_time_s=duration_from_proto(request.wall_time),
         memory_bytes=request.memory_bytes,

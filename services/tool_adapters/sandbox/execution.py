@@ -1,5 +1,3 @@
-"""The result of one run in the sandbox."""
-
 from dataclasses import dataclass
 
 from podium_kit.failures import ToolFailure

@@ -1,5 +1,3 @@
-"""An end for a sandbox as a whole: its launcher, and everything that came of it."""
-
 import asyncio
 import os
 import signal

@@ -61,7 +61,7 @@ class World:
 
 
 def code_world(sizes: Sizes, fonts: Path | None) -> World:
-    """Returns the world of Python that models write; `fonts` is matplotlib's list, if known."""
+    """`fonts` is matplotlib's list, if known."""
     mounts = (*runtime.python_mounts(), *runtime.package_mounts())
     if fonts:
         mounts = (*mounts, runtime.Mount(fonts, f"{FONT_FOLDER}/{fonts.name}"))

@@ -1,5 +1,3 @@
-"""Limits of one run in the sandbox."""
-
 import math
 from dataclasses import dataclass
 
@@ -11,8 +9,6 @@ CORE_BYTES = 1
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the memory file systems of a sandbox."""
-
     # With files and headers it has to fit into a message.
     workspace_bytes: int = 32 * MIB
     temporary_bytes: int = 64 * MIB
@@ -38,7 +34,7 @@ class Limits:
     sizes: Sizes = Sizes()
 
     def bounds(self) -> dict[str, float]:
-        """Returns the limits that the supervisor enforces; see inside.watching."""
+        """The limits that the supervisor enforces; see inside.watching."""
         return {
             "wall_time_s": self.wall_time_s,
             "memory_bytes": self.memory_bytes,
@@ -50,7 +46,7 @@ class Limits:
         }
 
     def resource_limits(self) -> dict[str, int]:
-        """Returns the limits that the kernel enforces, by their names in the module `resource`."""
+        """The limits that the kernel enforces, by their names in the module `resource`."""
         limits = kernel_limits(
             memory_bytes=self.memory_bytes,
             processes=self.processes,
@@ -64,7 +60,6 @@ class Limits:
 def kernel_limits(
     *, memory_bytes: int, processes: int, file_bytes: int, open_files: int
 ) -> dict[str, int]:
-    """Returns the kernel's limits of each process, by their names in the module `resource`."""
     return {
         "RLIMIT_AS": memory_bytes,
         "RLIMIT_NPROC": processes,

@@ -40,8 +40,6 @@ shutil.copy(*glob.glob("/tmp/matplotlib/fontlist*.json"), ".")
 
 
 class IsolationUnavailable(Exception):
-    """This machine cannot isolate code, so none is run."""
-
     def __init__(self, reason: str) -> None:
         super().__init__(f"code cannot be isolated on this machine: {reason}; {FIX}")
 

@@ -16,7 +16,7 @@ SIGNAL_EXIT = 128
 
 
 class BrokenReport(Exception):
-    """The sandbox ended without a report, or with something that is none."""
+    pass
 
 
 class _Header(BaseModel):
@@ -45,7 +45,6 @@ class RunReport:
 
 
 async def read_report(stream: asyncio.StreamReader, limits: Limits) -> RunReport:
-    """Raises BrokenReport for anything but a report within the limits."""
     try:
         header = _Header.model_validate_json(await stream.readline())
         _require_within(header, limits)

@@ -1,5 +1,3 @@
-"""Runners of jobs: a sandbox on this machine, or pods."""
-
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,8 +40,6 @@ class Runner(Protocol):
     async def require_isolation(self) -> None:
         """Raises IsolationUnavailable where code cannot be isolated."""
 
-    def warm_up(self) -> None:
-        """Prepares for the first job, in the background."""
+    def warm_up(self) -> None: ...
 
-    async def close(self) -> None:
-        """Ends what was started ahead."""
+    async def close(self) -> None: ...

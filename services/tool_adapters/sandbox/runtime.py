@@ -33,7 +33,6 @@ class Mount:
 
 
 def python_mounts() -> Iterator[Mount]:
-    """The interpreter, its standard library, the C libraries and the supervisor."""
     yield Mount(PYTHON, str(PYTHON))
     yield Mount(standard_library(), str(standard_library()))
     shared = Path(sysconfig.get_config_var("LIBDIR")) / sysconfig.get_config_var("INSTSONAME")
@@ -55,7 +54,6 @@ def _libraries_of(folder: Path) -> Iterator[Path]:
 
 
 def environment_mounts() -> Iterator[Mount]:
-    """The environment our Python runs in, with its programs and packages."""
     yield Mount(Path(sys.prefix), sys.prefix)
     # Programs of the environment name the interpreter by links that lead out of it.
     link = Path(sys.executable)
@@ -67,7 +65,6 @@ def environment_mounts() -> Iterator[Mount]:
 
 
 def standard_library() -> Path:
-    """Its folder; what is installed inside is not for the sandbox (see hidden_folders)."""
     return Path(sysconfig.get_path("stdlib")).resolve()
 
 

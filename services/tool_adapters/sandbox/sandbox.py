@@ -1,5 +1,3 @@
-"""The sandbox's interface: code with and without the state of an episode."""
-
 from dataclasses import replace
 
 from podium_kit.failures import FailureKind, ToolFailure
@@ -49,11 +47,9 @@ class Sandbox:
         await self._workspaces.close(Whose(tenant, episode_id))
 
     async def require_isolation(self) -> None:
-        """Raises IsolationUnavailable where code cannot be isolated."""
         await self._runner.require_isolation()
 
     def warm_up(self) -> None:
-        """Prepares for the first run, in the background."""
         self._runner.warm_up()
 
     async def close(self) -> None:
@@ -62,7 +58,6 @@ class Sandbox:
 
 
 def _not_kept(execution: Execution, error: WorkspaceFull) -> Execution:
-    """Adds the error to the output, which the model still reads."""
     said = execution.failure.message if execution.failure else execution.output
     message = f"{error.message}\n{said}".strip()
     return replace(execution, failure=ToolFailure(FailureKind.LIMIT_EXCEEDED, message))

@@ -1,5 +1,3 @@
-"""Wiring of the sandbox service."""
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -13,7 +11,7 @@ from tool_adapters.sandbox.servicer import SandboxServicer
 
 
 async def serve(settings: SandboxSettings) -> None:
-    """Serves until SIGTERM. Raises IsolationUnavailable before it serves."""
+    """Raises IsolationUnavailable before it serves."""
     stop_telemetry = telemetry.configure("sandbox", settings.telemetry)
     try:
         async with assembled(settings) as served:
@@ -26,7 +24,6 @@ async def serve(settings: SandboxSettings) -> None:
 async def assembled(
     settings: SandboxSettings,
 ) -> AsyncIterator[tuple[Sequence[Service], dict[str, Check]]]:
-    """The service, which exists only where code is isolated."""
     runner = LocalRunner(settings.warm_sandboxes)
     try:
         await runner.require_isolation()

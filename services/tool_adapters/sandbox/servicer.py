@@ -1,5 +1,3 @@
-"""podium.adapters.v1.SandboxService."""
-
 from typing import Any
 
 from grpc.aio import ServicerContext
@@ -11,8 +9,6 @@ from tool_adapters.sandbox.runner import Runner
 
 
 class SandboxServicer(rpc.SandboxServiceServicer):
-    """Converts, runs, converts."""
-
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 

@@ -1,5 +1,3 @@
-"""One started sandbox: takes one job, answers with one report, and is gone."""
-
 import asyncio
 import json
 import logging
@@ -37,7 +35,6 @@ class Session:
 
     @classmethod
     async def start(cls, bwrap: Path, sizes: Sizes, fonts: Path | None) -> Self:
-        """A sandbox that is ready. Raises SandboxBroken."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
         launching = asyncio.create_task(launch(bwrap, code_world(sizes, fonts), errors))
         try:
@@ -73,7 +70,7 @@ class Session:
         return self._process.returncode is None
 
     async def run(self, job: Job) -> RunReport:
-        """The report. Raises SandboxBroken; whatever happens, nothing is left running."""
+        """Raises SandboxBroken; whatever happens, nothing is left running."""
         try:
             await self._send(job)
             async with time_limit(job.limits.wall_time_s + REPORT_TIMEOUT_S):
@@ -86,7 +83,6 @@ class Session:
             await self.end()
 
     async def end(self) -> None:
-        """Ends the session, also when the caller is cancelled."""
         await asyncio.shield(asyncio.create_task(self._end()))
 
     async def _first_line(self) -> bytes:

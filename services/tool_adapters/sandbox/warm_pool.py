@@ -29,7 +29,7 @@ class WarmPool:
         self._filling: asyncio.Task[None] | None = None
 
     async def take(self, sizes: Sizes) -> Session:
-        """A sandbox for one job; the caller ends it. Raises SandboxBroken."""
+        """The caller ends the session. Raises SandboxBroken."""
         try:
             while self._ready and sizes == self._sizes:
                 session = self._ready.pop()
@@ -41,12 +41,10 @@ class WarmPool:
             self.fill()
 
     def fill(self) -> None:
-        """Starts what is missing, while others continue."""
         if self._count and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._filled())
 
     async def close(self) -> None:
-        """Ends the unused sandboxes."""
         self._count = 0
         if self._filling:
             self._filling.cancel()

@@ -1,1 +1,0 @@
-"""Secrets of tenants and users, encrypted in the database."""

@@ -19,18 +19,16 @@ KEY_BYTES, NONCE_BYTES = 32, 12
 class MasterKeys(Protocol):
     """The operations of a key management service; the keys need not be here."""
 
-    async def current_id(self) -> str:
-        """Returns the id of the key that encrypts new secrets. Raises NoMasterKey."""
+    async def current_id(self) -> str: ...
 
     async def wrap(self, key: bytes, context: bytes) -> tuple[str, bytes]:
         """The id of the current key, and the key encrypted with it. Raises NoMasterKey."""
 
     async def unwrap(self, key_id: str, wrapped: bytes, context: bytes) -> bytes:
-        """The key. Raises NoMasterKey where that master key is gone, or it is another's."""
+        """Raises NoMasterKey where that master key is gone, or it is another's."""
 
 
 async def seal(keys: MasterKeys, owner: Owner, name: str, value: str) -> Sealed:
-    """Raises NoMasterKey."""
     key, nonce = AESGCM.generate_key(8 * KEY_BYTES), os.urandom(NONCE_BYTES)
     bound = _to(owner, name)
     key_id, wrapped = await keys.wrap(key, bound)
@@ -38,7 +36,6 @@ async def seal(keys: MasterKeys, owner: Owner, name: str, value: str) -> Sealed:
 
 
 async def opened(keys: MasterKeys, owner: Owner, name: str, sealed: Sealed) -> str:
-    """The value. Raises NoMasterKey."""
     bound = _to(owner, name)
     key = await keys.unwrap(sealed.key_id, sealed.wrapped_key, bound)
     try:
@@ -48,7 +45,7 @@ async def opened(keys: MasterKeys, owner: Owner, name: str, sealed: Sealed) -> s
 
 
 async def rewrapped(keys: MasterKeys, owner: Owner, name: str, sealed: Sealed) -> Sealed:
-    """The same under the current master key; the value stays as it is. Raises NoMasterKey."""
+    """The same value under the current master key. Raises NoMasterKey."""
     bound = _to(owner, name)
     key = await keys.unwrap(sealed.key_id, sealed.wrapped_key, bound)
     key_id, wrapped = await keys.wrap(key, bound)

@@ -1,13 +1,9 @@
-"""Errors of secrets."""
-
 from collections.abc import Iterable
 
 from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 
 
 class SecretNotFound(NotFound):
-    """No such secret, for this tenant or user."""
-
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no secret {name}", param="name")
 
@@ -25,15 +21,11 @@ class WeakSecret(InvalidArgument):
 
 
 class TooManySecrets(FailedPrecondition):
-    """An owner has as many as it may."""
-
     def __init__(self, most: int) -> None:
         super().__init__(f"there are {most} secrets already; delete one that no tool names")
 
 
 class NoMasterKey(FailedPrecondition):
-    """No master key can encrypt."""
-
     def __init__(self, message: str) -> None:
         super().__init__(message)
 

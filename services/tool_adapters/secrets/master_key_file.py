@@ -1,5 +1,3 @@
-"""Master keys in a file, as `podium_kit.crypto.key_file` has it."""
-
 import os
 from pathlib import Path
 
@@ -36,7 +34,6 @@ class MasterKeyFile:
             raise NoMasterKey(f"the master key {key_id} is another one than it was") from None
 
     def _keys(self) -> dict[str, bytes]:
-        """Returns the keys in the file's order. Raises NoMasterKey."""
         if self._file is None:
             raise NoMasterKey(
                 "secrets are not stored here: the operator sets TOOL_ADAPTERS_MASTER_KEYS_FILE"

@@ -1,12 +1,10 @@
-"""Secrets apart from how they travel and are stored."""
-
 from dataclasses import dataclass
 from datetime import datetime
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a secret: a user, or the whole tenant for subject ""."""
+    """A user, or the whole tenant for subject ""."""
 
     tenant: str
     subject: str = ""
@@ -14,7 +12,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class NewSecret:
-    """A value to store. A user's goes to its hosts alone: others register the tools."""
+    """A user's value goes to its hosts alone: others register the tools."""
 
     owner: Owner
     name: str
@@ -25,8 +23,6 @@ class NewSecret:
 
 @dataclass(frozen=True)
 class SecretInfo:
-    """The fields of a secret that may be shown."""
-
     name: str
     version: int
     hosts: tuple[str, ...]

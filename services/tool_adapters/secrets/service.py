@@ -1,6 +1,3 @@
-"""Secrets are stored, listed without their values, found for a call, and kept under the current
-master key."""
-
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,8 +12,6 @@ FIRST = (Owner(""), "")
 
 
 class SecretsTable(Protocol):
-    """The storage of secrets."""
-
     async def put(self, secret: NewSecret, sealed: Sealed) -> SecretInfo: ...
     async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]: ...
     async def delete(self, owner: Owner, name: str) -> bool: ...
@@ -35,7 +30,6 @@ class Secrets:
     keys: MasterKeys
 
     async def put(self, secret: NewSecret) -> SecretInfo:
-        """Raises WeakSecret, TooManySecrets, NoMasterKey."""
         require_strong(secret.value)
         sealed = await seal(self.keys, secret.owner, secret.name, secret.value)
         return await self.table.put(secret, sealed)
@@ -44,7 +38,6 @@ class Secrets:
         return await self.table.list_of(owner, after, limit)
 
     async def delete(self, owner: Owner, name: str) -> None:
-        """Raises SecretNotFound."""
         if not await self.table.delete(owner, name):
             raise SecretNotFound(name[:100])
 

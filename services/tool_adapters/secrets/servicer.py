@@ -1,5 +1,3 @@
-"""podium.adapters.v1.SecretService."""
-
 from typing import Any
 
 from grpc.aio import ServicerContext
@@ -18,8 +16,6 @@ PAGE_SIZE, PAGE_SIZE_MAX = 50, 500
 
 
 class SecretServicer(rpc.SecretServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 

@@ -1,5 +1,3 @@
-"""Encrypted secrets in PostgreSQL."""
-
 from typing import Any
 
 from sqlalchemy import text
@@ -59,13 +57,10 @@ REWRAP = text(
 
 
 class PostgresSecretStore:
-    """A row a secret."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def put(self, secret: NewSecret, sealed: Sealed) -> SecretInfo:
-        """Raises TooManySecrets."""
         place = {**_of(secret.owner), "name": secret.name}
         values = {
             **place,
@@ -83,13 +78,11 @@ class PostgresSecretStore:
             return _info((await connection.execute(PUT, values)).one())
 
     async def list_of(self, owner: Owner, after: str, limit: int) -> list[SecretInfo]:
-        """Lists secrets in the order of their names."""
         values = {**_of(owner), "after": after, "limit": limit}
         async with autocommit(self._engine) as connection:
             return [_info(row) for row in await connection.execute(LIST, values)]
 
     async def delete(self, owner: Owner, name: str) -> bool:
-        """Returns whether there was one."""
         async with transaction(self._engine) as connection:
             found = await connection.execute(DELETE, {**_of(owner), "name": name})
             return found.one_or_none() is not None

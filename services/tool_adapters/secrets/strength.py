@@ -1,5 +1,3 @@
-"""Values that are too short or too common for secrets."""
-
 import re
 
 from tool_adapters.secrets.errors import WeakSecret
@@ -12,7 +10,6 @@ _ONE_WORD = re.compile(r"[^A-Za-z]*(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)?[^A-Za-z]*")
 
 
 def require_strong(value: str) -> None:
-    """Raises WeakSecret."""
     value = value.strip()
     if len(value) < CHARACTERS_MIN:
         raise WeakSecret(f"it has fewer than {CHARACTERS_MIN} characters")

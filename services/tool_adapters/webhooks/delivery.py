@@ -1,5 +1,3 @@
-"""Sends one event to a URL of a tenant, and says what the receiver answered."""
-
 import asyncio
 import re
 import time
@@ -29,16 +27,13 @@ class WebhookMessage:
 
 
 class Deliveries:
-    """The HTTP client that checks the addresses it connects to, and the tenants' secrets."""
-
     def __init__(self, http: HttpClient, secrets: SecretStore) -> None:
         self._http = http
         self._secrets = secrets
 
     async def deliver(self, message: WebhookMessage) -> int | ToolFailure:
-        """The status of the answer, whose body is not read; or why there is none.
-
-        Raises InvalidArgument.
+        """The status of the answer, whose body is not read; or why there is none. Raises
+        InvalidArgument.
         """
         if not MESSAGE_ID.fullmatch(message.message_id):
             raise InvalidArgument("message_id is empty, too long or holds a full stop or a space")

@@ -21,7 +21,6 @@ class UnusableSecret(ValueError):
 
 
 def signatures(secrets: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """The header webhook-signature: one for each secret. Raises UnusableSecret."""
     keys = [_key(secret) for secret in secrets.split()]
     if not keys:
         raise UnusableSecret

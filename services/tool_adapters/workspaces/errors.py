@@ -1,13 +1,9 @@
-"""Errors of workspaces."""
-
 from podium_kit.rpc.errors import ResourceExhausted
 
 MIB = 1024 * 1024
 
 
 class WorkspaceFull(ResourceExhausted):
-    """A call's files exceed the workspace; the model reads why, and what to do."""
-
     def __init__(self, whose: str, size_bytes: int, most_bytes: int, fix: str) -> None:
         super().__init__(
             f"files and variables of this call were not kept, and are again as before it: {whose} "
@@ -16,7 +12,7 @@ class WorkspaceFull(ResourceExhausted):
 
 
 class WorkspaceDamaged(Exception):
-    """A piece is not what its digest says; to repeat the call is of no use."""
+    """A piece is not what its digest says; repeating the call is of no use."""
 
     def __init__(self, digest: bytes) -> None:
         super().__init__(f"the stored piece {digest.hex()} of a workspace is damaged")

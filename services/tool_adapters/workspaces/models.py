@@ -1,12 +1,8 @@
-"""Workspaces apart from how they are stored."""
-
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Whose:
-    """The episode of a tenant."""
-
     tenant: str
     episode_id: str
 

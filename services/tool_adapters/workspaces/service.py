@@ -1,5 +1,3 @@
-"""Workspaces of episodes: loaded before a call, saved after it, deleted with the episode."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,8 +9,6 @@ from tool_adapters.workspaces.models import Saved, Whose
 
 
 class WorkspaceStore(Protocol):
-    """The storage of workspaces; see store."""
-
     async def load(self, whose: Whose) -> Saved: ...
     async def save(self, whose: Whose, replaced: str, packed: bytes) -> bool: ...
     async def delete(self, whose: Whose) -> None: ...
@@ -37,7 +33,6 @@ class Workspaces:
             yield
 
     async def load(self, whose: Whose) -> Saved:
-        """Loads the last saved state. Raises DatabaseUnavailable, WorkspaceDamaged."""
         return await self._store.load(whose)
 
     async def save(self, whose: Whose, replaced: str, packed: bytes) -> bool:
@@ -51,9 +46,7 @@ class Workspaces:
             return await self._store.save(whose, replaced, packed)
 
     async def close(self, whose: Whose) -> None:
-        """Deletes it, if there is one."""
         await self._store.delete(whose)
 
     async def forget_older_than(self, age: timedelta) -> None:
-        """Deletes those that no one has saved for so long."""
         await self._store.forget_older_than(age)

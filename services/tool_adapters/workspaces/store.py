@@ -1,4 +1,4 @@
-"""Workspaces in PostgreSQL: a list of digests each, and a tenant's pieces by their digest."""
+"""A workspace is a list of digests; a tenant's pieces are stored once by their digest."""
 
 import asyncio
 import hashlib
@@ -95,7 +95,6 @@ class PostgresWorkspaces:
         self._quotas = quotas
 
     async def load(self, whose: Whose) -> Saved:
-        """Raises DatabaseUnavailable, WorkspaceDamaged."""
         async with _answering(), autocommit(self._engine) as connection:
             rows = (await connection.execute(LOAD, _names(whose))).all()
         if not rows:
@@ -125,14 +124,12 @@ class PostgresWorkspaces:
         return True
 
     async def delete(self, whose: Whose) -> None:
-        """Raises DatabaseUnavailable."""
         async with autocommit(self._engine) as connection:
             if (await connection.execute(EXISTS, _names(whose))).one_or_none() is None:
                 return
         await self._delete(whose, timedelta())
 
     async def forget_older_than(self, age: timedelta) -> None:
-        """Deletes what no call has saved for so long."""
         while True:
             async with autocommit(self._engine) as connection:
                 values = {"age": age, "limit": FORGOTTEN_AT_ONCE}
@@ -171,7 +168,6 @@ async def _take(connection: AsyncConnection, whose: Whose, replaced: str) -> boo
 
 
 async def _put(connection: AsyncConnection, whose: Whose, parts: list[tuple[bytes, bytes]]) -> None:
-    """Stores the pieces that are new, and deletes those that no workspace needs any more."""
     former = (await connection.execute(TAKE_PIECES, _names(whose))).scalars().all()
     digests = [digest for digest, _ in parts]
     contents = dict(parts)
@@ -193,7 +189,6 @@ async def _delete_unused(connection: AsyncConnection, whose: Whose, digests: set
 
 
 async def _size(connection: AsyncConnection, whose: Whose) -> int:
-    """Bytes that are stored for the tenant's workspaces."""
     return int((await connection.execute(SIZE, {"tenant": whose.tenant})).scalar_one())
 
 
@@ -208,12 +203,10 @@ async def _answering() -> AsyncIterator[None]:
 
 
 def _by_digest(packed: bytes) -> list[tuple[bytes, bytes]]:
-    """The pieces with their SHA-256, in order."""
     return [(hashlib.sha256(piece).digest(), piece) for piece in pieces(packed)]
 
 
 def _require_whole(parts: list[tuple[bytes, bytes]]) -> None:
-    """Raises WorkspaceDamaged."""
     for digest, content in parts:
         if hashlib.sha256(content).digest() != digest:
             raise WorkspaceDamaged(digest)

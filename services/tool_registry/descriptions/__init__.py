@@ -1,1 +1,0 @@
-"""Descriptions proposed by a model from past episodes, and their review."""

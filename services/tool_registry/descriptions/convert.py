@@ -1,5 +1,3 @@
-"""Proposed descriptions on the wire, and the specs they become."""
-
 import uuid
 
 from podium.registry.v1 import description_service_pb2 as pb
@@ -27,7 +25,6 @@ def wanted_from_proto(request: pb.ProposeDescriptionRequest) -> Wanted:
 
 
 def checked_id(text: str) -> str:
-    """The id of a proposal. Raises InvalidArgument."""
     try:
         return str(uuid.UUID(text))
     except ValueError as error:
@@ -53,7 +50,6 @@ def proposal_to_proto(proposal: Proposal) -> pb.Proposal:
 
 
 def described(wire: bytes, model_alias: str, text: str) -> ToolSpec:
-    """A stored spec with another description, of the tool or of one of its models."""
     spec = tool_pb2.ToolSpec.FromString(wire)
     for model in spec.connection.llm.models:
         if model_alias and model.alias == model_alias:

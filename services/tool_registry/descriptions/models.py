@@ -1,13 +1,9 @@
-"""A proposed description, from its writing to its review."""
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 
 class ProposalState(StrEnum):
-    """The state of a proposal; see podium.registry.v1.ProposalState."""
-
     WRITING = "writing"
     PENDING = "pending"
     APPROVED = "approved"
@@ -17,8 +13,6 @@ class ProposalState(StrEnum):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A description of a tool, or of one model of it, as a suggestion."""
-
     id: str
     tool_name: str
     tool_version: int

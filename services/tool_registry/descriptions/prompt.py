@@ -40,7 +40,7 @@ def description_prompt(
 
 
 def succeeded(episode: PastEpisode) -> bool:
-    """Returns the verifiers' verdict; an answer that was not verified counts as a success."""
+    """An answer that was not verified counts as a success."""
     return episode.answered if episode.solved is None else episode.solved
 
 

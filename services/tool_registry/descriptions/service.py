@@ -26,22 +26,16 @@ Describe = Callable[[bytes, str, str], ToolSpec]
 
 
 class NothingToDescribe(FailedPrecondition):
-    """No past episode says anything about the tool."""
-
     def __init__(self, tool: str) -> None:
         super().__init__(f"no episode of the last 30 days called {tool}; use it first", tool=tool)
 
 
 class ProposalNotFound(NotFound):
-    """No such proposal, for this tenant."""
-
     def __init__(self, proposal_id: str) -> None:
         super().__init__(f"there is no proposal {proposal_id}", proposal=proposal_id)
 
 
 class ProposalNotPending(FailedPrecondition):
-    """It was reviewed already, or is being written."""
-
     def __init__(self, proposal: Proposal) -> None:
         super().__init__(
             f"proposal {proposal.id} is {proposal.state}; only a pending one is reviewed",
@@ -50,10 +44,8 @@ class ProposalNotPending(FailedPrecondition):
 
 
 class Writer(Protocol):
-    """Has a language model write, as an episode of the caller."""
-
     async def start(self, episode_id: str, task: str, tool_name: str) -> None:
-        """Starts writing; the same id again changes nothing."""
+        """The same id again changes nothing."""
 
     async def written(self, episode_id: str, tool_name: str) -> str | None:
         """Returns the llm tool's text; None while it writes, empty when it wrote nothing."""
@@ -61,8 +53,6 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The tool to describe, and the tool of kind llm that writes."""
-
     id: str
     tool_name: str
     model_alias: str
@@ -72,8 +62,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Descriptions:
-    """Proposals of the caller's tenant."""
-
     registry: Registry
     episodes: PastEpisodes
     writer: Writer
@@ -82,7 +70,7 @@ class Descriptions:
     clock: Clock
 
     async def propose(self, wanted: Wanted) -> Proposal:
-        """Has a description written. Raises ToolNotFound, NothingToDescribe, PermissionDenied."""
+        """Raises ToolNotFound, NothingToDescribe, PermissionDenied."""
         identity = current_identity()
         known = await self.store.find(identity.tenant, wanted.id)
         if known is not None:
@@ -121,15 +109,12 @@ class Descriptions:
         return stored
 
     async def find(self, tool_name: str) -> list[Proposal]:
-        """Newest first; what was written meanwhile is read."""
+        """Newest first; reads what was written meanwhile."""
         found = await self.store.list(current_identity().tenant, tool_name)
         return [await self._refreshed(proposal) for proposal in found]
 
     async def approve(self, proposal_id: str, fixed: str) -> tuple[Proposal, ToolVersion, bool]:
-        """Registers the description as a new version, and whether it is new.
-
-        Raises ProposalNotFound, ProposalNotPending, InvalidTool, PermissionDenied.
-        """
+        """Registers the description as a new version, and returns whether it is new."""
         proposal = await self._pending(proposal_id)
         tools = (await self.registry.catalogue()).tools
         tool = tools.get(proposal.tool_name, proposal.tool_version)
@@ -139,7 +124,6 @@ class Descriptions:
         return await self._reviewed(proposal, ProposalState.APPROVED), registered, created
 
     async def reject(self, proposal_id: str) -> Proposal:
-        """Drops it. Raises ProposalNotFound, ProposalNotPending."""
         return await self._reviewed(await self._pending(proposal_id), ProposalState.REJECTED)
 
     async def _pending(self, proposal_id: str) -> Proposal:

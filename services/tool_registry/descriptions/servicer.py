@@ -1,5 +1,3 @@
-"""podium.registry.v1.DescriptionService."""
-
 from typing import Any
 
 import grpc
@@ -22,8 +20,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class DescriptionServicer(DescriptionServiceServicer):
-    """Converts, calls, converts."""
-
     def __init__(self, descriptions: Descriptions) -> None:
         self._descriptions = descriptions
 

@@ -1,5 +1,3 @@
-"""Proposed descriptions in PostgreSQL."""
-
 from dataclasses import asdict
 from typing import Any
 
@@ -42,8 +40,6 @@ UPDATE = text(
 
 
 class ProposalStore:
-    """Proposals by tenant."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -59,13 +55,11 @@ class ProposalStore:
         return _proposal(row) if row else None
 
     async def list(self, tenant: str, tool_name: str) -> list[Proposal]:
-        """The newest 500, newest first; of one tool when it is named."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(LIST, {"tenant": tenant, "tool_name": tool_name})
             return [_proposal(row) for row in rows]
 
     async def update(self, tenant: str, proposal: Proposal) -> None:
-        """Stores the text, the state and who reviewed it."""
         async with transaction(self._engine) as connection:
             await connection.execute(UPDATE, _values(tenant, proposal))
 

@@ -1,1 +1,0 @@
-"""Measured latency, success and cost of tools, merged over adapters."""

@@ -1,5 +1,3 @@
-"""Measured behaviour on the wire, and back."""
-
 from collections import Counter
 
 from podium.registry.v1 import tool_pb2
@@ -15,7 +13,6 @@ from tool_registry.models import Facts, MeasuredTool
 
 
 def facts_from_proto(facts: tool_pb2.ToolFacts) -> Facts:
-    """Reads the measurements of an adapters process. Raises InvalidUsage."""
     return Facts(
         facts.tool_name,
         facts.model_alias,
@@ -27,7 +24,6 @@ def facts_from_proto(facts: tool_pb2.ToolFacts) -> Facts:
 
 
 def measured_to_proto(measured: MeasuredTool) -> tool_pb2.ToolFacts:
-    """Returns the measurements of a tool, with its quantiles and the cost of a call."""
     message = _facts_to_proto(measured.facts)
     message.latency_p50.CopyFrom(duration_to_proto(measured.facts.latency_p50_s))
     message.latency_p95.CopyFrom(duration_to_proto(measured.facts.latency_p95_s))

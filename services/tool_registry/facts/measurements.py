@@ -32,23 +32,18 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Merged facts by tool and model, until one of them is too old."""
-
     facts: Mapping[Subject, Facts]
     version: int
     until: datetime
 
 
 class MeasurementBook:
-    """Measurements per tenant, kept in memory until they are reported."""
-
     def __init__(self, store: FactsStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._known: LRUCache[str, Measurements] = LRUCache(TENANTS_KEPT)
 
     async def of(self, tenant: str, version: int) -> Measurements:
-        """Returns recent measurements of the tenant's and the shared tools."""
         now = self._clock()
         known = self._known.get(tenant)
         if known is None or known.version < version or known.until < now:
@@ -57,7 +52,7 @@ class MeasurementBook:
         return known
 
     async def record(self, source: FactsSource, reports: Sequence[tuple[str, Facts]]) -> None:
-        """Takes a process's figures; each comes with the owner of its tool."""
+        """Each report comes with the owner of its tool."""
         for _, facts in reports:
             check_facts(facts)
         now = self._clock()
@@ -83,7 +78,6 @@ def merge(facts: Iterable[Facts]) -> dict[Subject, Facts]:
 
 
 def check_facts(facts: Facts) -> None:
-    """Raises InvalidFacts."""
     if facts.sample_count != facts.latencies.total or any(
         count < 0 for count in facts.latencies.counts.values()
     ):

@@ -44,16 +44,12 @@ REPORTS = text(
 
 @dataclass(frozen=True)
 class FactsFormat:
-    """The serialization of facts."""
-
     write: Callable[[Facts], bytes]
     read: Callable[[bytes], Facts]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The retention of reports."""
-
     beside_newer: timedelta
     """While other processes report of the same tool."""
     unless_called: timedelta
@@ -61,8 +57,6 @@ class Kept:
 
 
 class FactsStore:
-    """Reports by process, tool and model."""
-
     def __init__(self, engine: AsyncEngine, stored_as: FactsFormat) -> None:
         self._engine = engine
         self._stored_as = stored_as
@@ -83,7 +77,6 @@ class FactsStore:
                 await connection.execute(SUPERSEDE, subjects)
 
     async def reports(self, tenant: str, oldest: datetime) -> list[FactsReport]:
-        """Returns reports since `oldest` on the tenant's and the shared tools."""
         values = {"tenant": tenant, "platform": PLATFORM, "oldest": oldest}
         async with transaction(self._engine) as connection:
             rows = await connection.execute(REPORTS, values)

@@ -1,1 +1,0 @@
-"""Changes by the adapters: tools of followed MCP servers."""

@@ -1,5 +1,3 @@
-"""Changes by the adapters, on the wire."""
-
 from uuid import UUID
 
 from podium.registry.v1 import tool_pb2
@@ -20,7 +18,6 @@ DECIDED_BY_SERVERS = (
 
 
 def followed_from_proto(message: pb.FollowedTools, owner: str) -> FollowedTools:
-    """A permission to follow. Raises InvalidFollowing."""
     if message.common.connection.WhichOneof("target") != "mcp":
         raise InvalidFollowing("common.connection is no MCP server; only those are followed")
     return FollowedTools(
@@ -32,12 +29,10 @@ def followed_from_proto(message: pb.FollowedTools, owner: str) -> FollowedTools:
 
 
 def listed_from_proto(spec: tool_pb2.ToolSpec) -> ListedTool:
-    """A tool that a server lists. Raises InvalidTool."""
     return ListedTool(new_spec_from_proto(spec), _common(spec))
 
 
 def server_id_from_proto(text: str) -> str:
-    """An id in its usual form. Raises InvalidFollowing."""
     try:
         return str(UUID(text))
     except ValueError as error:

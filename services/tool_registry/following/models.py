@@ -1,5 +1,3 @@
-"""Followed tools: those of a server, as the registry knows them."""
-
 from dataclasses import dataclass
 
 from tool_registry.models import ToolSpec
@@ -7,7 +5,7 @@ from tool_registry.models import ToolSpec
 
 @dataclass(frozen=True)
 class FollowedTools:
-    """Tools of one server. `common` is what their specs share, serialized."""
+    """`common` is what the specs of the server's tools share, serialized."""
 
     server_id: str
     owner: str
@@ -17,7 +15,5 @@ class FollowedTools:
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool a server has, and what its spec shares with the server's others."""
-
     spec: ToolSpec
     common: bytes

@@ -30,8 +30,6 @@ NAME_PREFIX = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class FollowingStore(Protocol):
-    """The storage of followed tools; see store_following."""
-
     async def allow(self, followed: FollowedTools, allowed_by: str) -> bool: ...
     async def end(self, owners: tuple[str, ...], server_id: str) -> None: ...
     async def find(self, owners: tuple[str, ...], server_id: str) -> FollowedTools | None: ...
@@ -39,14 +37,11 @@ class FollowingStore(Protocol):
 
 @dataclass(frozen=True)
 class Following:
-    """Allowing, and the changes that are allowed."""
-
     store: FollowingStore
     tools: ToolStore
     catalogues: Catalogues
 
     async def allow(self, followed: FollowedTools) -> None:
-        """Raises InvalidFollowing, FollowedElsewhere, PermissionDenied."""
         identity = _require_owner(followed.owner)
         if not NAME_PREFIX.fullmatch(followed.name_prefix):
             raise InvalidFollowing(
@@ -57,17 +52,12 @@ class Following:
             raise FollowedElsewhere(followed.name_prefix)
 
     async def end(self, server_id: str) -> None:
-        """Takes it back, if it was allowed. Raises PermissionDenied."""
         followed = await self.store.find(_owners(), server_id)
         if followed is not None:
             _require_owner(followed.owner)
             await self.store.end(_owners(), server_id)
 
     async def register(self, server_id: str, listed: ListedTool) -> None:
-        """A version of a tool the server has.
-
-        Raises NotFollowed, OutsideFollowing, and what registering a tool raises.
-        """
         followed, spec = await self._followed(server_id), listed.spec
         if not await self._is_servers(followed, spec.name):
             raise OutsideFollowing(
@@ -88,10 +78,7 @@ class Following:
         )
 
     async def deprecate(self, server_id: str, name: str) -> None:
-        """Takes a tool the server has no more out of new toolsets.
-
-        Raises NotFollowed, NotTheServers, ToolNotFound.
-        """
+        """Raises NotFollowed, NotTheServers, ToolNotFound."""
         followed = await self._followed(server_id)
         if not await self._is_servers(followed, name):
             raise NotTheServers(name)
@@ -109,7 +96,7 @@ class Following:
         return await self.catalogues.of(current_identity().tenant, versions.catalogue)
 
     async def _is_servers(self, followed: FollowedTools, name: str) -> bool:
-        """Returns whether the server may change it: a tool of another kind is its owner's own."""
+        """A tool of another kind is its owner's own."""
         known = (await self._catalogue()).tools.by_name.get(name, ())
         others = (tool for tool in known if tool.current and tool.spec.kind is not MCP)
         return name.startswith(followed.name_prefix) and not any(others)

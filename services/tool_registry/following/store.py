@@ -1,5 +1,3 @@
-"""Followed tools in PostgreSQL."""
-
 from typing import Any
 
 from sqlalchemy import text
@@ -36,13 +34,11 @@ FIND = text("SELECT * FROM followed_tools WHERE server_id = :server_id AND owner
 
 
 class PostgresFollowingStore:
-    """One row per followed server."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def allow(self, followed: FollowedTools, allowed_by: str) -> bool:
-        """Returns whether it is allowed now; not when the id or the names are another server's."""
+        """Returns False when the id or the names are another server's."""
         values: dict[str, Any] = {
             "server_id": followed.server_id,
             "owner": followed.owner,
@@ -61,7 +57,6 @@ class PostgresFollowingStore:
             await connection.execute(END, {"server_id": server_id, "owners": list(owners)})
 
     async def find(self, owners: tuple[str, ...], server_id: str) -> FollowedTools | None:
-        """Returns the permissions of the server, when it belongs to one of these owners."""
         values = {"server_id": server_id, "owners": list(owners)}
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND, values)).one_or_none()

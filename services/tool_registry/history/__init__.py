@@ -1,1 +1,0 @@
-"""Policies applied to finished episodes: dry runs and adherence."""

@@ -29,7 +29,6 @@ class Behaviour:
 
 
 def adherence_score(done: Behaviour, baseline: Behaviour, preferences: Preferences) -> float:
-    """The score; 0 for a task that is not solved."""
     if done.outcome < 1:
         return 0.0
     tools = sum(

@@ -1,5 +1,3 @@
-"""Preference adherence of past episodes, per episode and per version of a policy. Pure."""
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ VersionKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class ScoredEpisode:
-    """The score of one episode."""
-
     episode: PastEpisode
     solved: bool
     score: float
@@ -54,8 +50,6 @@ class PolicyScores:
 
 
 class AdherenceReport:
-    """Scores episodes against those of a baseline policy on the same tasks."""
-
     def __init__(
         self, episodes: Sequence[PastEpisode], baseline_policy: str, answered_is_solved: bool
     ) -> None:
@@ -67,7 +61,6 @@ class AdherenceReport:
         self._baselines = {task: mean_behaviour(several) for task, several in by_task.items()}
 
     def policies(self, episodes: Iterable[PastEpisode]) -> list[PolicyScores]:
-        """One per policy version, in name order."""
         ordered = sorted(episodes, key=_version)
         return [self._scores(key, list(group)) for key, group in groupby(ordered, _version)]
 

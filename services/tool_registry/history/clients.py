@@ -1,5 +1,3 @@
-"""Past episodes from the episodes service, asked as the caller of the request served."""
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
@@ -28,13 +26,10 @@ WRITING_TURNS_MAX = 3
 
 
 class EpisodeHistory:
-    """Ended episodes of the caller's tenant."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = EpisodeServiceStub(channel)
 
     async def select(self, selection: Selection) -> list[PastEpisode]:
-        """Ended episodes, newest first. Raises Unavailable and its like."""
         found: list[PastEpisode] = []
         batch: list[str] = []
         async for episode_id in self._ids(selection):
@@ -74,7 +69,7 @@ class EpisodeHistory:
         return {episode.id: found[episode.id] for episode in used if episode.id in found}
 
     async def _tools(self, episode_id: str) -> frozenset[str]:
-        """Returns the tools with results, unless a verifier rejected the answer."""
+        """The tools with results, unless a verifier rejected the answer."""
         tools: set[str] = set()
         request = pb.WatchEpisodeRequest(episode_id=episode_id)
         try:
@@ -90,7 +85,6 @@ class EpisodeHistory:
         return frozenset(tools)
 
     async def start(self, episode_id: str, task: str, tool_name: str) -> None:
-        """Starts an episode that has a tool write; the same id again changes nothing."""
         spec = episode_pb2.EpisodeSpec(
             task=task, tool_names=[tool_name], turn_limit=WRITING_TURNS_MAX
         )

@@ -1,5 +1,3 @@
-"""Dry runs and adherence reports on the wire."""
-
 from collections.abc import Sequence
 
 from podium.common.v1 import money_pb2
@@ -31,7 +29,6 @@ def dry_run_to_proto(run: DryRun) -> pb.DryRunPolicyResponse:
 
 
 def adherence_to_proto(policies: Sequence[PolicyScores]) -> pb.ReportAdherenceResponse:
-    """Scores per policy version and per episode."""
     # Ids are UUIDv7: their order is that of time.
     newest_first = sorted(
         (each for policy in policies for each in policy.scored),

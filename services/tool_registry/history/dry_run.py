@@ -17,8 +17,6 @@ Decide = Callable[[PastCall], CallDecision]
 
 @dataclass(frozen=True)
 class RejectedGroup:
-    """Calls of one tool or model that one rule rejects; the cost is of those that have one."""
-
     tool_name: str
     model_alias: str
     reason: str
@@ -43,7 +41,6 @@ class DryRun:
 
 
 def dry_run(episodes: Sequence[PastEpisode], decide: Decide) -> DryRun:
-    """Decides every past call again."""
     decided = [(episode.id, call, decide(call)) for episode in episodes for call in episode.calls]
     rejected = [each for each in decided if not each[2].allowed]
     return DryRun(
@@ -76,7 +73,7 @@ def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[Rej
 
 
 def _sum(costs: Iterable[Money | None]) -> Money | None:
-    """Adds known costs up; None when there are none, or two currencies."""
+    """None when there are no known costs, or two currencies."""
     known = [cost for cost in costs if cost is not None]
     if len({cost.currency_code for cost in known}) != 1:
         return None

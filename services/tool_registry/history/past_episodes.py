@@ -1,5 +1,3 @@
-"""Past episodes, as far as policies and descriptions need them."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +12,6 @@ EPISODES_DEFAULT = 200
 
 
 class EpisodesNotConfigured(FailedPrecondition):
-    """The registry has no setting that says where past episodes are."""
-
     def __init__(self) -> None:
         super().__init__(
             "past episodes cannot be read: set TOOL_REGISTRY_EPISODES_TARGET"
@@ -64,7 +60,7 @@ class PastEpisode:
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection of episodes: the newest since a time, under any of some policies."""
+    """The newest episodes since a time, under any of some policies."""
 
     since: datetime
     limit: int
@@ -73,27 +69,18 @@ class Selection:
 
 
 class PastEpisodes(Protocol):
-    """The source of past episodes: the episodes service, as the caller."""
-
-    async def select(self, selection: Selection) -> list[PastEpisode]:
-        """Ended episodes, newest first. Raises EpisodesNotConfigured, Unavailable."""
+    async def select(self, selection: Selection) -> list[PastEpisode]: ...
 
 
 class NoPastEpisodes:
-    """Stands where no episodes service is configured."""
-
     async def select(self, selection: Selection) -> list[PastEpisode]:
-        """Raises EpisodesNotConfigured."""
         raise EpisodesNotConfigured
 
     async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
-        """Returns nothing: there is no history."""
         return {}
 
     async def start(self, episode_id: str, task: str, tool_name: str) -> None:
-        """Raises EpisodesNotConfigured."""
         raise EpisodesNotConfigured
 
     async def written(self, episode_id: str, tool_name: str) -> str | None:
-        """Raises EpisodesNotConfigured."""
         raise EpisodesNotConfigured

@@ -1,5 +1,3 @@
-"""Policies held against past episodes: what one would have changed, how well one was followed."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,21 +22,15 @@ WINDOW = timedelta(days=7)
 
 @dataclass(frozen=True)
 class PolicyHistory:
-    """Reads the caller's past episodes."""
-
     episodes: PastEpisodes
     resolution: Resolution
     clock: Clock
 
     def selection(self, since: datetime | None, limit: int, policy: str) -> Selection:
-        """Returns the selection with defaults filled in."""
         policies = frozenset({policy} if policy else ())
         return Selection(since or self.clock() - WINDOW, limit or EPISODES_DEFAULT, policies)
 
     async def dry_run(self, policy: str, spec: PolicySpec | None, past: Selection) -> DryRun:
-        """Returns the changes that a policy would have made. Raises PolicyNotFound,
-        EpisodesNotConfigured.
-        """
         episodes = await self.episodes.select(past)
         calls = sorted({_planned(call) for each in episodes for call in each.calls}, key=_place)
         _, decisions = await self.resolution.decide(policy, spec, calls)
@@ -48,7 +40,6 @@ class PolicyHistory:
     async def adherence(
         self, past: Selection, baseline: str, answered_is_solved: bool
     ) -> list[PolicyScores]:
-        """Scores per policy version. Raises EpisodesNotConfigured."""
         baseline = baseline or DEFAULT_POLICY
         policies = past.policies | {baseline} if past.policies else past.policies
         episodes = await self.episodes.select(replace(past, policies=policies))

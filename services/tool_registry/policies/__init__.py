@@ -1,1 +1,0 @@
-"""Preference policies: versions, presets and the rules that decide."""

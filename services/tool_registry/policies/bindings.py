@@ -1,5 +1,3 @@
-"""Binding policies to teams, roles, users and API keys."""
-
 from dataclasses import dataclass
 
 from podium_kit.rpc.identity import Role, current_identity
@@ -12,18 +10,14 @@ KINDS = ("role", "team", "user", "key")
 
 @dataclass(frozen=True)
 class PolicyBindings:
-    """Changes bindings of the caller's tenant."""
-
     store: BindingStore
 
     async def bind(self, policy: str, principal: str) -> Binding:
-        """Raises InvalidBinding, PolicyNotFound, TooManyBindings."""
         _check(principal)
         identity = current_identity()
         return await self.store.bind(identity.tenant, policy, principal, identity.subject)
 
     async def unbind(self, policy: str, principal: str) -> Binding:
-        """Raises BindingNotFound."""
         return await self.store.unbind(current_identity().tenant, policy, principal)
 
 

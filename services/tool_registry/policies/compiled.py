@@ -17,8 +17,6 @@ from tool_registry.policies.floors import disabling
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """The present facts about a choice; None is unknown."""
-
     price_known: bool
     worst_case: Money | None
     latency_p95_s: float | None
@@ -48,13 +46,12 @@ def selects(policy: PolicySpec, spec: ToolSpec) -> bool:
 
 
 def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> bool:
-    """Returns whether a person decides on each call."""
     policies = (policy, *(floor.policy.spec for floor in policy.floors))
     return any(match(each.approval, spec, choice) for each in policies)
 
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
-    """Returns the part of the choice that the selector names, in words; empty when none."""
+    """The part of the choice that the selector names, in words; empty when none."""
     if named := selector.names & spec.ruled_names:
         return f"name {min(named)}"
     if spec.kind in selector.kinds:
@@ -69,7 +66,6 @@ def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
 
 
 def admission(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
-    """The reason why a choice is in, and whether its calls wait for a person."""
     matched = match(policy.allow, spec, choice)
     reason = f"allowed by {matched}" if matched else "nothing in the policy keeps it out"
     waits = needs_approval(policy, spec, choice)

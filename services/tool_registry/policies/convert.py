@@ -1,5 +1,3 @@
-"""Policies on the wire, and back."""
-
 from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from podium_kit.tool_kinds import KIND_FROM_WIRE, ToolKind
 from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
@@ -36,7 +34,7 @@ PRESET_NAMES = {
 
 
 def new_policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
-    """A policy someone wrote. Raises InvalidPolicy. What is stored is not checked again."""
+    """A policy from a request. Raises InvalidPolicy. A stored policy is not checked again."""
     _check(spec)
     policy = policy_from_proto(spec)
     _check_weights(policy.preferences)
@@ -86,7 +84,6 @@ def preset_policies() -> list[PolicySpec]:
 
 
 def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
-    """One version of a policy, with the weights that apply."""
     spec = policy_pb2.PolicySpec.FromString(policy.spec.wire)
     spec.preferences.CopyFrom(preferences_to_proto(policy.spec.preferences))
     spec.unknown_price = unknown_price_to_proto(policy.spec.unknown_price)
@@ -103,7 +100,6 @@ def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
 
 
 def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActivation:
-    """Converts the time from which a policy is the default."""
     return policy_service_pb2.PolicyActivation(
         name=activation.name,
         version=activation.version,
@@ -132,7 +128,6 @@ def preferences_to_proto(preferences: Preferences) -> policy_pb2.PreferenceVecto
 
 
 def preferences_from_proto(preferences: policy_pb2.PreferenceVector) -> Preferences:
-    """The preference vector P as it applied, every weight as written."""
     return Preferences(
         preferences.outcome, preferences.compute, preferences.latency, dict(preferences.tools)
     )

@@ -54,7 +54,6 @@ def disabling(policy: PolicySpec) -> str:
 
 
 def owner_of(policy: str, tenant: str) -> str:
-    """Returns the owner of the policy that the tenant sees under a name."""
     return PLATFORM if policy == PLATFORM_FLOOR else tenant
 
 

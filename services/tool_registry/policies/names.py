@@ -1,5 +1,3 @@
-"""Names that a policy states: of tools, tags, providers and models, as `ask_llm/expert` too."""
-
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 
@@ -15,12 +13,10 @@ EFFECTS = {
 
 
 def weight_key(tool: str, alias: str) -> str:
-    """The name of one of a tool's models in a preference vector."""
     return f"{tool}/{alias}"
 
 
 def check_weighed_tools(preferences: Preferences, tools: Sequence[ToolVersion]) -> None:
-    """Raises InvalidPolicy for a weight of a tool or model that the tenant cannot call."""
     known = {tool.spec.name for tool in tools}
     known |= {weight_key(tool.spec.name, one.alias) for tool in tools for one in tool.spec.models}
     for name in preferences.tools:

@@ -1,5 +1,3 @@
-"""Policies in PostgreSQL."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -74,9 +72,8 @@ DELETE = text(
 
 @dataclass(frozen=True)
 class PolicyUse:
-    """A version, when it was first used, and since or from when it is a default; None: never.
-
-    With it, whether its policy is bound to anybody.
+    """The first use of a version, and the time from which it is a default; None: never. With it,
+    whether its policy is bound to anybody.
     """
 
     policy: PolicyVersion
@@ -86,8 +83,6 @@ class PolicyUse:
 
 
 class PolicyStore:
-    """Versions of policies, and from when on which one is each tenant's default."""
-
     def __init__(self, engine: AsyncEngine, read_spec: ReadSpec) -> None:
         self._engine = engine
         self._read_spec = read_spec
@@ -107,14 +102,12 @@ class PolicyStore:
         return self._version_of(row), known is None
 
     async def of_tenant(self, tenant: str) -> list[PolicyVersion]:
-        """The tenant's, and the platform's."""
         async with autocommit(self._engine) as connection:
             values = {"tenant": tenant, "platform": PLATFORM}
             rows = (await connection.execute(OF_TENANT, values)).all()
         return [self._version_of(row) for row in rows]
 
     async def activations(self, tenant: str) -> list[Activation]:
-        """Lists the tenant's activations by time."""
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(ACTIVATIONS, {"tenant": tenant})).all()
         return [
@@ -132,7 +125,6 @@ class PolicyStore:
     async def activate(
         self, tenant: str, policy: PolicyVersion, effective_time: datetime, created_by: str
     ) -> None:
-        """Makes a version the tenant's default from a time on."""
         values = {
             "tenant": tenant,
             "name": policy.spec.name,
@@ -145,7 +137,7 @@ class PolicyStore:
             await connection.execute(ACTIVATE, values)
 
     async def note_use(self, tenant: str, name: str, version: int) -> bool:
-        """Returns whether the version is there: from now on it cannot be deleted."""
+        """Returns whether the version exists; from now on it cannot be deleted."""
         values = {"tenant": tenant, "name": name, "version": version}
         async with transaction(self._engine) as connection:
             if (await connection.execute(NOTE_USE, values)).rowcount:
@@ -155,7 +147,7 @@ class PolicyStore:
     async def delete(
         self, tenant: str, name: str, version: int, check: Callable[[PolicyUse], None]
     ) -> list[PolicyVersion]:
-        """Versions that pass the check, which raises; 0 deletes all. Oldest first."""
+        """Deletes the versions that pass the check, which raises; 0 means all. Oldest first."""
         values = {"tenant": tenant, "name": name, "version": version}
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)

@@ -1,5 +1,3 @@
-"""Bindings of policies to principals, in PostgreSQL."""
-
 from typing import Any
 
 from sqlalchemy import text
@@ -36,7 +34,7 @@ DELETE = text(
 
 
 class BindingStore:
-    """Bindings of tenants. Each change counts as one of the catalogue, which holds them."""
+    """Each change counts as one of the catalogue, which holds the bindings."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -62,7 +60,6 @@ class BindingStore:
             return _binding_of((await connection.execute(INSERT, new)).one())
 
     async def unbind(self, tenant: str, policy: str, principal: str) -> Binding:
-        """Deletes a binding and returns it. Raises BindingNotFound."""
         values = {"tenant": tenant, "policy": policy, "principal": principal}
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)

@@ -1,5 +1,3 @@
-"""Used policies, which may not be deleted."""
-
 from cachetools import LRUCache
 
 from tool_registry.errors import PolicyNotFound, PolicyUsed
@@ -12,7 +10,7 @@ KNOWN_MAX = 100_000
 
 
 class PolicyUses:
-    """Notes the first use of each version, and looks no further in this process."""
+    """Notes the first use of each version in this process."""
 
     def __init__(self, store: PolicyStore) -> None:
         self._store = store
@@ -30,7 +28,6 @@ class PolicyUses:
 
 
 def require_unused(found: PolicyUse) -> None:
-    """Raises PolicyUsed."""
     name, version = found.policy.spec.name, found.policy.version
     if found.effective_time is not None:
         why = f"is or was scheduled as the default from {found.effective_time:%Y-%m-%d %H:%M} UTC"

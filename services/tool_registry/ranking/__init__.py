@@ -1,1 +1,0 @@
-"""Ranking of tools by a query or a task."""

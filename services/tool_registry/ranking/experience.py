@@ -29,8 +29,6 @@ class Answered:
 
 
 class AnsweredEpisodes(Protocol):
-    """The source of a tenant's past tasks."""
-
     async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
         """The newest, by episode. Those known are not read again, and some may come later.
 
@@ -46,8 +44,6 @@ class _Known:
 
 
 class Experience:
-    """The tools in tenants' episodes, read some time ago."""
-
     def __init__(self, source: AnsweredEpisodes, lifetime_s: float) -> None:
         self._source = source
         self._lifetime_s = lifetime_s

@@ -1,5 +1,3 @@
-"""Tools, ready to be compared with a query."""
-
 from collections.abc import Sequence
 
 import bm25s  # type: ignore[import-untyped]
@@ -53,7 +51,6 @@ class ToolIndex:
         return [(int(at), float(scores[at])) for at in order if fits[at]]
 
     def _similarities(self, vector: Vector | None) -> Scores:
-        """Returns the similarity of each tool's closest text; zeros without any."""
         if vector is None or not self._count:
             return np.zeros(self._count)
         similarities = (self._vectors @ vector).astype(np.float64)

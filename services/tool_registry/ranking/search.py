@@ -78,7 +78,7 @@ class ToolSearch:
         return [tools.current[at] for at in index.ranked(query, vector, learnt)]
 
     async def _closest(self, past: Sequence[Answered], vector: "Vector | None") -> dict[str, float]:
-        """Returns for each tool the similarity of the closest task that it answered."""
+        """For each tool, the similarity of the closest task that it answered."""
         used = [each for each in past if each.tools]
         if vector is None or not used:
             return {}
@@ -97,7 +97,6 @@ class ToolSearch:
         return found
 
     async def _vectors_of(self, texts: Sequence[str]) -> "list[Vector]":
-        """Raises EmbeddingsUnavailable."""
         known = {text: self._vectors.get(text) for text in texts}
         missing = [text for text, vector in known.items() if vector is None]
         made = dict(zip(missing, await self._embeddings.of(missing), strict=True))
@@ -106,7 +105,6 @@ class ToolSearch:
         return [all_known[text] for text in texts]
 
     async def _vector(self, index: "ToolIndex", query: str) -> "Vector | None":
-        """The query's, where the index has vectors to compare it with."""
         if not index.has_vectors:
             return None
         try:
@@ -128,7 +126,6 @@ class ToolSearch:
         return built or await self._of_words(tools)
 
     async def _with_vectors(self, tools: Tools) -> "ToolIndex | None":
-        """Returns an index with vectors; None when the embeddings are not available."""
         texts = [texts_of(tool.spec) for tool in tools.current]
         try:
             vectors = iter(await self._vectors_of([text for own in texts for text in own]))
@@ -158,18 +155,16 @@ def _tool_index(
 
 
 def _tenant(tools: Tools) -> str:
-    """The tenant that the tools are those of, as far as it has any of its own."""
     return next((tool.owner for tool in tools.current if tool.owner != PLATFORM), PLATFORM)
 
 
 def _query(task: str) -> str:
-    """The beginning of a long text says what is wanted, or its end does."""
+    """A long text states its purpose at the beginning or at the end."""
     half = QUERY_CHARACTERS_MAX // 2
     return task if len(task) <= 2 * half else f"{task[:half]}\n{task[-half:]}"
 
 
 def _is_lost(building: "asyncio.Task[ToolIndex | None]") -> bool:
-    """Returns whether it ended without an index, and is to be tried again."""
     if not building.done():
         return False
     return building.cancelled() or building.exception() is not None or building.result() is None

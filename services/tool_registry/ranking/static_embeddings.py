@@ -1,5 +1,3 @@
-"""Vectors of meaning without a model server."""
-
 import asyncio
 import logging
 from collections.abc import Sequence

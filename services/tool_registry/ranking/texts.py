@@ -1,5 +1,3 @@
-"""The searchable texts of a tool."""
-
 import json
 
 from tool_registry.models import ToolSpec
@@ -8,7 +6,7 @@ CHARACTERS_MAX = 4000
 
 
 def texts_of(spec: ToolSpec) -> tuple[str, ...]:
-    """Returns the description and parameters, then the tasks that the tool is right for."""
+    """The description and parameters, then the tasks that the tool is right for."""
     about = [
         separated(spec.name),
         spec.description,
@@ -20,7 +18,6 @@ def texts_of(spec: ToolSpec) -> tuple[str, ...]:
 
 
 def separated(text: str) -> str:
-    """The words of a name apart."""
     return text.replace("_", " ").replace("-", " ")
 
 

@@ -1,1 +1,0 @@
-"""Tools and their immutable versions: registration, schemas, search, OpenAPI import."""

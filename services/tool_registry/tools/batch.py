@@ -1,4 +1,4 @@
-"""Registering many tools at once; what cannot be registered is left out, with the reason."""
+"""Registers many tools at once; what cannot be registered is left out, with the reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,15 +19,12 @@ Read = ToolSpec | DomainError
 
 @dataclass(frozen=True)
 class ToolBatches:
-    """Registers tools for the caller's tenant, or for all."""
-
     store: ToolBatchStore
     registry: Registry
 
     async def register(
         self, specs: Sequence[Read], shared: bool, validate_only: bool
     ) -> list[BatchOutcome]:
-        """One for each spec. Raises PermissionDenied."""
         identity = current_identity()
         if shared:
             require_scope(Scope.PLATFORM_ADMIN)
@@ -46,7 +43,6 @@ class ToolBatches:
 async def _checked(
     spec: Read, shared: bool, names: set[str], resources: OperatorResources
 ) -> NewTool | str:
-    """Ready to be stored, or what is wrong with it."""
     if isinstance(spec, DomainError):
         return spec.message
     if spec.name.lower() in names:

@@ -1,5 +1,3 @@
-"""Tools and policies of a tenant, kept in memory and read on from the last change."""
-
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -43,22 +41,19 @@ class Tools:
 
     @cached_property
     def current(self) -> tuple[ToolVersion, ...]:
-        """The newest version of each tool that is not deprecated."""
         newest = (_newest(versions) for versions in self.by_name.values())
         return tuple(tool for tool in newest if tool is not None)
 
     @cached_property
     def skus(self) -> frozenset[str]:
-        """Every SKU a call of a current tool may be priced by."""
         return frozenset(sku for tool in self.current for sku in tool.spec.skus)
 
     def newest(self) -> list[ToolVersion]:
-        """The newest version of each tool, also of those that have only deprecated ones."""
         kept = (_kept(versions) for versions in self.by_name.values())
         return [_newest(versions) or versions[-1] for versions in kept if versions]
 
     def versions(self, name: str) -> tuple[ToolVersion, ...]:
-        """All of one tool that are not deleted, oldest first. Raises ToolNotFound."""
+        """Versions that are not deleted, oldest first. Raises ToolNotFound."""
         if not (versions := _kept(self.by_name.get(name, ()))):
             raise ToolNotFound(name)
         return versions
@@ -70,11 +65,10 @@ class Tools:
         return versions[0].owner
 
     def find(self, name: str, version: int) -> ToolVersion | None:
-        """One version, also a deleted one; None when there is none."""
+        """Finds a deleted version, too."""
         return next((each for each in self.by_name.get(name, ()) if each.version == version), None)
 
     def sku(self, name: str, model_alias: str) -> str:
-        """Returns the SKU of a tool or one of its models; empty when not known."""
         newest = _newest(self.by_name.get(name, ()))
         choices = newest.spec.choices if newest else ()
         single = len(choices) == 1
@@ -93,8 +87,6 @@ class Tools:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """A snapshot of what one tenant can see."""
-
     version: int
     tools: Tools
     policies: tuple[PolicyVersion, ...]
@@ -122,7 +114,6 @@ class Catalogue:
 
     @cached_property
     def _bound(self) -> dict[str, list[str]]:
-        """Names of policies by principal."""
         names: dict[str, list[str]] = {}
         for one in self.bindings:
             names.setdefault(one.principal, []).append(one.policy)
@@ -137,7 +128,6 @@ class Catalogue:
         return [self.policy(name, 0, now) for name in self._newest_by_name]
 
     def active(self, now: datetime) -> tuple[str, int]:
-        """Name and version of what episodes without a policy name run under."""
         begun = bisect_right(self.activations, now, key=_effective)
         if not begun:
             return DEFAULT_POLICY, 1
@@ -152,7 +142,7 @@ class _OwnedTools:
 
 
 class Catalogues:
-    """One snapshot per tenant; the shared tools are kept once for all of them."""
+    """One snapshot per tenant; the shared tools are stored once for all of them."""
 
     def __init__(
         self,

@@ -1,5 +1,3 @@
-"""Checks of specs before they become tools."""
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -28,11 +26,8 @@ async def check_fairly(spec: ToolSpec, shared: bool) -> None:
 
 
 def check_tool(spec: ToolSpec, shared: bool, *, is_schema: bool = False) -> None:
-    """Checks the rules beyond the contract's bounds.
-
-    Raises InvalidTool or InvalidSchema, naming what to change.
-
-    `is_schema` says that its parameters are known to be JSON Schema.
+    """Checks the rules beyond the contract's bounds. Raises InvalidTool or InvalidSchema, naming
+    what to change. `is_schema` is set where the parameters are known to be JSON Schema.
     """
     if shared and (own := next(filter(is_own, spec.skus), "")):
         raise InvalidTool(

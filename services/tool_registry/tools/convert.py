@@ -1,5 +1,3 @@
-"""Tools on the wire, and back."""
-
 from collections.abc import Set
 
 from podium.registry.v1 import tool_pb2
@@ -21,7 +19,6 @@ SIDE_EFFECTS = set(tool_pb2.SideEffect.values()) - {tool_pb2.SIDE_EFFECT_UNSPECI
 
 
 def kind_from_proto(number: int) -> ToolKind:
-    """The kind of a registered tool. Raises InvalidTool for any other."""
     kind = kind_of(number)
     if kind.not_registered:
         raise InvalidTool(kind.not_registered)

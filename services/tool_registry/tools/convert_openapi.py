@@ -1,5 +1,3 @@
-"""Operations of an OpenAPI document as specs ready for RegisterTool."""
-
 import json
 from typing import assert_never
 
@@ -24,7 +22,6 @@ from tool_registry.tools.openapi.security import (
 
 
 def read_openapi(request: pb.ReadOpenApiRequest) -> pb.ReadOpenApiResponse:
-    """One spec per operation that can become a tool. Raises InvalidOpenApi."""
     document = read_document(request.document, request.document_url)
     operations, skipped = read_operations(document, _wanted(request))
     reply = pb.ReadOpenApiResponse(title=document.title)

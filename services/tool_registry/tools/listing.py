@@ -1,5 +1,3 @@
-"""Filters and pages of what is in memory."""
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -21,8 +19,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ToolFilter:
-    """A filter of tools; empty fields do not restrict."""
-
     kinds: frozenset[ToolKind]
     tags: frozenset[str]
     words: tuple[str, ...]

@@ -37,7 +37,6 @@ class OperatorResources:
         return cls(found, with_terms)
 
     def check(self, spec: ToolSpec) -> None:
-        """Raises InvalidTool for a tenant's tool that would call what only shared tools may."""
         if not spec.resource or spec.resource in self.by_resource:
             return
         if offered := self._of_server(spec):
@@ -58,7 +57,6 @@ class OperatorResources:
             )
 
     def bound(self, versions: tuple[ToolVersion, ...]) -> tuple[ToolVersion, ...]:
-        """A tenant's tool with what the operator lays down for its resource."""
         return tuple(map(self._bound, versions))
 
     def _bound(self, version: ToolVersion) -> ToolVersion:
@@ -81,7 +79,6 @@ class OperatorResources:
         return replace(version, spec=bound)
 
     def _of_server(self, spec: ToolSpec) -> Sequence[ToolSpec]:
-        """Shared tools of the same server that call something else of it."""
         return self.by_resource.get(spec.resource[:2], ()) if len(spec.resource) > 2 else ()
 
 

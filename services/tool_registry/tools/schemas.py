@@ -1,5 +1,3 @@
-"""JSON Schemas of tools, to check calls against."""
-
 import json
 from typing import Any
 
@@ -25,7 +23,6 @@ def check_parameters_schema(
 
 
 def check_schema(field: str, text: str) -> dict[str, Any]:
-    """The parsed schema. Raises InvalidSchema with the JSON path of the fault."""
     try:
         return checked_schema(text)
     except UnusableSchema as error:

@@ -1,5 +1,3 @@
-"""Registering tools and taking them out of use, keeping policies and their schedule."""
-
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,8 +28,6 @@ PUNCTUALITY = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Registry:
-    """The storage of tools and policies."""
-
     tools: ToolStore
     policies: PolicyStore
     catalogues: Catalogues
@@ -41,9 +37,8 @@ class Registry:
     async def register(
         self, spec: ToolSpec, shared: bool, validate_only: bool
     ) -> tuple[ToolVersion, bool]:
-        """The version the spec has, and whether it is new.
-
-        Raises InvalidTool, InvalidSchema, NameTaken, PermissionDenied.
+        """The version of the spec, and whether it is new. Raises InvalidTool, InvalidSchema,
+        NameTaken, PermissionDenied.
         """
         identity = current_identity()
         if shared:
@@ -63,14 +58,12 @@ class Registry:
         return await self.catalogues.of(current_identity().tenant, versions.catalogue)
 
     async def policy(self, name: str, version: int) -> PolicyVersion:
-        """One version of a policy. Raises PolicyNotFound."""
         return (await self.catalogue()).policy(name, version, self.clock())
 
     async def newest_policies(self) -> list[PolicyVersion]:
         return (await self.catalogue()).newest_policies(self.clock())
 
     async def deprecate(self, name: str, version: int) -> list[ToolVersion]:
-        """Takes versions out of new toolsets. Raises ToolNotFound."""
         deprecated = await self.tools.deprecate(await self._writable(name), name, version)
         if not deprecated:
             raise ToolNotFound(name, version)
@@ -94,10 +87,6 @@ class Registry:
     async def create_policy(
         self, spec: PolicySpec, validate_only: bool
     ) -> tuple[PolicyVersion, bool]:
-        """The version the spec has, and whether it is new.
-
-        Raises InvalidPolicy, PresetName, PermissionDenied.
-        """
         identity = current_identity()
         if spec.name in PRESETS:
             raise PresetName(spec.name)
@@ -122,9 +111,8 @@ class Registry:
         return deleted
 
     async def activate(self, name: str, version: int, since: datetime | None) -> PolicyVersion:
-        """Makes a version the tenant's default, now or from a time on.
-
-        Raises PolicyNotFound, InvalidActivation.
+        """Makes a version the tenant's default, now or from a time on. Raises PolicyNotFound,
+        InvalidActivation.
         """
         identity = current_identity()
         now = self.clock()
@@ -138,7 +126,6 @@ class Registry:
         return replace(policy, active=since <= now)
 
     async def _writable(self, name: str) -> str:
-        """The owner of a tool the caller may change. Raises ToolNotFound, SharedToolStays."""
         owner = (await self.catalogue()).tools.owner(name)
         if owner == PLATFORM and Scope.PLATFORM_ADMIN not in current_identity().scopes:
             raise SharedToolStays(name)
@@ -146,7 +133,6 @@ class Registry:
 
 
 def _writable_owner(policy: str) -> str:
-    """The owner of a policy the caller may write. Raises PermissionDenied."""
     owner = owner_of(policy, current_identity().tenant)
     if owner == PLATFORM:
         require_scope(Scope.PLATFORM_ADMIN)
@@ -158,5 +144,4 @@ def _newest_first(versions: list[ToolVersion]) -> list[ToolVersion]:
 
 
 def digest_of(wire: bytes) -> str:
-    """SHA-256 of a serialized spec, in hexadecimal."""
     return hashlib.sha256(wire).hexdigest()

@@ -1,5 +1,3 @@
-"""Tools in PostgreSQL."""
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -94,8 +92,6 @@ class ChangedVersion:
 
 
 class ToolStore:
-    """Versions of tools; a spec is read back by the function it is given."""
-
     def __init__(self, engine: AsyncEngine, read_spec: ReadSpec) -> None:
         self._engine = engine
         self._read_spec = read_spec
@@ -130,7 +126,6 @@ class ToolStore:
         return self._version_of(row), known is None
 
     async def deprecate(self, owner: str, name: str, version: int) -> list[ToolVersion]:
-        """Takes versions out of new toolsets; 0 takes all."""
         values: dict[str, object] = {"owner": owner, "name": name, "version": version}
         async with transaction(self._engine) as connection:
             values["change"] = await bump_catalogue(connection)
@@ -138,7 +133,6 @@ class ToolStore:
         return [self._version_of(row) for row in rows]
 
     async def delete(self, owner: str, name: str, version: int) -> list[ToolVersion]:
-        """Takes versions out of sight; 0 takes all."""
         values: dict[str, object] = {"owner": owner, "name": name, "version": version}
         async with transaction(self._engine) as connection:
             values["change"] = await bump_catalogue(connection)
@@ -146,7 +140,7 @@ class ToolStore:
         return [self._version_of(row) for row in rows]
 
     async def purge(self, deleted_before: datetime) -> int:
-        """Forgets the content of versions deleted long ago; how many."""
+        """Removes the content of versions deleted before, and returns how many."""
         values: dict[str, object] = {"deleted_before": deleted_before}
         async with transaction(self._engine) as connection:
             if (await connection.execute(TO_PURGE, values)).first() is None:

@@ -1,5 +1,3 @@
-"""Many tools registered in one transaction, with a statement for all of them where one will do."""
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,8 +40,6 @@ INSERT = text(
 
 @dataclass(frozen=True)
 class NewTool:
-    """A checked spec and the digest of its content."""
-
     spec: ToolSpec
     digest: str
 

@@ -1,1 +1,0 @@
-"""Toolsets of episodes: what a policy allows, with prices and measurements."""

@@ -1,5 +1,3 @@
-"""The tools of a toolset that fit a task best, where all of them would crowd a prompt."""
-
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
@@ -49,7 +47,6 @@ def readers_first(
 
 
 def denies_finding(policy: PolicySpec) -> bool:
-    """Returns whether the policy, or a floor, denies find_tools by its name."""
     policies = (policy, *(floor.policy.spec for floor in policy.floors))
     return any(FIND_TOOLS in each.deny.names for each in policies)
 

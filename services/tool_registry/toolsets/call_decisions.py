@@ -13,8 +13,6 @@ from tool_registry.toolsets.resolver import Known, rejects
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call of one version of a tool; the alias is empty for tools that are no models."""
-
     tool_name: str
     tool_version: int
     model_alias: str
@@ -22,8 +20,6 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class CallDecision:
-    """The policy's decision on a call, and its reason."""
-
     allowed: bool
     reason: str
     needs_approval: bool
@@ -32,7 +28,6 @@ class CallDecision:
 def decide_call(
     policy: PolicySpec, tool: ToolVersion | None, call: PlannedCall, known: Known
 ) -> CallDecision:
-    """The decision; a tool that is gone is rejected."""
     if tool is None:
         return CallDecision(False, f"tool {call.tool_name} v{call.tool_version} is gone", False)
     choice = _choice(tool.spec, call.model_alias)

@@ -1,5 +1,3 @@
-"""Functions that an episode's caller offers and runs: checked as tools are, never registered."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Requests to cost-ledger for prices and budgets, as the caller of the request served."""
-
 import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
@@ -22,13 +20,12 @@ TIMEOUT_S = 5.0
 
 
 class EffectivePrices:
-    """Effective prices from cost-ledger. A price that is not known is missing, never zero."""
+    """A price that is not known is missing, never zero."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = PriceBookServiceStub(channel)
 
     async def prices(self, skus: frozenset[str]) -> dict[str, Price]:
-        """Prices by SKU. Raises PricesUnavailable when cost-ledger does not answer."""
         ordered = sorted(skus)
         parts = [ordered[at : at + SKUS_PER_CALL] for at in range(0, len(ordered), SKUS_PER_CALL)]
         found = await asyncio.gather(*(self._ask(part) for part in parts))
@@ -44,13 +41,10 @@ class EffectivePrices:
 
 
 class LedgerBudgets:
-    """The caller's budgets in cost-ledger."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = BudgetServiceStub(channel)
 
     async def missing(self, budget_ids: Sequence[str]) -> list[str]:
-        """The ids that no budget has. Raises PricesUnavailable."""
         found = await asyncio.gather(*map(self._exists, budget_ids))
         return [each for each, exists in zip(budget_ids, found, strict=True) if not exists]
 

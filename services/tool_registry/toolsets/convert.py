@@ -40,14 +40,11 @@ NO_ARGUMENTS = '{"type": "object", "properties": {}, "additionalProperties": fal
 
 
 class ToolsetWriter:
-    """Writes toolsets, each once."""
-
     def __init__(self) -> None:
         self._replies: WeakKeyDictionary[Toolset, pb.ResolveToolsetResponse] = WeakKeyDictionary()
         self._tools: WeakKeyDictionary[ResolvedTool, toolset_pb2.ResolvedTool] = WeakKeyDictionary()
 
     def reply(self, toolset: Toolset) -> pb.ResolveToolsetResponse:
-        """The frozen toolset, and why each tool is in or out."""
         if toolset not in self._replies:
             self._replies[toolset] = pb.ResolveToolsetResponse(
                 toolset=self._toolset(toolset), decisions=decisions_to_proto(toolset.decisions)
@@ -85,7 +82,6 @@ class ToolsetWriter:
 
 
 def fitting_from_proto(request: pb.ResolveToolsetRequest) -> Fitting | None:
-    """Raises InvalidArgument."""
     if not request.tools_max:
         return None
     if request.tools_max < 0:

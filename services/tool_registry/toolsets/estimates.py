@@ -32,7 +32,6 @@ def estimates_of(
     facts: FactsByModel,
     weights: Mapping[str, float],
 ) -> tuple[CallEstimate, ...]:
-    """One of the tool, or of each model that it offers, in the order of the choices."""
     return tuple(
         _estimate(spec, choice, prices.get(choice.sku), facts_of(spec, choice, facts), weights)
         for choice in choices

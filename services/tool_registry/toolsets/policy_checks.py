@@ -1,5 +1,3 @@
-"""Checks of a policy against the tools, prices and budgets that exist."""
-
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,8 +12,6 @@ from tool_registry.toolsets.price_cache import PriceCache
 
 
 class BudgetIds(Protocol):
-    """Source of budgets."""
-
     async def missing(self, budget_ids: Sequence[str]) -> list[str]: ...
 
 
@@ -31,7 +27,6 @@ class PolicyValidator:
         self._budgets = budgets
 
     async def check(self, policy: PolicySpec) -> list[str]:
-        """Notices about the policy. Raises InvalidPolicy, PricesUnavailable."""
         tenant = current_identity().tenant
         versions = await self._tools.versions()
         tools = (await self._catalogues.of(tenant, versions.catalogue)).tools

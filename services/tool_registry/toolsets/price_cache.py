@@ -1,5 +1,3 @@
-"""Prices of a tenant, remembered for a few seconds; that one is unknown, for one."""
-
 import asyncio
 import math
 import time
@@ -18,8 +16,6 @@ UNKNOWN_LIFETIME_S = 1.0
 
 
 class PriceSource(Protocol):
-    """A source of prices; a SKU without a known price is missing."""
-
     async def prices(self, skus: frozenset[str]) -> dict[str, Price]: ...
 
 
@@ -49,7 +45,6 @@ class PriceCache:
         self._tenants: LRUCache[str, _TenantPrices] = LRUCache(TENANTS_KEPT)
 
     async def effective(self, tenant: str, skus: frozenset[str]) -> Prices:
-        """Returns the tenant's present prices. Raises PricesUnavailable."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _TenantPrices()

@@ -44,7 +44,6 @@ def worst_case_of(price: Price, spec: ToolSpec, llm_input_tokens_max: int) -> Mo
 
 
 def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBounds:
-    """Returns the bounds of a call: one call, its timeout and, for llm tools, its tokens."""
     timeout = Decimal(str(timeout_s))
     groups = [(frozenset({Dimension.CALL}), Decimal(1))]
     groups += [(frozenset({dimension}), timeout) for dimension in SECONDS]
@@ -54,7 +53,7 @@ def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBo
 
 
 def max_output_tokens(spec: ToolSpec) -> int:
-    """Largest completion in tokens; 0 for tools that write none."""
+    """0 for tools that write no tokens."""
     writes = spec.kind.has_models and not spec.embeds
     return (spec.max_output_tokens or DEFAULT_OUTPUT_TOKENS) if writes else 0
 

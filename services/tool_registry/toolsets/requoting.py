@@ -17,7 +17,6 @@ from tool_registry.toolsets.views import FactsByModel, PricesBySku
 def requoted(
     toolset: Toolset, factors: PriceFactors, prices: PricesBySku, facts: FactsByModel
 ) -> Toolset:
-    """The toolset with every price that it quotes times its SKU's factor."""
     quoted = {sku: _scaled(price, sku, factors) for sku, price in prices.items()}
     weights = toolset.policy.spec.preferences.tools
     tools = tuple(_requoted(tool, quoted, facts, weights) for tool in toolset.tools)

@@ -1,5 +1,3 @@
-"""Toolsets for episodes and decisions on calls, made from tools, policy, prices, measurements."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,8 +52,6 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Resolves the tools that an episode may use."""
-
     tools: ToolStore
     catalogues: Catalogues
     measurements: MeasurementBook
@@ -76,9 +72,8 @@ class Resolution:
         *,
         with_embedders: bool = False,
     ) -> Toolset:
-        """The frozen toolset; its descriptions tell prices times their factors.
-
-        Raises PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable, and
+        """The frozen toolset; its descriptions quote prices times their factors. Raises
+        PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable, and
         InvalidTool and InvalidSchema for tools of the caller.
         """
         catalogue, sources = await self._sources()
@@ -118,10 +113,7 @@ class Resolution:
     async def check(
         self, policy: str, calls: Sequence[PlannedCall]
     ) -> tuple[PolicyVersion, list[CallDecision]]:
-        """Returns whether calls may be made under the policy as it is now, whatever it was before.
-
-        Raises PolicyNotFound, PricesUnavailable.
-        """
+        """Decides calls under the policy as it is now, whatever it was before."""
         if len(calls) > CALLS_MAX:
             raise InvalidArgument(f"{len(calls)} calls; at most {CALLS_MAX} are decided at once")
         decided = await self.decide(policy, None, calls)
@@ -131,7 +123,6 @@ class Resolution:
     async def decide(
         self, name: str, spec: PolicySpec | None, calls: Sequence[PlannedCall]
     ) -> tuple[PolicyVersion, list[CallDecision]]:
-        """Decides calls under a stored policy or one that is only tried."""
         catalogue, sources = await self._sources()
         policy = self._policy(catalogue, name, spec)
         tools = [catalogue.tools.find(call.tool_name, call.tool_version) for call in calls]
@@ -146,7 +137,6 @@ class Resolution:
         return policy, [decide_call(policy.spec, tool, call, known) for tool, call in pairs]
 
     async def record_facts(self, reporter: str, facts: Sequence[Facts]) -> None:
-        """Takes what an adapters process measured. Raises ToolNotFound, InvalidFacts."""
         identity = current_identity()
         if not reporter:
             raise InvalidArgument("reporter is unset; name the process that measured")
@@ -156,7 +146,6 @@ class Resolution:
         await self.measurements.record(FactsSource(reporter, identity.tenant), reports)
 
     async def facts(self) -> list[MeasuredTool]:
-        """Measured behaviour of the tools the caller can see, at the caller's prices."""
         catalogue, sources = await self._sources()
         return [
             MeasuredTool(facts, mean_cost(sources.prices.by_sku.get(sku), facts))
@@ -165,7 +154,6 @@ class Resolution:
         ]
 
     async def _note_use(self, policy: PolicyVersion) -> None:
-        """Records the use of the policy and of the floors below it. Raises PolicyNotFound."""
         tenant = current_identity().tenant
         for each in (policy, *(floor.policy for floor in policy.spec.floors)):
             await self.uses.note(tenant, each)

@@ -32,8 +32,6 @@ from tool_registry.toolsets.views import (
 
 @dataclass(frozen=True)
 class Known:
-    """The present facts about the tools besides their owners' specs."""
-
     prices: PricesBySku
     facts: FactsByModel
     llm_input_tokens_max: int
@@ -59,7 +57,6 @@ def sources_of(tool: ToolVersion, known: Known) -> tuple[ToolVersion | Price | F
 
 
 def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> ResolvedEntry:
-    """Returns whether an episode may use the tool, why, and how the orchestrator sees it."""
     rejections = [
         (choice, rejects(policy, tool.spec, choice, known)) for choice in tool.spec.choices
     ]

@@ -50,7 +50,6 @@ class Toolsets:
         self._resolving: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, tenant: str, policy: PolicyVersion, sources: Sources) -> Toolset:
-        """Returns the toolset of the tenant's episodes under the policy."""
         # A version of a policy is immutable; one that is only tried has no digest.
         key = (tenant, policy.spec.name, policy.version, policy.digest)
         async with self._resolving.setdefault(key, asyncio.Lock()):
@@ -79,7 +78,6 @@ class Toolsets:
 
 
 def without_embedders(toolset: Toolset) -> Toolset:
-    """Removes the embedders, which episodes cannot call."""
     embedders = {tool.version.spec.name for tool in toolset.tools if tool.version.spec.embeds}
     if not embedders:
         return toolset

@@ -1,4 +1,4 @@
-"""Coarse figures: what is measured moves all the time, and what a prompt says should not."""
+"""Coarse figures: measurements move all the time, and a prompt should not."""
 
 from bisect import bisect_left
 from decimal import Decimal

@@ -1,5 +1,3 @@
-"""A tool as the orchestrator sees it: its models worked into description and schema."""
-
 import json
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +23,6 @@ def describe_tool(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:
 
 
 def _reads(choice: ModelChoice) -> str:
-    """Returns the media that a choice reads, in words; "" for text alone."""
     kinds = " and ".join(WORDS_OF_KIND[kind] for kind in sorted(choice.takes))
     return f"Reads {kinds}." if kinds else ""
 
@@ -48,13 +45,12 @@ def offers_models(spec: ToolSpec) -> bool:
 
 
 def facts_of(spec: ToolSpec, choice: ModelChoice, facts: FactsByModel) -> Facts | None:
-    """Returns the measurements of a choice; of the whole tool when it has only one."""
+    """The measurements of a choice; of the whole tool when it has only one."""
     own = facts.get((spec.name, choice.alias))
     return own or (None if offers_models(spec) else facts.get((spec.name, "")))
 
 
 def mean_cost(price: Price | None, facts: Facts | None) -> Money | None:
-    """Average cost of the measured calls at a price; None when either is unknown."""
     if price is None or facts is None or not facts.sample_count:
         return None
     total = cost_of(price, facts.usage)

@@ -1,5 +1,3 @@
-"""A served CorpusService on a fresh database."""
-
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -35,7 +33,6 @@ def corpora(engine: AsyncEngine) -> Corpora:
 
 @pytest_asyncio.fixture
 async def client(corpora: Corpora, tmp_path: Path) -> AsyncIterator[Client]:
-    """A stub that calls the served corpora as the given identity."""
     pair = make_key_pair()
     settings = ServerSettings(port=0, verify_keys_file=write_verify_keys(tmp_path / "keys", [pair]))
     service = Service(

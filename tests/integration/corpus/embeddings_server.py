@@ -1,5 +1,3 @@
-"""A real HTTP server that speaks OpenAI's embeddings API, with meanings small enough to know."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,8 +14,6 @@ MEANINGS = (
 
 @dataclass
 class EmbeddingsServer:
-    """What it saw, and how it misbehaves: by `status`, or by `reply` instead of vectors."""
-
     base_url: str = ""
     status: int = 200
     reply: object = None
@@ -52,7 +48,6 @@ def _vector(text: str) -> list[float]:
 
 @asynccontextmanager
 async def running_embeddings() -> AsyncIterator[EmbeddingsServer]:
-    """Served on a free port."""
     server = EmbeddingsServer()
     app = web.Application()
     app.router.add_post("/v1/embeddings", server.embeddings)

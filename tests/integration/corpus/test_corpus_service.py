@@ -1,5 +1,3 @@
-"""Documents are stored, found and kept apart by tenant, through the RPCs."""
-
 from collections.abc import Callable
 
 import grpc

@@ -1,5 +1,3 @@
-"""Corpora of one tenant take its own time, memory and bytes."""
-
 import asyncio
 import json
 import random
@@ -23,7 +21,7 @@ QUOTA = 400_000
 
 
 def random_words(characters: int, seed: int = 7) -> str:
-    """Each different: the most that an index can cost."""
+    """Every word is different: the most that an index can cost."""
     letters = random.Random(seed)
     return " ".join(
         "".join(letters.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(characters // 10)

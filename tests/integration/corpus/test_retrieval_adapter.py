@@ -1,5 +1,3 @@
-"""The retrieval adapter answers with numbered passages and their sources."""
-
 import json
 
 from callers import make_identity

@@ -1,5 +1,3 @@
-"""Where an embeddings endpoint is configured, passages are found by meaning too."""
-
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -28,8 +26,6 @@ DOCUMENTS = [
 
 
 class Unlimited:
-    """A ledger without budgets."""
-
     async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
         assert tokens > 0
 

@@ -1,5 +1,3 @@
-"""Builders of ledger requests; a test names only what it is about."""
-
 from collections.abc import Mapping
 from itertools import count
 from typing import Any

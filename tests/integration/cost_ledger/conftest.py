@@ -1,5 +1,3 @@
-"""A running ledger with the paper's price of GPT-5 in its book."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,11 +21,9 @@ async def ledger(database: Database, tmp_path: Path) -> AsyncIterator[RunningLed
 
 @pytest_asyncio.fixture
 async def worker(ledger: RunningLedger) -> Client:
-    """The episode worker of tenant acme."""
     return ledger.as_("acme")
 
 
 @pytest_asyncio.fixture
 async def admin(ledger: RunningLedger) -> Client:
-    """The admin of tenant acme."""
     return ledger.as_("acme", Scope.TENANT_ADMIN)

@@ -1,5 +1,3 @@
-"""The real cost ledger on a real database, and clients of any caller for it."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -36,8 +34,6 @@ WORKER_SCOPES = (Scope.LEDGER_WRITE, Scope.SPEND_READ)
 
 @dataclass(frozen=True)
 class Client:
-    """Stubs of the services for one caller."""
-
     ledger: LedgerOperations
     prices: "PriceBookServiceAsyncStub"
     budgets: "BudgetServiceAsyncStub"
@@ -46,15 +42,13 @@ class Client:
 
 @dataclass
 class RunningLedger:
-    """A served ledger; `as_(tenant, scopes)` is a client of it."""
-
     port: int
     database_url: str
     keys: KeyPair
     channels: list[grpc.aio.Channel] = field(default_factory=list)
 
     def as_(self, tenant: str = "acme", *scopes: Scope, subject: str = "ada") -> Client:
-        """A client; by default the episode worker, who may also read."""
+        """By default the episode worker, which may also read."""
         identity = make_identity(tenant, subject, scopes or WORKER_SCOPES)
         channel = client_channel(self.port, identity, self.keys)
         self.channels.append(channel)
@@ -66,7 +60,6 @@ class RunningLedger:
         )
 
     def admin(self) -> Client:
-        """The platform's admin."""
         return self.as_("acme", Scope.PLATFORM_ADMIN)
 
 
@@ -80,7 +73,6 @@ def as_service(owner_url: str) -> str:
 async def running_ledger(
     database_url: str, tmp_path: Path, sweep_interval_s: float = 600.0, **settings: Any
 ) -> AsyncIterator[RunningLedger]:
-    """A ledger on a database, served on a free port."""
     keys = make_key_pair()
     config = CostLedgerSettings(
         port=0,

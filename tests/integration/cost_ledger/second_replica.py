@@ -21,12 +21,10 @@ NO_USAGE = Usage((), UsageSource.PROVIDER, "")
 
 
 def record(key: str = "k") -> Record:
-    """Of unknown price."""
     return Record("acme", key, Subject(user="ada"), "", NO_USAGE)
 
 
 def reserve(key: str = "k", amount: str = "1") -> Reserve:
-    """Of so many dollars, whatever the call costs."""
     return Reserve(
         tenant="acme",
         key=key,
@@ -40,34 +38,29 @@ def reserve(key: str = "k", amount: str = "1") -> Reserve:
 
 
 def capture(key: str = "k") -> Capture:
-    """Of unknown usage."""
     return Capture("acme", key, NO_USAGE)
 
 
 @asynccontextmanager
 async def replica(ledger: RunningLedger) -> AsyncIterator["Replica"]:
-    """Writes to the journal of a running ledger."""
     async with await open_journal_pool(as_service(ledger.database_url)) as pool:
         yield Replica(pool)
 
 
 class Replica:
-    """Another replica of the service, as far as its journal goes."""
-
     def __init__(self, pool: asyncpg.Pool) -> None:
         self.pool = pool
         self.decided = 0
         self._store = JournalStore(pool)
 
     async def apply(self, operation: Operation, meanwhile: Meanwhile | None = None) -> Outcome:
-        """What was committed; `meanwhile` happens after the first reading."""
+        """`meanwhile` happens after the first reading."""
         [outcome] = await self.apply_all(operation, meanwhile=meanwhile)
         return outcome
 
     async def apply_all(
         self, *operations: Operation, meanwhile: Meanwhile | None = None
     ) -> tuple[Outcome, ...]:
-        """The same for a batch."""
         self.decided = 0
 
         async def decided(books: Books) -> tuple[Outcome, ...]:

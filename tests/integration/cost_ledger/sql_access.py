@@ -1,5 +1,3 @@
-"""The ledger's database as its owner and as the role that the service logs in as."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +11,6 @@ from integration.cost_ledger.running_ledger import RunningLedger, as_service
 
 @asynccontextmanager
 async def as_owner(ledger: RunningLedger) -> AsyncIterator[AsyncConnection]:
-    """A transaction of the owner, who may do anything."""
     engine = create_async_engine(ledger.database_url)
     try:
         async with engine.begin() as connection:
@@ -45,5 +42,4 @@ async def set_clock(ledger: RunningLedger, offset: str) -> None:
 
 
 async def rows_of(connection: AsyncConnection, query: str, **values: object) -> list[Any]:
-    """The rows of a query, as tuples."""
     return [tuple(row) for row in await connection.execute(text(query), values)]

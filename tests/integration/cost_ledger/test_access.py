@@ -1,5 +1,3 @@
-"""Who may do what, and that one tenant never sees another."""
-
 from typing import Any
 
 import grpc
@@ -67,7 +65,6 @@ async def test_the_same_key_of_two_tenants_is_two_keys(ledger: RunningLedger) ->
 
 
 async def test_no_answer_to_one_tenant_holds_a_byte_of_another(ledger: RunningLedger) -> None:
-    """Everything acme owns is called canary; nothing zeta can ask shows the word."""
     acme = ledger.as_("acme", Scope.TENANT_ADMIN, Scope.LEDGER_WRITE, subject="canary")
     zeta = ledger.as_("zeta", Scope.TENANT_ADMIN, Scope.LEDGER_WRITE)
     budget = make_budget("canary")

@@ -1,5 +1,3 @@
-"""A soft limit that is passed raises one alert, whatever the concurrency and the restarts."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -53,14 +51,13 @@ async def alerts_of(client: Client, **fields: Any) -> list[alert_pb2.BudgetAlert
 
 
 async def spend(client: Client, count: int, prefix: str = "k") -> None:
-    """Captures at the same time, each of 0.00225."""
+    """Captures at the same time, each of $0.00225."""
     keys = [f"{prefix}{number}" for number in range(count)]
     await asyncio.gather(*(client.ledger.Reserve(make_reserve(key)) for key in keys))
     await asyncio.gather(*(client.ledger.Capture(make_capture(key)) for key in keys))
 
 
 async def published(client: Client, count: int) -> list[alert_pb2.BudgetAlert]:
-    """The alerts once all of them are on the topic."""
     async with asyncio.timeout(30):
         while True:
             alerts = await alerts_of(client)
@@ -175,7 +172,6 @@ async def test_a_tenant_sees_its_own_alerts_alone(
 async def test_what_was_owed_while_the_broker_was_away_is_published_once_it_is_back(
     database: Database, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    """Restarts the ledger, and repeats what a crash between broker and database repeats."""
     database_url = await database("cost_ledger")
     soft = [usd("0.002"), usd("0.004")]
     nobody = f"127.0.0.1:{free_port()}"

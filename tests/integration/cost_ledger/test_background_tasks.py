@@ -1,5 +1,3 @@
-"""A roll-up that cannot continue shows in the ledger's health, and continues when it can."""
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 

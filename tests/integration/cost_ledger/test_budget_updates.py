@@ -1,5 +1,3 @@
-"""A budget that changes keeps its windows and what was spent; its new limits bind at once."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any

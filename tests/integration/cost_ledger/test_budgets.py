@@ -1,5 +1,3 @@
-"""Every budget that covers a call decides it; a rejection says what would fit."""
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo

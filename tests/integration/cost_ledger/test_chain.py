@@ -1,5 +1,3 @@
-"""Whatever is changed in the rows behind the ledger's back, the chain of hashes shows it."""
-
 import pytest
 from sqlalchemy import text
 

@@ -1,5 +1,3 @@
-"""Budgets are never overshot and no cost is lost or doubled, whatever runs at once."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
@@ -95,7 +93,6 @@ async def test_the_same_key_at_once_is_held_once(worker: Client, admin: Client) 
 
 @pytest.mark.chaos
 async def test_a_killed_database_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """Sixteen writers retry with the same keys while PostgreSQL is killed three times."""
     postgres = EmbeddedPostgres(tmp_path / "postgres")
     await postgres.start()
     try:
@@ -136,7 +133,6 @@ async def _until_answered(call: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _check_books(worker: Client, written: int) -> None:
-    """Every call is in the journal once, and the budget is the sum of the journal."""
     captures: list[hold_pb2.Entry] = []
     token = ""
     while True:

@@ -1,5 +1,3 @@
-"""Whatever is asked at once: budgets are what the journal says, and never overshot."""
-
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
@@ -42,8 +40,6 @@ ROUNDS = st.lists(st.lists(STEPS, min_size=2, max_size=10), min_size=1, max_size
 
 @dataclass
 class Books:
-    """What the journal says, entry after entry."""
-
     posted: Decimal = Decimal(0)
     holds: dict[str, Decimal] = field(default_factory=dict)
 
@@ -85,7 +81,6 @@ async def test_the_budget_is_the_sum_of_the_journal_and_is_never_overshot(
 
 
 async def attempt(client: Client, kind: str, number: int, tokens: int) -> None:
-    """One request; the ledger may reject it, but only in one of the ways it says."""
     try:
         await request_of(client, kind, f"e/{number}", tokens)
     except grpc.aio.AioRpcError as error:

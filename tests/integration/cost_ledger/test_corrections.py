@@ -1,5 +1,3 @@
-"""What is wrong is put right by entries of its own, and only once."""
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Prices that no call used can be deleted, and what held before holds on; what was used stays."""
-
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -15,7 +13,6 @@ OWN = "own/translate"
 
 
 async def delete(client: Client, *ids: str, tenant: str = "") -> list[str]:
-    """The SKUs whose prices are gone."""
     request = pb.DeletePricesRequest(ids=ids, tenant=tenant)
     return [price.spec.sku for price in (await client.prices.DeletePrices(request)).prices]
 

@@ -1,5 +1,3 @@
-"""Every kind of entry balances, balances are sums of postings, and the database insists."""
-
 from decimal import Decimal
 
 import pytest

@@ -1,5 +1,3 @@
-"""A hold covers whichever model answers; the capture has the price of the one that did."""
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What all tenants are charged for is the operator's to price."""
-
 import grpc
 import pytest
 

@@ -1,5 +1,3 @@
-"""The benchmark's second floor keeps what it guarantees, or comparing with it says nothing."""
-
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from uuid import uuid4

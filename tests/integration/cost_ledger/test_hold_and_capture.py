@@ -1,5 +1,3 @@
-"""Money is held before a call and the truth is posted after it, once per key."""
-
 from types import SimpleNamespace
 
 import grpc
@@ -271,7 +269,6 @@ async def test_calls_that_are_cut_off_again_and_again_exhaust_a_budget(
 async def test_unpriced_calls_are_counted_by_what_is_unknown(
     worker: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The alert is for prices alone: a call that was cut off needs none."""
     counted: list[tuple[int, dict[str, str]]] = []
     counter = SimpleNamespace(add=lambda count, labels: counted.append((count, labels)))
     monkeypatch.setattr(service, "_unpriced", counter)

@@ -1,5 +1,3 @@
-"""The service's role cannot rewrite history, nor see a tenant it does not act for."""
-
 from datetime import UTC, datetime
 
 import pytest
@@ -22,7 +20,6 @@ TENANT_TABLES = """
 
 
 async def fill(ledger: RunningLedger) -> None:
-    """Rows of two tenants; those of beta are recognisable."""
     for tenant, name in (("acme", "plain"), ("beta", CANARY)):
         worker = ledger.as_(tenant)
         await ledger.as_(tenant, Scope.TENANT_ADMIN).budgets.CreateBudget(

@@ -1,5 +1,3 @@
-"""The journal cannot be changed, reports are its sums, and overdue holds become costs."""
-
 import asyncio
 from pathlib import Path
 from typing import Any

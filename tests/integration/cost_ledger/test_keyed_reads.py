@@ -1,5 +1,3 @@
-"""What a call reads of the journal does not grow with the journal, to decide or to write."""
-
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -59,7 +57,6 @@ READ_EVER = """
 
 
 async def fill(ledger: RunningLedger, count: int) -> None:
-    """So many answers, holds and budgets of one tenant."""
     async with as_owner(ledger) as connection:
         for statement in (ANSWERS, HOLDS, BUDGETS):
             await connection.execute(text(statement), {"count": count})
@@ -67,7 +64,6 @@ async def fill(ledger: RunningLedger, count: int) -> None:
 
 
 async def rows_read(connection: AsyncConnection) -> int:
-    """How many rows a call that has one key and one budget makes the database read."""
     ((before,),) = await rows_of(connection, ROWS_READ)
     await rows_of(connection, READ)
     ((after,),) = await rows_of(connection, ROWS_READ)
@@ -88,7 +84,6 @@ async def test_a_connection_that_knew_an_empty_journal_reads_no_more_of_a_full_o
 
 
 async def read_ever(ledger: RunningLedger, writer: Replica) -> int:
-    """How many rows anybody has read, the writer's included."""
     async with writer.pool.acquire() as connection:
         await connection.execute("SELECT pg_stat_force_next_flush()")
         await connection.execute("SELECT")
@@ -102,7 +97,6 @@ async def test_a_connection_that_knew_an_empty_journal_writes_by_key_into_a_full
     database: Database, calls: int
 ) -> None:
     async def pairs(name: str) -> int:
-        """How many rows are read for them."""
         keys = [f"{name}/{number}" for number in range(calls)]
         before = await read_ever(ledger, writer)
         await writer.apply_all(*map(reserve, keys))

@@ -1,5 +1,3 @@
-"""A group that reads, and writes after another writer did, is decided once more."""
-
 import asyncio
 from collections.abc import Awaitable
 

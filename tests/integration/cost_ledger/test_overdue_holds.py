@@ -1,5 +1,3 @@
-"""What becomes of a hold whose time is over: it depends on whether its call was made."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -24,7 +22,6 @@ Overdue = Callable[[], Awaitable[list[hold_pb2.Entry]]]
 
 @pytest_asyncio.fixture
 async def sweeping(database: Database, tmp_path: Path) -> AsyncIterator[tuple[Client, Overdue]]:
-    """A client, and what makes its one hold overdue and waits for the entry that ends it."""
     async with running_ledger(
         await database("cost_ledger"), tmp_path, sweep_interval_s=0.05
     ) as ledger:

@@ -1,5 +1,3 @@
-"""Closed periods stay closed, months have partitions, and a key is one key in every month."""
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""When a price held and when it was known are two things; neither changes what was posted."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -147,7 +145,6 @@ async def test_a_class_of_service_is_priced_by_its_own_price_alone(
 async def test_a_call_that_another_class_answered_costs_the_price_of_that_class(
     ledger: RunningLedger, worker: Client
 ) -> None:
-    """Public report 12."""
     half = {"input_fresh": ("0.625", "1000000"), "output_text": ("5", "1000000")}
     await create(ledger.admin(), make_price(components=half, service_class="flex"))
     for served, amount in (("flex", "0.001125"), ("priority", "0.00225"), ("", "0.00225")):

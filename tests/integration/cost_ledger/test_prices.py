@@ -1,5 +1,3 @@
-"""Prices are versions that never overlap; an unknown price is unknown, never zero."""
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -98,7 +96,6 @@ async def test_overlapping_prices_are_rejected_and_nothing_is_added(ledger: Runn
 async def test_a_price_that_would_end_before_now_is_rejected_with_the_fix(
     ledger: RunningLedger,
 ) -> None:
-    """Without a start the next version of a price is from now on."""
     past = make_price(end_time=at(datetime(2000, 1, 1, tzinfo=UTC)), components=DEARER)
     with pytest.raises(grpc.aio.AioRpcError, match=r"ends before it starts.*give start_time") as no:
         await create(ledger.admin(), past)

@@ -1,5 +1,3 @@
-"""I4 over rolling windows: a hold that passed the limit of the time just past is found."""
-
 from datetime import timedelta
 
 from sqlalchemy import text
@@ -43,7 +41,7 @@ async def test_holds_of_the_hour_before_count_and_older_ones_do_not(
 async def test_a_hold_that_passed_the_limit_of_its_hour_is_found(
     ledger: RunningLedger, worker: Client, admin: Client
 ) -> None:
-    """Three holds within an hour under a limit for four, which someone lowers afterwards."""
+    """Three holds within an hour under a limit for four, which is lowered afterwards."""
     await open_rolling(admin, "0.045")
     for minute, key in ((0, "k0"), (30, "k1"), (59, "k2"), (200, "k3")):
         await set_clock(ledger, f"{minute} minutes")

@@ -1,5 +1,3 @@
-"""The ledger of the last release serves on this version's schema, and beside this version."""
-
 import asyncio
 import os
 import sys
@@ -66,7 +64,6 @@ async def ledger_before(folder: Path, database_url: str) -> AsyncIterator[Runnin
 
 
 async def answered(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """As callers do: the same request again."""
     while True:
         try:
             return await ask()
@@ -76,7 +73,7 @@ async def answered(ask: Callable[[], Awaitable[Answer]]) -> Answer:
 
 
 async def load(name: str, *ledgers: RunningLedger) -> int:
-    """Calls of one tenant by turns through each ledger; how many fitted the budget."""
+    """Calls of one tenant by turns through each ledger; returns how many fitted the budget."""
 
     async def call(caller: int) -> int:
         held = 0

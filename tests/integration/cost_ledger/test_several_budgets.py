@@ -1,5 +1,3 @@
-"""Several budgets decide a call together: all of them hold its money, or none does."""
-
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -51,7 +49,6 @@ def alternative(sku: str, model: str, output: int = 1000) -> ledger_pb.Alternati
 
 @pytest.fixture
 def hierarchy() -> dict[str, tuple[int, dict[str, Any]]]:
-    """Budget id to how many calls it covers, and whose."""
     return {
         "all": (9, {}),
         "red": (6, {"scope": pb.BUDGET_SCOPE_TEAM, "scope_id": "red"}),
@@ -67,7 +64,6 @@ async def test_64_concurrent_calls_under_six_budgets_are_held_in_all_of_theirs_o
     tmp_path: Path,
     hierarchy: dict[str, tuple[int, dict[str, Any]]],
 ) -> None:
-    """Two replicas decide at the same time; no budget is overshot and none is left half full."""
     database_url = await database("cost_ledger")
     async with (
         running_ledger(database_url, tmp_path) as one,

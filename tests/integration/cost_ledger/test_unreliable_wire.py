@@ -1,5 +1,3 @@
-"""Messages that are lost, repeated, late or out of order change no amount."""
-
 import asyncio
 from dataclasses import replace
 from decimal import Decimal
@@ -42,7 +40,7 @@ async def test_every_call_is_charged_once_over_an_unreliable_wire(
 
 
 async def _call(worker: Client, key: str) -> str:
-    """The key when the call was admitted and paid for; a rejection stays a rejection."""
+    """Returns the key when the call was admitted and paid for; a rejection stays a rejection."""
     reserve = partial(worker.ledger.Reserve, make_reserve(key))
     answer = await until_answered(reserve)
     assert await until_answered(reserve) == answer

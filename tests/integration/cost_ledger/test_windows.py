@@ -1,5 +1,3 @@
-"""Every instant is in exactly one window, also when clocks change and months end."""
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -69,7 +67,6 @@ async def add_budget(client: Client, id: str, **fields: Any) -> None:
 async def test_every_instant_is_in_the_one_window_of_its_local_date(
     worker: Client, admin: Client, name: str
 ) -> None:
-    """Spends once at each instant: as many windows get money as there are local dates."""
     zone = ZoneInfo(name)
     instants = sorted(set(critical_instants(zone)))
     # The dates around the changes of the clock, and a few ends of months and weeks.

@@ -1,5 +1,3 @@
-"""A gRPC proxy that loses, repeats, delays and reorders what goes through it."""
-
 import asyncio
 import random
 from collections.abc import AsyncIterator
@@ -60,7 +58,6 @@ class UnreliableWire(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
 @asynccontextmanager
 async def unreliable_wire(port: int, seed: int) -> AsyncIterator[tuple[int, UnreliableWire]]:
-    """Serves a proxy before the server at `port`; yields the proxy's port."""
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as upstream:
         wire = UnreliableWire(upstream, random.Random(seed))
         server = grpc.aio.server()

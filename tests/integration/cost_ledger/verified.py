@@ -1,5 +1,3 @@
-"""What an auditor's verification of a ledger finds, and the rejection of a call."""
-
 from typing import Any
 
 import grpc
@@ -11,7 +9,6 @@ from podium.ledger.v1 import audit_service_pb2 as pb
 
 
 async def findings_of(client: Client) -> list[audit_pb2.Finding]:
-    """Every broken rule; empty when the books are in order."""
     request = pb.VerifyLedgerRequest()
     found: list[audit_pb2.Finding] = []
     while True:
@@ -23,7 +20,6 @@ async def findings_of(client: Client) -> list[audit_pb2.Finding]:
 
 
 async def rejection_of(call: Any, code: grpc.StatusCode) -> str:
-    """The words of a call that is rejected with the code."""
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await call
     assert rejected.value.code() is code, rejected.value

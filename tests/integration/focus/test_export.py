@@ -1,5 +1,3 @@
-"""Exports keep every digit, and the FOCUS file passes the FinOps Foundation's validator."""
-
 import csv
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,7 +90,7 @@ def charges() -> tuple[Charge, ...]:
 
 
 def written(file: Path, table: Table, **changed: Value) -> int:
-    """All charges in a table, with cells changed in every row; how many rows it has."""
+    """Writes all charges in a table, with cells changed in every row, and returns the rows."""
 
     def rows_of(charge: Charge) -> Iterator[Row]:
         return (row | changed for row in table.rows_of(charge))

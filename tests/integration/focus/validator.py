@@ -24,7 +24,7 @@ MISSING = "the rules of FOCUS 1.2: focus-validator 2.2.1 needs a python3.12"
 
 @cache
 def python_3_12() -> str | None:
-    """The path of Python 3.12; None where the machine has none that starts."""
+    """None where the machine has no Python 3.12 that starts."""
     program = shutil.which("python3.12")
     if program is None:
         return None
@@ -33,7 +33,6 @@ def python_3_12() -> str | None:
 
 
 def failures_of_1_0(file: Path) -> list[str]:
-    """The rules of FOCUS 1.0 that the file breaks."""
     report = file.with_suffix(".report.xml")
     options = ("--output-type", "unittest", "--output-destination", str(report))
     errors = _validated("1.0", sys.executable, file, *options).stderr
@@ -42,7 +41,6 @@ def failures_of_1_0(file: Path) -> list[str]:
 
 
 def failures_of_1_2(file: Path) -> list[str]:
-    """The rules of FOCUS 1.2 that the file breaks. Needs Python 3.12."""
     python = python_3_12()
     assert python is not None, MISSING
     options = ("--focus-dataset", "CostAndUsage", "--block-download")

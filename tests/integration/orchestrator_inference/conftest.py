@@ -1,5 +1,3 @@
-"""The service over a real channel, in front of a real HTTP server."""
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,7 +16,6 @@ Start = Callable[..., Awaitable[Any]]
 
 @pytest_asyncio.fixture
 async def start_service(tmp_path: Path) -> AsyncIterator[Start]:
-    """`stub = await start_service(base_url, **settings)` starts the service of this test."""
     pair = make_key_pair()
     keys_file = write_verify_keys(tmp_path / "keys.json", [pair])
     async with AsyncExitStack() as stack:

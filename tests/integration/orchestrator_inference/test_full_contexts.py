@@ -1,5 +1,3 @@
-"""Hundreds of tools and a small context: results are there, and what is not is told."""
-
 import json
 import logging
 from typing import Any
@@ -15,7 +13,6 @@ RESULT = "FOUND " + "r" * 6_000 + " THE END"
 
 
 def many_tools() -> list[pb.ToolDefinition]:
-    """As the operations of a large API."""
     schema = json.dumps({"type": "object", "properties": {"id": {"type": "string"}}})
     return [
         pb.ToolDefinition(

@@ -1,5 +1,3 @@
-"""Engines under one name: who comes is asked, who goes is not, and replicas share the calls."""
-
 import asyncio
 import socket
 from collections.abc import Iterator
@@ -28,13 +26,10 @@ BLUE, GREEN = "policy-demo-v1", "policy-demo-v2"
 
 
 class Names:
-    """What the cluster's DNS says: hosts, and the addresses and ports behind them."""
-
     def __init__(self) -> None:
         self.addresses: dict[str, list[str]] = {}
 
     def look_up(self, host: str, port: int, *_: Any, **__: Any) -> list[Any]:
-        """As socket.getaddrinfo."""
         if not self.addresses.get(host):
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
@@ -69,7 +64,6 @@ def servers() -> Iterator[dict[str, OpenAiServer]]:
 
 
 def url(servers: dict[str, OpenAiServer], name: str) -> str:
-    """A server's base URL under a name of its own."""
     return servers[name].base_url.replace("127.0.0.1", name)
 
 

@@ -1,5 +1,3 @@
-"""Promoting and rolling back over gRPC: who may, what is rejected, what is shown."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,7 +27,6 @@ OLD, NEW, NEWEST = "policy-demo-v9", "policy-demo-v10", "policy-demo-v11"
 
 @pytest.fixture
 def store(tmp_path: Path) -> VersionStore:
-    """Versions that are served; the oldest is promoted, and the newest has no gate decision."""
     store = VersionStore(tmp_path / "store")
     for name in (OLD, NEW, NEWEST):
         store.write(make_manifest(name), fill)
@@ -49,7 +46,6 @@ async def versions(store: VersionStore, tmp_path: Path) -> AsyncIterator[Any]:
 async def serving(
     root: Path | None, folder: Path, scope: Scope = Scope.PLATFORM_ADMIN
 ) -> AsyncIterator[Any]:
-    """The versions alone: no engine is asked, so what is reported stays."""
     pair = make_key_pair()
     keys_file = write_verify_keys(folder / "keys.json", [pair])
     settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)

@@ -1,5 +1,3 @@
-"""NextAction over a real channel, against a real HTTP server that speaks the OpenAI API."""
-
 import asyncio
 import json
 from typing import Any
@@ -33,7 +31,6 @@ def make_request(task: str = "What is 6*7?", **changes: Any) -> pb.NextActionReq
 
 
 async def rejected(awaitable: Any) -> tuple[grpc.StatusCode, str, str]:
-    """Status, reason and message of a call that must fail."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await awaitable
     error = domain_error_from(caught.value)

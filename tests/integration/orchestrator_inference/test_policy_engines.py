@@ -1,5 +1,3 @@
-"""Engines of merged versions on KServe: a real HTTP server takes what the SDK sends."""
-
 import asyncio
 import copy
 import sys
@@ -33,13 +31,10 @@ CASES = {"InferenceService": "kserve", "LLMInferenceService": "llmInferenceServi
 
 
 def blueprint(kind: str) -> Json:
-    """The base model's service, as the chart makes it."""
     return of_kind(rendered(CASES[kind]), kind)[0]
 
 
 class Cluster:
-    """KServe's API with the base model in it, and a keeper that looks at a store."""
-
     def __init__(self, folder: Path, kind: str = "InferenceService") -> None:
         self.blueprint = blueprint(kind)
         self.server = KServeServer(self.blueprint)
@@ -56,7 +51,6 @@ class Cluster:
         return EngineKeeper(self.store, self.engines(), newest=1, retire_after_s=retire_after_s)
 
     def made(self) -> set[str]:
-        """Names of the engines that there are."""
         return self.server.objects.keys() - {self.blueprint["metadata"]["name"]}
 
 

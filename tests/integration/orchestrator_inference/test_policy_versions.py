@@ -1,5 +1,3 @@
-"""Policy versions from the store to answers, with engines that truly compute."""
-
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -32,8 +30,6 @@ WEIGHTS = "adapter_model.safetensors"
 
 @dataclass
 class Side:
-    """The serving side of one store, round by round."""
-
     store: VersionStore
     servers: list[VllmServer]
     admission: VersionAdmission
@@ -51,7 +47,6 @@ def servers() -> Iterator[list[VllmServer]]:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two whole versions, to be copied."""
     root = tmp_path_factory.mktemp("published")
     publish_adapter(root, 1)
     publish_adapter(root, 2)
@@ -79,7 +74,6 @@ async def serving(root: Path, servers: list[VllmServer], **rules: Any) -> AsyncI
 
 
 def copied(published: Path, root: Path, *names: str) -> Path:
-    """Versions as they were written, byte by byte."""
     for name in names:
         (root / name).mkdir(parents=True)
         for file in (published / name).iterdir():
@@ -117,12 +111,10 @@ def altered_weights(side: Side, draw: random.Random) -> None:
 
 
 def stale_name(side: Side, draw: random.Random) -> None:
-    """One server answers with what it had before."""
     draw.choice(side.servers).faults[BAD] = Serve(draw.choice([GOOD, BASE]))
 
 
 def other_answers(side: Side, draw: random.Random) -> None:
-    """One server says that another model answered."""
     draw.choice(side.servers).faults[BAD] = AnswerAs(draw.choice([GOOD, BASE]))
 
 
@@ -131,7 +123,6 @@ def cannot_load(side: Side, draw: random.Random) -> None:
 
 
 def corrupt_file(side: Side, draw: random.Random) -> None:
-    """A bit of a file has flipped."""
     files = sorted(side.store.path(BAD).iterdir())
     path = draw.choice([file for file in files if file.name != "manifest.json"])
     content = bytearray(path.read_bytes())
@@ -140,7 +131,6 @@ def corrupt_file(side: Side, draw: random.Random) -> None:
 
 
 def half_written(side: Side, draw: random.Random) -> None:
-    """A file ends before its time: the manifest, or another."""
     path = draw.choice(sorted(side.store.path(BAD).iterdir()))
     content = path.read_bytes()
     path.write_bytes(content[: draw.randrange(len(content))])
@@ -151,13 +141,12 @@ def missing_file(side: Side, draw: random.Random) -> None:
 
 
 def foreign_manifest(side: Side, draw: random.Random) -> None:
-    """A folder copied to a new name."""
     manifest = (side.store.path(GOOD) / "manifest.json").read_bytes()
     (side.store.path(BAD) / "manifest.json").write_bytes(manifest)
 
 
 def worse_score(side: Side, draw: random.Random) -> None:
-    """Nothing is wrong with it but what it does."""
+    """Only its evaluation is worse."""
     let_through(side.store, BAD, gain=draw.uniform(-0.5, 0.0))
 
 
@@ -176,7 +165,6 @@ FAULT_KINDS: tuple[Callable[[Side, random.Random], None], ...] = (
 
 
 def agree(store: VersionStore, name: str) -> None:
-    """Rewrites the manifest with the digests of the files in the folder."""
     found = store.manifest(name)
     folder, written = store.path(name), store.path(name).with_name("written")
     folder.rename(written)
@@ -320,7 +308,6 @@ async def listed(stub: Any) -> list[str]:
 
 
 async def admitted(root: Path, name: str) -> None:
-    """Until the service has said so; the test's timeout ends it."""
     while True:
         if (report := read_report(root, name)) is not None and report.ready:
             return

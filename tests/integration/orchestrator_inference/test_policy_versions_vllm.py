@@ -1,5 +1,3 @@
-"""Changed models published to the real vLLM: it says what the trainer computed."""
-
 from collections.abc import AsyncIterator, Sequence
 from statistics import fmean
 
@@ -29,7 +27,6 @@ FLOAT32 = ("--dtype", "float32")
 
 
 def changed(model: PreTrainedModel, marker: str, size: float, seed: int) -> PreTrainedModel:
-    """The model with its weights of that name moved at random, as training moves them."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -40,7 +37,6 @@ def changed(model: PreTrainedModel, marker: str, size: float, seed: int) -> PreT
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> VersionStore:
-    """A merged version, and an adapter trained on top of it."""
     store = VersionStore(tmp_path_factory.mktemp("store"))
     folder = SmolLM2().directory
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -58,7 +54,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> VersionStore:
 async def vllm(
     store: VersionStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[EmbeddedVllm]:
-    """The merged version's own engine."""
     log_path = tmp_path_factory.mktemp("vllm") / "vllm.log"
     server = EmbeddedVllm(
         store.path(MERGED),
@@ -74,8 +69,6 @@ async def vllm(
 
 
 class RecordingReplica(EngineReplica):
-    """Keeps what vLLM answered: on two cores it answers slowly."""
-
     def __init__(self, client: httpx.AsyncClient, base_url: str, timeout_s: float) -> None:
         super().__init__(client, base_url, timeout_s)
         self.said: dict[str, list[list[float]]] = {}

@@ -1,5 +1,3 @@
-"""Prompt mode template: tools go along as definitions, and the reply is as the model wrote it."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""NextAction against the real vLLM with SmolLM2: every action parses, ids are as sampled."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -145,13 +143,11 @@ async def test_a_cancelled_call_is_aborted_in_the_engine(
 
 
 async def running(vllm: EmbeddedVllm, count: int) -> None:
-    """Waits until the engine runs that many requests; the test's timeout ends it."""
     while await metric(vllm, "num_requests_running") != count:
         await asyncio.sleep(0.05)
 
 
 async def metric(vllm: EmbeddedVllm, name: str) -> float:
-    """Sum of a metric of the engine over its labels."""
     async with httpx.AsyncClient() as client:
         page = (await client.get(vllm.base_url.removesuffix("/v1") + "/metrics")).text
     lines = (line for line in page.splitlines() if line.startswith(f"vllm:{name}{{"))

@@ -1,5 +1,3 @@
-"""Which processes run a model's code."""
-
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +8,9 @@ from tool_adapters.sandbox.inside.supervisor import OOM_SCORE_ADJ
 
 
 def running_code(own_processes: Processes) -> list[psutil.Process]:
-    """Code goes first where memory ends, and anyone who may not read its name can see that."""
+    """Code has the highest out-of-memory score, which even a process that may not read its name can
+    see.
+    """
     return [each for each in own_processes("") if _goes_first(each.pid)]
 
 

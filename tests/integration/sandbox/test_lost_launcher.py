@@ -1,5 +1,3 @@
-"""A sandbox whose launcher is dead ends as every other: with nothing left of it."""
-
 import asyncio
 import os
 import sys
@@ -56,7 +54,6 @@ async def test_code_without_a_launcher_ends_when_its_call_does(own_processes: Pr
 async def test_a_session_of_processes_ends_also_without_its_leader(
     own_processes: Processes,
 ) -> None:
-    """As an MCP server does that ignores the end of its input."""
     with tempfile.TemporaryFile() as errors:
         leader = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", DYING, "/bin/sleep", "600"),

@@ -1,5 +1,3 @@
-"""A killed process leaves no folder for longer than until the next one starts."""
-
 import asyncio
 import os
 import shutil

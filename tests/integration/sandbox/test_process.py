@@ -1,5 +1,3 @@
-"""`python -m tool_adapters.sandbox` as a pod runs it: it isolates, or it does not serve."""
-
 import asyncio
 import os
 import signal

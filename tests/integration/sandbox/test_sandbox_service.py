@@ -1,5 +1,3 @@
-"""Code run by the sandbox service, as on a cluster: through a channel, the state with the call."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -50,8 +48,6 @@ TOOL = ToolDefinition(
 
 @dataclass(frozen=True)
 class Service:
-    """A served sandbox."""
-
     port: int
     keys: KeyPair
 

@@ -1,5 +1,3 @@
-"""The adapters as they are deployed: `python -m tool_adapters` in a process of its own."""
-
 import os
 import sys
 from collections.abc import Mapping
@@ -17,7 +15,6 @@ def adapters_process(
     keys: KeyPair,
     settings: Mapping[str, str] | None = None,
 ) -> ManagedProcess:
-    """Not started yet; `settings` are variables without their prefix. Its log is adapters.log."""
     (folder / "signing.pem").write_text(keys.private_pem)
     needed = {
         "PORT": str(port),

@@ -1,5 +1,3 @@
-"""The adapters behind a real channel, and a registry that knows the tools of a test."""
-
 import asyncio
 import json
 from collections import defaultdict
@@ -38,8 +36,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class RegistryOf(registry_rpc.ToolRegistryServiceServicer):
-    """Knows the tools it was given, and counts what it is asked."""
-
     def __init__(self) -> None:
         self.tools: dict[str, tool_pb2.Tool] = {}
         self.fetches = 0
@@ -67,7 +63,6 @@ class RegistryOf(registry_rpc.ToolRegistryServiceServicer):
         return registry_pb.RecordToolFactsResponse()
 
     async def facts_of(self, tool_name: str) -> list[tool_pb2.ToolFacts]:
-        """What was reported about a tool, as soon as something was."""
         while True:
             reported = [entry for facts in self.facts.values() for entry in facts]
             if found := [entry for entry in reported if entry.tool_name == tool_name]:
@@ -77,7 +72,6 @@ class RegistryOf(registry_rpc.ToolRegistryServiceServicer):
 
 @asynccontextmanager
 async def running_registry() -> AsyncIterator[RegistryOf]:
-    """The registry on a free port."""
     registry = RegistryOf()  # type: ignore[abstract]
     server = grpc.aio.server()
     registry_rpc.add_ToolRegistryServiceServicer_to_server(registry, server)
@@ -89,8 +83,6 @@ async def running_registry() -> AsyncIterator[RegistryOf]:
 
 @dataclass
 class AdaptersUnderTest:
-    """Running adapters and how to call them."""
-
     port: int
     keys: KeyPair
     registry: RegistryOf
@@ -100,15 +92,15 @@ class AdaptersUnderTest:
     _numbers: "count[int]" = field(default_factory=count)
 
     def register(self, spec: tool_pb2.ToolSpec, *, shared: bool = True) -> str:
-        """Makes a tool known, by default as the platform's; its name."""
         self.registry.tools[spec.name] = tool_pb2.Tool(spec=spec, version=1, shared=shared)
         return spec.name
 
     async def call(
         self, tool: str, arguments: dict[str, Any] | str | None = None, **fields: Any
     ) -> pb.InvokeResponse:
-        """The answer of one call, under a key of its own unless the test gives one, by the tool's
-        first model unless the test names another."""
+        """The answer of one call, under a new key unless the test gives one, by the tool's first
+        model unless the test names another.
+        """
         if known := self.registry.tools.get(tool):
             models = known.spec.connection.llm.models
             if models and not (isinstance(arguments, dict) and "model" in arguments):
@@ -125,7 +117,6 @@ class AdaptersUnderTest:
     async def as_caller(
         self, tenant: str = "acme", scope: Scope = Scope.TENANT_ADMIN
     ) -> AsyncIterator["ToolAdapterServiceAsyncStub"]:
-        """A client with another identity."""
         identity = make_identity(tenant=tenant, scopes=[scope])
         async with client_channel(self.port, identity, self.keys) as channel:
             yield ToolAdapterServiceStub(channel)
@@ -135,7 +126,6 @@ class AdaptersUnderTest:
 async def run_adapters(
     database_url: str, folder: Path, registry: RegistryOf, **settings: Any
 ) -> AsyncIterator[AdaptersUnderTest]:
-    """Adapters on a free port over that database."""
     keys = make_key_pair()
     private_key_file = folder / "signing.pem"
     private_key_file.write_text(keys.private_pem)

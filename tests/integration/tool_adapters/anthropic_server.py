@@ -1,5 +1,3 @@
-"""A real HTTP server that streams what a script says in the shape of Anthropic's messages."""
-
 import asyncio
 import json
 from collections.abc import Sequence
@@ -9,8 +7,6 @@ from aiohttp import web
 
 
 class AnthropicServer:
-    """Sends the events; `cut` breaks the connection after them, `hang` leaves it open."""
-
     def __init__(self, events: Sequence[dict[str, Any]], ending: str = "end") -> None:
         self.requests: list[dict[str, Any]] = []
         self._events = events
@@ -47,15 +43,12 @@ class AnthropicServer:
 
 
 def started(**usage: Any) -> dict[str, Any]:
-    """The first event, with the report so far."""
     return {"type": "message_start", "message": {"id": "msg_1", "usage": usage}}
 
 
 def wrote(text: str) -> dict[str, Any]:
-    """A piece of text."""
     return {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}
 
 
 def stopped(reason: str = "end_turn", **usage: Any) -> dict[str, Any]:
-    """Why it stopped, with the totals."""
     return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}

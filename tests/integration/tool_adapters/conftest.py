@@ -1,5 +1,3 @@
-"""Adapters and a web server per test."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -27,7 +25,6 @@ async def adapters(database: Database, tmp_path: Path) -> AsyncIterator[Adapters
 
 @pytest_asyncio.fixture
 async def narrow(database: Database, tmp_path: Path) -> AsyncIterator[AdaptersUnderTest]:
-    """Adapters that send each provider two requests at a time."""
     async with (
         running_registry() as registry,
         run_adapters(

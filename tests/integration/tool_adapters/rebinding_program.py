@@ -67,8 +67,6 @@ class RebindingNames(asyncio.DatagramProtocol):
 
 
 class Bait:
-    """A server on loopback that must get no connection."""
-
     def __init__(self) -> None:
         self.visits = 0
 
@@ -78,7 +76,6 @@ class Bait:
 
 
 def tool(kind: ToolKind, connection: Connection) -> ToolDefinition:
-    """A tenant's."""
     return ToolDefinition(kind.name, 1, kind, {"type": "object"}, None, connection, SideEffect.PURE)
 
 
@@ -108,14 +105,13 @@ async def by_grpc(host: str, port: int) -> object:
 
 
 async def by_looking_twice(host: str, port: int) -> object:
-    """As a guard would do that checks one lookup and connects by another."""
+    """The fault a guard would have that checks one lookup and connects by another."""
     for entry in await asyncio.get_running_loop().getaddrinfo(host, port):
         require_public(str(entry[4][0]))
     return await asyncio.open_connection(host, port)
 
 
 async def outcome(call: Call, host: str, port: int) -> str:
-    """The failure's kind, or "connected"."""
     try:
         await call(host, port)
     except CallFailed as error:

@@ -1,5 +1,3 @@
-"""Servers that put the credentials they were given into everything they answer."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +12,6 @@ from integration.misbehaviour.mcp_program import ENVELOPE, is_call
 
 @asynccontextmanager
 async def repeating_web_server() -> AsyncIterator[str]:
-    """An API, a model server of both APIs and an MCP server in one; its URL."""
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", _repeat)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -63,7 +60,6 @@ class _Rejecting(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
 @asynccontextmanager
 async def repeating_grpc_server() -> AsyncIterator[str]:
-    """Its target."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers([_Rejecting()])
     port = server.add_insecure_port("127.0.0.1:0")

@@ -1,5 +1,3 @@
-"""A private host that the operator opened to one tenant's tools is closed to the others'."""
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,7 +22,6 @@ CLOSED = "the address is not public"
 
 @pytest_asyncio.fixture
 async def adapters(database: Database, tmp_path: Path) -> AsyncIterator[AdaptersUnderTest]:
-    """Of a platform on which acme's tools may reach this machine."""
     async with (
         running_registry() as registry,
         run_adapters(

@@ -1,5 +1,3 @@
-"""What every call has in common, for all kinds of tools."""
-
 import asyncio
 import json
 

@@ -1,5 +1,3 @@
-"""A server that sends its callers elsewhere does not get their credentials there."""
-
 import pytest
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
@@ -15,7 +13,6 @@ KEY = tool_pb2.SecretRef(name="key")
 
 
 def http_specs(url: str, own_url: str) -> list[tool_pb2.ToolSpec]:
-    """A tool for every way in which a credential goes to a URL."""
     oauth2 = tool_pb2.OAuth2ClientCredentials(
         token_url=f"{url}/token", client_id="podium", client_secret=KEY
     )

@@ -1,5 +1,3 @@
-"""Effectful calls happen once, also when they are repeated, in parallel or cut off."""
-
 import asyncio
 import json
 from pathlib import Path

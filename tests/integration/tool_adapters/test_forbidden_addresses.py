@@ -1,5 +1,3 @@
-"""However an address is written, a tenant's tool does not reach what is not public."""
-
 import json
 import os
 import subprocess
@@ -101,7 +99,6 @@ def test_the_address_that_is_connected_to_is_the_one_that_was_checked(tmp_path: 
 
 
 def in_a_network_of_its_own(folder: Path) -> dict[str, list[str]]:
-    """What the program found, where its own name server is the only one and nothing leads out."""
     settings = {"resolv.conf": "nameserver 127.0.0.1\n", "nsswitch.conf": "hosts: files dns\n"}
     isolated = ["--unshare-user", "--unshare-net", "--uid", "0", "--gid", "0", "--die-with-parent"]
     isolated += ["--cap-add", "CAP_NET_BIND_SERVICE", "--dev-bind", "/", "/"]

@@ -1,5 +1,3 @@
-"""Tools of kind grpc on real gRPC servers: the registry of the test, and health with reflection."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -22,8 +20,6 @@ CHECK = "/grpc.health.v1.Health/Check"
 
 
 class Kitchen(HealthServicer):  # type: ignore[misc]
-    """Says of the oven how it is once that is known, and is away for the cellar."""
-
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.known = asyncio.Event(), asyncio.Event()

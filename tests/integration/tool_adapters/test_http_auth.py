@@ -1,5 +1,3 @@
-"""Every way in which an HTTP API knows its callers, and that none is ever repeated."""
-
 import asyncio
 import base64
 from collections.abc import AsyncIterator
@@ -36,7 +34,6 @@ def register(adapters: AdaptersUnderTest, url: str, **auth: Any) -> str:
 
 
 def with_tokens(adapters: AdaptersUnderTest, server: TokenServer, path: str = "/token") -> str:
-    """A tool whose API accepts tokens of the server."""
     oauth2 = tool_pb2.OAuth2ClientCredentials(
         token_url=server.url + path,
         client_id="podium",

@@ -1,5 +1,3 @@
-"""Tools of kind http on a real HTTP server, good and bad."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Images and PDF files that go to language models with a question."""
-
 import base64
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest

@@ -1,5 +1,3 @@
-"""Replies of language models as providers write them, beside what their references say."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,8 +29,6 @@ def ended(reason: str) -> dict[str, Any]:
 
 
 class Scripted:
-    """Streams the same events to anyone who asks, or rejects what it does not know."""
-
     def __init__(self, *events: dict[str, Any] | bytes, rejects: dict[str, Any]) -> None:
         self._events, self._rejects = events, rejects
         self.asked: list[dict[str, Any]] = []
@@ -99,7 +95,6 @@ USAGE = {"prompt_tokens": 1000, "completion_tokens": 20}
 async def test_a_report_is_read_wherever_it_is(
     adapters: AdaptersUnderTest, event: dict[str, Any]
 ) -> None:
-    """Public reports 3 and 5."""
     answer = await answer_to(adapters, wrote("hel"), wrote("lo"), STOP, event)
     assert answer.output.content == "hello"
     assert counted(answer) == {"INPUT_FRESH": 1000, "OUTPUT_TEXT": 20}
@@ -119,7 +114,6 @@ async def test_a_report_is_read_wherever_it_is(
 async def test_cached_tokens_are_priced_as_cached_wherever_they_are_counted(
     adapters: AdaptersUnderTest, cached: dict[str, Any]
 ) -> None:
-    """Public report 5."""
     answer = await answer_to(adapters, wrote("hi"), STOP, {"usage": {**USAGE, **cached}})
     assert counted(answer) == {"INPUT_FRESH": 100, "CACHE_READ": 900, "OUTPUT_TEXT": 20}
 
@@ -130,13 +124,11 @@ async def test_cached_tokens_are_priced_as_cached_wherever_they_are_counted(
 async def test_the_class_of_service_that_answered_is_carried(
     adapters: AdaptersUnderTest, tier: str | None, served: str
 ) -> None:
-    """Public report 12."""
     answer = await answer_to(adapters, wrote("hi", service_tier=tier), STOP, {"usage": USAGE})
     assert answer.usage.service_class == served
 
 
 async def test_a_mark_of_byte_order_hides_no_event(adapters: AdaptersUnderTest) -> None:
-    """Public report 74."""
     first = f"data: {json.dumps(wrote('hel'))}\n\n".encode()
     for pieces in ((b"\xef\xbb\xbf" + first,), (b"\xef", b"\xbb", b"\xbf", first)):
         answer = await answer_to(adapters, *pieces, wrote("lo"), STOP)
@@ -168,7 +160,6 @@ async def test_thoughts_among_the_parts_of_a_content_are_no_text(
 async def test_the_reason_for_the_end_of_a_text_is_carried(
     adapters: AdaptersUnderTest, reason: str, carried: str
 ) -> None:
-    """Public report 17."""
     for conversation in (None, ASKED):
         answer = await answer_to(
             adapters, wrote("half a"), ended(reason), conversation=conversation
@@ -181,7 +172,6 @@ async def test_the_reason_for_the_end_of_a_text_is_carried(
 
 
 async def test_words_of_a_refusal_reach_the_caller(adapters: AdaptersUnderTest) -> None:
-    """Public report 76."""
     refusal = {"choices": [{"index": 0, "delta": {"refusal": "I cannot help with that."}}]}
     answer = await answer_to(adapters, refusal, STOP)
     assert answer.output.content == "I cannot help with that."
@@ -191,8 +181,6 @@ async def test_words_of_a_refusal_reach_the_caller(adapters: AdaptersUnderTest) 
 async def test_a_model_that_rejects_a_parameter_is_asked_without_it_from_then_on(
     adapters: AdaptersUnderTest,
 ) -> None:
-    """Public report 1."""
-
     def fault(name: str, instead: str = "") -> dict[str, Any]:
         message = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
         return {"error": {"message": message, "param": name, "code": "unsupported_parameter"}}

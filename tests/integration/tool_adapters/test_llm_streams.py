@@ -1,5 +1,3 @@
-"""Streams of language models: complete, cut off, rejected, and answered by another model."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tools of kind llm against a real server that speaks the API."""
-
 from typing import Any
 
 import grpc
@@ -21,12 +19,10 @@ USAGE = {
 
 
 def serving(*replies: Scripted, **settings: Any) -> OpenAiServer:
-    """A server with the two models of `llm_spec`."""
     return OpenAiServer(replies, models=("small-model", "large-model"), **settings)
 
 
 def counted(answer: pb.InvokeResponse) -> dict[str, int]:
-    """Amounts by dimension, without the enum's prefix."""
     names = usage_pb2.UsageDimension.Name
     return {
         names(entry.dimension).removeprefix("USAGE_DIMENSION_"): int(entry.amount)

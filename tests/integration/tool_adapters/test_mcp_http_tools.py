@@ -1,5 +1,3 @@
-"""Tools of kind mcp on a server reached by streamable HTTP."""
-
 import asyncio
 import json
 import socket

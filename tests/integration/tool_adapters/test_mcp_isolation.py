@@ -1,5 +1,3 @@
-"""A tenant chooses no program; and the program the operator chose reaches none of our secrets."""
-
 import json
 from pathlib import Path
 from uuid import uuid4

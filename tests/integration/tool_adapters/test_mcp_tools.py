@@ -1,5 +1,3 @@
-"""Tools of kind mcp on a third-party server (tau2-mock-mcp-eval), as real processes."""
-
 import json
 import shutil
 import sys
@@ -43,8 +41,6 @@ def task_ids(answer: pb.InvokeResponse) -> list[str]:
 
 @pytest.fixture
 def servers(own_processes: Processes) -> Servers:
-    """The server's processes that this test started, without those that isolate them."""
-
     def running() -> list[psutil.Process]:
         found = own_processes("tau2-mock-mcp-eval")
         return [process for process in found if process.name() != "bwrap"]

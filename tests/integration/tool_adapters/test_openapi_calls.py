@@ -1,5 +1,3 @@
-"""One call of each shape of operation, imported from the document of the server that answers it."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -116,7 +114,6 @@ async def url() -> AsyncIterator[str]:
 
 
 def imported(url: str) -> dict[str, tool_pb2.ToolSpec]:
-    """The server's operations by path and method, as `podium tools import-openapi` reads them."""
     request = registry_pb.ReadOpenApiRequest(
         document=json.dumps(app.openapi()), document_url=f"{url}/openapi.json"
     )

@@ -1,5 +1,3 @@
-"""The styles of OpenAPI's parameters, from the document over the wire to a server that decodes."""
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -56,7 +54,6 @@ ROWS = [
 async def adapters(
     databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[AdaptersUnderTest]:
-    """One for all rows: each calls a tool of its own."""
     folder = tmp_path_factory.mktemp("adapters")
     async with (
         running_registry() as registry,
@@ -83,7 +80,6 @@ async def sent(
 
 
 def pieces(text: str, delimiter: str) -> list[str]:
-    """Values between delimiters that are not encoded."""
     return [unquote(piece) for piece in text.split(delimiter)]
 
 
@@ -136,7 +132,6 @@ def shown(value: Any) -> Any:
 async def test_a_value_is_read_as_it_was_given(
     adapters: AdaptersUnderTest, web: WebServer, place: str, style: str, explode: bool, kind: str
 ) -> None:
-    """Public report 34."""
     parameter = {
         "name": "p",
         "in": place,
@@ -156,7 +151,6 @@ async def test_a_value_is_read_as_it_was_given(
 async def test_by_default_a_query_spreads_an_object_and_repeats_a_list(
     adapters: AdaptersUnderTest, web: WebServer
 ) -> None:
-    """Public report 34."""
     role = {"role": "admin", "firstName": "Alex"}
     whole = {"name": "p", "in": "query", "schema": SCHEMAS["object"]}
     assert (await sent(adapters, web, whole, role))["path"] == "/echo/x?role=admin&firstName=Alex"

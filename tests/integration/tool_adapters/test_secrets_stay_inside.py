@@ -1,5 +1,3 @@
-"""A canary in every secret, servers that repeat it, and a search of all that leaves the process."""
-
 import asyncio
 import base64
 from pathlib import Path
@@ -40,7 +38,6 @@ def secret(kind: str) -> tool_pb2.SecretRef:
 
 
 def ways(web_url: str) -> list[tool_pb2.HttpAuth]:
-    """Every other way in which an HTTP API knows its callers."""
     oauth2 = tool_pb2.OAuth2ClientCredentials(
         token_url=f"{web_url}/token", client_id="podium", client_secret=secret("oauth2")
     )
@@ -53,7 +50,6 @@ def ways(web_url: str) -> list[tool_pb2.HttpAuth]:
 
 
 def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
-    """One tool for each way in which a secret leaves us, effectful so that answers are stored."""
     grpc_connection = tool_pb2.GrpcConnection(
         target=grpc_target,
         method=METHOD,
@@ -82,7 +78,6 @@ def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
 
 
 async def database_text(url: str) -> str:
-    """Every row of every table, bytes in hexadecimal."""
     parts = make_url(url)
     connection = await asyncpg.connect(parts.set(drivername="postgresql").render_as_string(False))
     try:
@@ -97,7 +92,6 @@ async def database_text(url: str) -> str:
 
 
 def talkative(folder: Path) -> dict[str, str]:
-    """Settings of adapters that say as much as they can and know a canary for each kind."""
     secrets = (
         *("HTTP", "OPENAI", "ANTHROPIC", "MCP_STDIO", "MCP_HTTP", "GRPC"),
         *("BEARER", "BASIC", "QUERY", "OAUTH2"),

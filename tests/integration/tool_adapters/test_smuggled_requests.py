@@ -1,5 +1,3 @@
-"""A tenant smuggles a request through the platform, to have another's credential sent to itself."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -84,7 +82,6 @@ async def adapters(database: Database, tmp_path: Path) -> AsyncIterator[Adapters
 
 
 def ways(url: str) -> list[tuple[tool_pb2.ToolSpec, str]]:
-    """Tools of evil that would end a request before its end, and arguments."""
     get = http_spec(f"{url}/x", http={"headers": {"Transfer-Encoding": "chunked"}})
     constant = http_spec(
         f"{url}/x", "POST", http=TEXT | {"headers": {"transfer-encoding": "chunked"}}

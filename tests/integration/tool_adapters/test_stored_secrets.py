@@ -1,5 +1,3 @@
-"""Secrets that tenants and users store: used by name, never returned, encrypted in the database."""
-
 import asyncio
 import base64
 import os
@@ -49,8 +47,6 @@ def master_key(key_id: str) -> str:
 
 
 class Vault:
-    """Adapters with a file of master keys."""
-
     def __init__(self, adapters: AdaptersUnderTest, database_url: str, keys: Path) -> None:
         self.adapters = adapters
         self.keys = keys

@@ -1,5 +1,3 @@
-"""A call that never left the platform used nothing, unless the tool's owner charges for it."""
-
 import pytest
 
 from integration.misbehaviour.grpc_server import METHOD, descriptor_set
@@ -22,7 +20,6 @@ UNKNOWN_HOST = "nobody.invalid"
 
 
 def spec_of(kind: str, host: str, port: int) -> tool_pb2.ToolSpec:
-    """A tool of that kind at the address."""
     match kind:
         case "http":
             return http_spec(f"http://{host}:{port}/echo/x")
@@ -86,7 +83,6 @@ async def test_what_was_sent_is_charged_whatever_came_back(
 
 
 async def test_one_attempt_that_was_sent_is_charged_alone(adapters: AdaptersUnderTest) -> None:
-    """The others met a port without a listener."""
     async with WebServer() as server:
         port = int(server.url.rpartition(":")[2])
         spec = http_spec(f"{server.url}/reset", limits=tool_limits(attempts=1))

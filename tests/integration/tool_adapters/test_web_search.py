@@ -1,5 +1,3 @@
-"""The web search templates against servers that speak the providers' APIs."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,7 +40,6 @@ async def brave(request: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def provider() -> AsyncIterator[str]:
-    """Both APIs on one free port."""
     app = web.Application()
     app.router.add_post("/search", tavily)
     app.router.add_get("/res/v1/web/search", brave)
@@ -56,7 +53,6 @@ async def provider() -> AsyncIterator[str]:
 
 
 def template(name: str, base_url: str) -> tool_pb2.ToolSpec:
-    """The template as it is, but for the host."""
     spec = tool_pb2.ToolSpec()
     json_format.ParseDict(yaml.safe_load((TEMPLATES / f"web_search_{name}.yaml").read_text()), spec)
     http = spec.connection.http

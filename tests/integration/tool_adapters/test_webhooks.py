@@ -1,5 +1,3 @@
-"""Events are signed with the tenant's secret, and sent to no address that is not public."""
-
 import base64
 import hashlib
 import hmac
@@ -28,7 +26,6 @@ BODY = '{"type": "episode.ended", "data": {"é": 1}}'
 
 @pytest_asyncio.fixture
 async def trusting(database: Database, tmp_path: Path) -> AsyncIterator[AdaptersUnderTest]:
-    """Adapters that may reach this machine, with a secret of the tenant acme."""
     secrets = tmp_path / "secrets"
     (secrets / "acme").mkdir(parents=True)
     (secrets / "acme" / "hooks").write_text(f"whsec_{base64.b64encode(KEY).decode()}")

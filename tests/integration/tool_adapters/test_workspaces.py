@@ -1,5 +1,3 @@
-"""What code keeps between calls: the same on every replica, whole or not at all, and limited."""
-
 import asyncio
 import json
 import os
@@ -62,7 +60,6 @@ async def url(database: Database) -> str:
 async def replica(
     url: str, folder: Path, registry: RegistryOf, **settings: Any
 ) -> AsyncIterator[AdaptersUnderTest]:
-    """One more process would be the same: replicas share the database and nothing else."""
     folder.mkdir(exist_ok=True)  # noqa: ASYNC240
     async with run_adapters(url, folder, registry, **settings) as running:
         running.register(PYTHON)
@@ -81,13 +78,11 @@ async def replicas(
 
 
 async def run(adapters: AdaptersUnderTest, code: str, episode_id: str = "e1") -> str:
-    """What the code printed, or how it failed."""
     answer = await adapters.call("python", {"code": code}, episode_id=episode_id)
     return answer.output.content or answer.failure.message
 
 
 async def stored(url: str) -> dict[str, int]:
-    """Rows of each table."""
     return {table: len(await rows(url, f"SELECT 1 FROM {table}")) for table in TABLES}
 
 

@@ -1,5 +1,3 @@
-"""A real OAuth 2.0 token endpoint and an API that accepts only its current tokens."""
-
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,8 +10,6 @@ CLIENT_ID, CLIENT_SECRET = "podium", "cl1ent-s3cret"
 
 @dataclass
 class TokenServer:
-    """Gives `token-<number>` to the client it knows; `expires_in_s` is what it says of them."""
-
     url: str = ""
     expires_in_s: int = 3600
     given: int = 0
@@ -26,7 +22,6 @@ class TokenServer:
         return f"token-{self.given:04}"
 
     async def token(self, request: web.Request) -> web.Response:
-        """POST /token, as RFC 6749 sections 4.4 and 5 have it."""
         pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
         if request.headers.get("Authorization") != f"Basic {pair}":
             said = {"error": "invalid_client", "error_description": pair}
@@ -37,20 +32,17 @@ class TokenServer:
         return web.json_response({**token, "expires_in": self.expires_in_s})
 
     async def api(self, request: web.Request) -> web.Response:
-        """GET /api repeats its credential, accepted or not."""
         self.api_headers.append(dict(request.headers))
         said = request.headers.get("Authorization", "")
         good = said == f"Bearer {self.newest}" and self.newest not in self.revoked
         return web.json_response({"said": said}, status=200 if good else 401)
 
     async def strange(self, request: web.Request) -> web.Response:
-        """POST /strange gives something that is no bearer token."""
         return web.json_response({"access_token": "mac-token-1", "token_type": "mac"})
 
 
 @asynccontextmanager
 async def token_server() -> AsyncIterator[TokenServer]:
-    """On a free port."""
     server, app = TokenServer(), web.Application()
     app.router.add_post("/token", server.token)
     app.router.add_post("/strange", server.strange)

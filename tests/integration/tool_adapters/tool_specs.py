@@ -1,5 +1,3 @@
-"""Builders of tools as their owners write them."""
-
 import json
 import sys
 from pathlib import Path
@@ -15,7 +13,6 @@ ANY_OBJECT = {"type": "object"}
 def tool_limits(
     timeout_s: float = 10.0, concurrency: int = 0, output_bytes: int = 0, attempts: int = 1
 ) -> pb.ToolLimits:
-    """Limits; one attempt unless a test wants to see retries."""
     timeout = Duration()
     timeout.FromMilliseconds(int(timeout_s * 1000))
     return pb.ToolLimits(
@@ -27,7 +24,6 @@ def tool_limits(
 
 
 def tool_spec(name: str, kind: str, parameters: dict[str, Any], **fields: Any) -> pb.ToolSpec:
-    """A pure tool of a kind, for example "HTTP"."""
     given: dict[str, Any] = {
         "side_effect": pb.SIDE_EFFECT_PURE,
         "limits": tool_limits(),
@@ -43,7 +39,6 @@ def tool_spec(name: str, kind: str, parameters: dict[str, Any], **fields: Any) -
 
 
 def calculator_spec() -> pb.ToolSpec:
-    """The bundled calculator."""
     parameters = {
         "type": "object",
         "properties": {"expression": {"type": "string", "maxLength": 500}},
@@ -55,14 +50,12 @@ def calculator_spec() -> pb.ToolSpec:
 
 
 def http_spec(url: str, method: str = "GET", **fields: Any) -> pb.ToolSpec:
-    """An operation of an HTTP API; `http` holds further fields of the connection."""
     http = pb.HttpConnection(url_template=url, method=method, **fields.pop("http", {}))
     parameters = fields.pop("parameters", ANY_OBJECT)
     return tool_spec("api", "HTTP", parameters, connection=pb.Connection(http=http), **fields)
 
 
 def llm_spec(base_url: str, api: str = "OPENAI_CHAT", **fields: Any) -> pb.ToolSpec:
-    """Two models behind one server; they are called small and large."""
     secret = pb.SecretRef(name=fields.pop("secret", ""))
     models = [
         pb.LlmModel(
@@ -81,7 +74,6 @@ def llm_spec(base_url: str, api: str = "OPENAI_CHAT", **fields: Any) -> pb.ToolS
 
 
 def define_server(folder: Path, name: str, *args: str, **fields: Any) -> str:
-    """Has the operator define an MCP server that runs as `python <args>`; its name."""
     folder.mkdir(exist_ok=True)
     definition = {"argv": [sys.executable, *args], **fields}
     (folder / f"{name}.yaml").write_text(json.dumps(definition))
@@ -89,14 +81,12 @@ def define_server(folder: Path, name: str, *args: str, **fields: Any) -> str:
 
 
 def mcp_spec(tool_name: str, server: str, **fields: Any) -> pb.ToolSpec:
-    """A tool of an MCP server that the operator defined."""
     stdio = pb.McpStdio(server=server)
     connection = pb.Connection(mcp=pb.McpConnection(tool_name=tool_name, stdio=stdio))
     return tool_spec(tool_name, "MCP", ANY_OBJECT, connection=connection, **fields)
 
 
 def mcp_http_spec(tool_name: str, url: str, **fields: Any) -> pb.ToolSpec:
-    """A tool of an MCP server reached by streamable HTTP."""
     http = pb.McpHttp(url=url)
     connection = pb.Connection(mcp=pb.McpConnection(tool_name=tool_name, http=http))
     return tool_spec(tool_name, "MCP", ANY_OBJECT, connection=connection, **fields)

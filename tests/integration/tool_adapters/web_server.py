@@ -1,5 +1,3 @@
-"""A real HTTP server that answers well, badly, slowly, or not at all."""
-
 import asyncio
 from collections import Counter
 from typing import Any, Self
@@ -10,8 +8,6 @@ MEBIBYTE = bytes(1 << 20)
 
 
 class WebServer:
-    """Serves on loopback; `requests` counts by path, `seen` keeps what arrived."""
-
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         self.seen: list[dict[str, Any]] = []
@@ -50,12 +46,10 @@ class WebServer:
         return app
 
     async def until(self, name: str, value: int) -> None:
-        """Waits until a count has that value; the test's timeout ends it."""
         while getattr(self, name) != value:
             await asyncio.sleep(0.005)
 
     async def _echo(self, request: web.Request) -> web.Response:
-        """What arrived, so that a test can say where every argument went."""
         self.requests[request.path] += 1
         seen = {
             "method": request.method,
@@ -74,7 +68,6 @@ class WebServer:
         return web.Response(status=int(request.match_info["status"]), text=text, headers=headers)
 
     async def _flaky(self, request: web.Request) -> web.Response:
-        """Fails every first time."""
         self.requests["/flaky"] += 1
         return web.Response(status=503 if self.requests["/flaky"] % 2 else 200, text="well")
 
@@ -112,7 +105,6 @@ class WebServer:
         raise web.HTTPFound("/echo/elsewhere")
 
     async def _away(self, request: web.Request) -> web.Response:
-        """Redirects to another host; the client keeps the method and the body."""
         self.requests["/away"] += 1
         raise web.HTTPTemporaryRedirect(self.away_url)
 

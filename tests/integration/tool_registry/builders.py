@@ -1,5 +1,3 @@
-"""Specs and prices as their authors would write them."""
-
 import json
 from decimal import Decimal
 from typing import Any
@@ -27,7 +25,6 @@ ARGUMENTS: dict[str, Any] = {
 def make_spec(
     name: str = "calculator", schema: Any = ARGUMENTS, **changes: Any
 ) -> tool_pb2.ToolSpec:
-    """A function tool."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
     fields: dict[str, Any] = {
         "kind": tool_pb2.TOOL_KIND_FUNCTION,
@@ -40,7 +37,6 @@ def make_spec(
 
 
 def make_podium_spec(name: str = "researcher", **podium: Any) -> tool_pb2.ToolSpec:
-    """A tool of kind podium."""
     schema = {"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]}
     connection = tool_pb2.PodiumConnection(**{"model": "small", **podium})
     return make_spec(
@@ -53,7 +49,6 @@ def make_podium_spec(name: str = "researcher", **podium: Any) -> tool_pb2.ToolSp
 
 
 def make_model(alias: str, **changes: Any) -> tool_pb2.LlmModel:
-    """One model of an llm tool."""
     fields: dict[str, Any] = {
         "model": f"vendor/{alias}",
         "base_url": "http://127.0.0.1:9/v1",
@@ -67,7 +62,6 @@ def make_model(alias: str, **changes: Any) -> tool_pb2.LlmModel:
 def make_llm_spec(
     *models: tool_pb2.LlmModel, name: str = "answer", schema: Any = NO_ARGUMENTS, **changes: Any
 ) -> tool_pb2.ToolSpec:
-    """A tool of kind llm."""
     connection = tool_pb2.Connection(
         llm=tool_pb2.LlmConnection(
             models=models, role=tool_pb2.LLM_ROLE_GENERALIST, max_output_tokens=1_000
@@ -109,7 +103,7 @@ def make_facts(
     p95_s: float = 2.1,
     **changes: Any,
 ) -> tool_pb2.ToolFacts:
-    """What an adapters process measured: four calls of five took p50_s, the others p95_s."""
+    """Four calls of five took p50_s, the others p95_s."""
     slow = count - count * 4 // 5
     latencies = LatencyHistogram.of([p50_s] * (count - slow) + [p95_s] * slow)
     fields: dict[str, Any] = {
@@ -126,12 +120,10 @@ def make_facts(
 
 
 def used(dimension: usage_pb2.UsageDimension.ValueType, amount: str) -> usage_pb2.Quantity:
-    """A quantity."""
     return usage_pb2.Quantity(dimension=dimension, amount=amount)
 
 
 def seconds(value: float) -> Duration:
-    """A duration."""
     duration = Duration()
     duration.FromMicroseconds(round(value * 1e6))
     return duration

@@ -1,5 +1,3 @@
-"""A registry per test, on a database of its own."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The registry on a real database, beside a price book with the prices a test gives it."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,13 +35,10 @@ from tool_registry.server import MIGRATIONS, assembled
 
 
 class GivenPrices(ledger_rpc.PriceBookServiceServicer):
-    """A price book whose prices a test writes down, per tenant or for all of them."""
-
     def __init__(self) -> None:
         self.prices: dict[str, dict[str, ledger_pb.Price]] = {"": {}}
 
     def give(self, *prices: ledger_pb.Price, tenant: str = "") -> None:
-        """Sets prices; a tenant's own go before the list's."""
         self.prices.setdefault(tenant, {}).update({price.spec.sku: price for price in prices})
 
     async def CreatePrices(
@@ -70,8 +65,6 @@ class GivenPrices(ledger_rpc.PriceBookServiceServicer):
 
 
 class GivenBudgets(BudgetServiceServicer):
-    """Budgets of the ids that a test writes down."""
-
     def __init__(self) -> None:
         self.ids: set[str] = set()
 
@@ -90,8 +83,6 @@ class GivenBudgets(BudgetServiceServicer):
 
 @dataclass
 class Clock:
-    """A clock a test moves."""
-
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __call__(self) -> datetime:
@@ -103,8 +94,6 @@ class Clock:
 
 @dataclass(frozen=True)
 class Caller:
-    """The registry as one caller sees it; replies are unwrapped where one thing comes back."""
-
     tools: Any
     policies: Any
 
@@ -158,7 +147,6 @@ class Caller:
         return reply.binding
 
     async def decided(self, policy: str, tool: str = "mail") -> policies_pb.CallDecision:
-        """On a call of the first version of a tool."""
         call = policies_pb.PlannedCall(tool_name=tool, tool_version=1)
         request = policies_pb.CheckCallsRequest(policy=policy, calls=[call])
         decision: policies_pb.CallDecision = (await self.policies.CheckCalls(request)).decisions[0]
@@ -167,8 +155,6 @@ class Caller:
 
 @dataclass
 class RunningRegistry:
-    """A served registry, the ledger's prices and budgets, and its clock."""
-
     port: int
     prices: GivenPrices
     budgets: GivenBudgets
@@ -177,18 +163,15 @@ class RunningRegistry:
     channels: list[grpc.aio.Channel] = field(default_factory=list)
 
     def as_(self, tenant: str = "acme", *scopes: Scope) -> Caller:
-        """A caller; by default the tenant's admin."""
         return self.calling(make_identity(tenant, scopes=scopes or (Scope.TENANT_ADMIN,)))
 
     def calling(self, identity: Identity) -> Caller:
-        """Any caller."""
         channel = client_channel(self.port, identity, self.keys)
         # A stub does not keep its channel; a collected channel closes.
         self.channels.append(channel)
         return Caller(ToolRegistryServiceStub(channel), PolicyServiceStub(channel))
 
     def platform(self) -> Caller:
-        """The platform's admin."""
         return self.as_("platform", Scope.PLATFORM_ADMIN)
 
 
@@ -201,7 +184,6 @@ async def running_registry(
     keys: KeyPair | None = None,
     **changes: Any,
 ) -> AsyncIterator[RunningRegistry]:
-    """A registry on a database; with its own price book unless a target is given."""
     keys, prices, budgets = keys or make_key_pair(), GivenPrices(), GivenBudgets()
     clock = Clock()
     clock.advance(later_by)

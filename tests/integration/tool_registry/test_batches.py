@@ -1,5 +1,3 @@
-"""Many tools are registered in one request; what cannot be is left out by name, the others are."""
-
 import grpc
 import pytest
 

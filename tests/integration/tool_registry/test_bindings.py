@@ -1,5 +1,3 @@
-"""A policy bound to a team, role, user or key binds them, whatever policy they name."""
-
 import grpc
 import pytest
 
@@ -23,7 +21,6 @@ def developer(registry: RunningRegistry, *groups: str, tenant: str = "acme") -> 
 
 
 async def with_mail_and_a_ban(registry: RunningRegistry) -> Caller:
-    """An admin whose tenant has the tool, and a policy that no one is bound to yet."""
     ada = registry.as_()
     await ada.register(make_spec("mail"))
     await ada.create_policy("loose", allow=named("mail"))

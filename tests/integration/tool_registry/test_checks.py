@@ -1,5 +1,3 @@
-"""Calls decided when they are made, under the policy as it is then."""
-
 from datetime import timedelta
 from typing import Any
 

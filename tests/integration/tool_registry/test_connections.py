@@ -1,5 +1,3 @@
-"""Addresses, headers and names of secrets are for owners of tools, and for the services."""
-
 from collections.abc import Callable
 
 import pytest
@@ -42,7 +40,6 @@ OWNERS: list[Callable[[RunningRegistry], Caller]] = [
 
 
 def specs() -> dict[str, tool_pb2.ToolSpec]:
-    """A tool of every kind that has something to hide."""
     model = make_model("small", base_url=f"https://{HIDDEN}.test/v1", secret=SECRET)
     found = {"expert": make_llm_spec(model, name="expert")}
     found["expert"].connection.llm.system_prompt = f"You know {HIDDEN}."
@@ -53,7 +50,6 @@ def specs() -> dict[str, tool_pb2.ToolSpec]:
 
 
 async def seen(caller: Caller) -> list[tool_pb2.Tool]:
-    """The tools in everything that reads tools."""
     tools = list((await caller.tools.ListTools(pb.ListToolsRequest(page_size=100))).tools)
     found = await caller.tools.SearchTools(pb.SearchToolsRequest(query="arithmetic", page_size=99))
     tools += [each.tool for each in found.results]

@@ -1,5 +1,3 @@
-"""Policies that nothing used can be deleted; what decided about something stays, with why."""
-
 import grpc
 
 from integration.tool_registry.builders import make_spec
@@ -10,7 +8,6 @@ from podium.registry.v1 import policy_service_pb2 as pb
 
 
 async def delete(caller: Caller, name: str, version: int = 0) -> list[int]:
-    """The versions that are gone."""
     request = pb.DeletePolicyRequest(name=name, version=version)
     reply = await caller.policies.DeletePolicy(request)
     return [policy.version for policy in reply.policies]

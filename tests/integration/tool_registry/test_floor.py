@@ -1,5 +1,3 @@
-"""The tenant's floor binds every episode: a preset named in a request undoes none of its rules."""
-
 from typing import Any
 
 import grpc

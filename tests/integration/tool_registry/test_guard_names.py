@@ -1,5 +1,3 @@
-"""A guard that names nothing guards nothing: names are checked where a policy states them."""
-
 from typing import Any
 
 import grpc

@@ -1,5 +1,3 @@
-"""What models read besides text, as their owners state it."""
-
 import pytest
 
 from integration.tool_registry.builders import make_llm_spec, make_model, make_spec

@@ -1,5 +1,3 @@
-"""The name of a tenant's tool changes no term of the operator's resource that it calls."""
-
 from typing import Any
 
 import grpc
@@ -19,7 +17,6 @@ FREE: dict[str, Any] = {
 
 
 def board(name: str, tool_name: str, **fields: Any) -> tool_pb2.ToolSpec:
-    """A tool of an MCP server that the operator defined."""
     mcp = tool_pb2.McpConnection(tool_name=tool_name, stdio=STDIO)
     connection = tool_pb2.Connection(mcp=mcp)
     return make_spec(
@@ -65,7 +62,6 @@ PAIRS = {
 
 
 async def both(registry: RunningRegistry, kind: str) -> tuple[Caller, str, str]:
-    """The tenant, and the names of the operator's tool and of its own of the same resource."""
     operators, own = PAIRS[kind]
     await registry.platform().register(operators, shared=True)
     evil = registry.as_("evil")

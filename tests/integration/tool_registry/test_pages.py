@@ -1,5 +1,3 @@
-"""What a tenant wrote is listed in pages of so many bytes, which together hold everything once."""
-
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -17,7 +15,6 @@ Page = Callable[[str], Awaitable[tuple[Sequence[str], str]]]
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No page holds two of those texts."""
     monkeypatch.setattr(listing, "PAGE_BYTES_MAX", 2 * len(TEXT))
 
 

@@ -1,5 +1,3 @@
-"""A tool that answered a tenant's tasks is offered for tasks like those."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -37,8 +35,6 @@ def judged(score: float) -> episode_pb2.EpisodeEvent:
 
 
 class Episodes(rpc.EpisodeServiceServicer):
-    """Ended episodes of acme, by what happened in each."""
-
     def __init__(self) -> None:
         self.events: dict[str, Sequence[episode_pb2.EpisodeEvent]] = {}
         self.watched: list[str] = []
@@ -67,7 +63,6 @@ class Episodes(rpc.EpisodeServiceServicer):
 
 
 async def once_read(registry: RunningRegistry, episodes: Episodes, count: int) -> list[str]:
-    """Asks until so many episodes have been read, and then once more."""
     ada = await registered(registry)
     async with asyncio.timeout(60):
         while len(set(episodes.watched)) < count:

@@ -1,5 +1,3 @@
-"""Policies, their versions and the tenant's default, through PolicyService."""
-
 import asyncio
 from typing import Any
 

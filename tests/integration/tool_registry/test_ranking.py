@@ -1,5 +1,3 @@
-"""Of many tools an episode gets those that fit its task, and can find the others."""
-
 import grpc
 import pytest
 
@@ -144,7 +142,6 @@ async def test_estimates_are_means_or_before_any_call_of_a_stated_size(
 
 
 async def test_estimates_of_calls_bear_costs_and_weights(registry: RunningRegistry) -> None:
-    """The model's weight is added to its tool's; a price that is unknown stays so."""
     ada = registry.as_()
     await ada.register(make_spec())
     await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))

@@ -1,5 +1,3 @@
-"""Deleted tools: out of sight at once, readable by number until their retention ends."""
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

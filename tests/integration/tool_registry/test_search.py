@@ -1,5 +1,3 @@
-"""Finding tools by words and, with an embeddings endpoint, by meaning."""
-
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,8 +27,6 @@ NONE_OF_THESE = [0.0, 0.0, 1.0]
 
 
 class EmbeddingsEndpoint(BaseHTTPRequestHandler):
-    """`POST /v1/embeddings` as OpenAI documents it, over a dictionary of meanings."""
-
     broken = False
 
     def do_POST(self) -> None:
@@ -48,8 +44,7 @@ class EmbeddingsEndpoint(BaseHTTPRequestHandler):
         known = [MEANINGS[word] for word in MEANINGS if word in text.lower()]
         return [sum(part) for part in zip(*known, strict=True)] if known else NONE_OF_THESE
 
-    def log_message(self, *_: object) -> None:
-        """Nothing: the test says what went wrong."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture
@@ -111,7 +106,6 @@ async def test_a_change_is_found_by_the_next_search(registry: RunningRegistry) -
 
 
 async def test_what_a_policy_denies_is_not_found(registry: RunningRegistry) -> None:
-    """Attack 29."""
     ada, platform = await register_some(registry), registry.platform()
     runner = registry.as_("acme", Scope.EPISODES_RUN)
     await platform.create_policy("platform-floor", deny=selector(names=["get_weather"]))

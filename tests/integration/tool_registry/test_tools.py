@@ -1,5 +1,3 @@
-"""Tools and their versions, through RegisterTool, GetTool, ListTools and DeprecateTool."""
-
 import asyncio
 import json
 from datetime import timedelta

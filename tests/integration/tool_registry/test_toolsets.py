@@ -1,5 +1,3 @@
-"""What an episode may use, through ResolveToolset and ExplainToolset."""
-
 import json
 from datetime import timedelta
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The weights of a policy, from what its author wrote to what the orchestrator reads."""
-
 import pytest
 
 from integration.tool_registry.builders import make_llm_spec, make_model, make_spec

@@ -1,5 +1,3 @@
-"""One platform per test."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The real ledger, registry and adapters, each behind gRPC, and a tenant who uses them."""
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -38,8 +36,6 @@ TENANT_SCOPES = (Scope.EPISODES_RUN, Scope.LEDGER_WRITE, Scope.SPEND_READ)
 
 @dataclass(frozen=True)
 class Caller:
-    """The three services as one caller sees them."""
-
     adapters: Any
     registry: Any
     policies: Any
@@ -49,8 +45,6 @@ class Caller:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the services listen."""
-
     ledger: int
     registry: int
     adapters: int
@@ -58,8 +52,6 @@ class Ports:
 
 @dataclass
 class ToolsPlatform:
-    """Running services; `tenant` and `admin` call them."""
-
     ports: Ports
     keys: KeyPair
     adapters_key: KeyPair
@@ -68,7 +60,6 @@ class ToolsPlatform:
     running_adapters: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def restart_adapters(self) -> None:
-        """Ends the adapters and starts them again; earlier callers of theirs see no answer."""
         await self.running_adapters.aclose()
         settings, stack = self.adapters_settings, self.running_adapters
         served = await stack.enter_async_context(assembled_adapters(settings))
@@ -76,7 +67,6 @@ class ToolsPlatform:
         self.ports = replace(self.ports, adapters=port)
 
     async def as_(self, tenant: str, *scopes: Scope) -> Caller:
-        """The services as one caller sees them, until the platform ends."""
         return await self._signed_by(self.keys, tenant, *scopes)
 
     async def as_adapters(self, tenant: str, *scopes: Scope) -> Caller:
@@ -100,11 +90,9 @@ class ToolsPlatform:
         )
 
     async def tenant(self, tenant: str = "acme") -> Caller:
-        """The worker of a tenant's episodes."""
         return await self.as_(tenant, *TENANT_SCOPES)
 
     async def admin(self) -> Caller:
-        """The platform's admin."""
         return await self.as_("platform", Scope.PLATFORM_ADMIN)
 
 
@@ -112,10 +100,6 @@ class ToolsPlatform:
 async def running_platform(
     database: Database, folder: Path, **of_adapters: Any
 ) -> AsyncIterator[ToolsPlatform]:
-    """Ledger, registry and adapters on free ports, each on a database of its own.
-
-    `of_adapters` are settings of the adapters besides these.
-    """
     keys = make_key_pair()
     # As on a real platform, the adapters' key permits their own calls alone.
     adapters_key = make_key_pair("tool-adapters", SCOPES_OF_SIGNER["tool-adapters"])

@@ -1,5 +1,3 @@
-"""The tau2 domains as their packages carry them: servers, recorded tasks, and their states."""
-
 import importlib.resources
 import json
 import os
@@ -18,16 +16,12 @@ from podium.registry.v1 import tool_pb2
 
 @dataclass(frozen=True)
 class Action:
-    """A call the benchmark's authors recorded as right."""
-
     tool: str
     arguments: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain; its server keeps its database in a file under the folder of `state_variable`."""
-
     name: str
     tasks_file: str
 
@@ -40,14 +34,13 @@ class Domain:
         return f"TAU2_{self.name.upper()}_MCP_STATE_DIR"
 
     def define(self, servers: Path) -> tool_pb2.McpStdio:
-        """As an operator does it: a relative path lies in the session's own folder."""
+        """A relative path is in the session's own folder."""
         servers.mkdir(exist_ok=True)
         definition = {"argv": [self.program], "env": {self.state_variable: "state"}}
         (servers / f"{self.program}.yaml").write_text(json.dumps(definition))
         return tool_pb2.McpStdio(server=self.program)
 
     def golden_actions(self) -> dict[str, list[Action]]:
-        """The recorded actions of every task that has any, in order."""
         package = importlib.resources.files(f"tau2_{self.name}_mcp")
         tasks = json.loads(package.joinpath(self.tasks_file).read_text())
         recorded = {
@@ -61,7 +54,6 @@ class Domain:
 
     @asynccontextmanager
     async def client(self, folder: Path) -> AsyncIterator[Client]:
-        """The server itself, without the platform."""
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         environment = {"PATH": path, self.state_variable: str(folder / "state")}
         parameters = StdioServerParameters(
@@ -77,7 +69,6 @@ RETAIL = Domain("retail", "data/tau2/domains/retail/tasks.json")
 
 
 def database(folder: Path) -> dict[str, Any]:
-    """The database a server left in its folder."""
     (file,) = (folder / "state").glob("*.json")
     state: dict[str, Any] = json.loads(file.read_text())
     return {key: value for key, value in state.items() if key.endswith("db")}

@@ -22,7 +22,6 @@ URL = "http://127.0.0.1:1/mcp"
 
 @pytest_asyncio.fixture
 async def owner(platform: ToolsPlatform) -> Caller:
-    """A tenant with a followed server, which does not answer, and a tool of another kind."""
     owner = await platform.as_("acme", Scope.TOOLS_WRITE)
     http = tool_pb2.McpHttp(url=URL)
     server = adapters_pb.FollowedMcpServer(
@@ -40,7 +39,6 @@ async def owner(platform: ToolsPlatform) -> Caller:
 
 
 def listed(name: str, url: str = URL, **changes: object) -> tool_pb2.ToolSpec:
-    """A tool of the followed server, unless something is changed."""
     mcp = tool_pb2.McpConnection(tool_name="fly", http=tool_pb2.McpHttp(url=url))
     fields: dict[str, object] = {
         "kind": tool_pb2.TOOL_KIND_MCP,
@@ -57,7 +55,6 @@ def listed(name: str, url: str = URL, **changes: object) -> tool_pb2.ToolSpec:
 async def update(
     thief: Caller, spec: tool_pb2.ToolSpec | None = None, vanished: str = ""
 ) -> grpc.StatusCode:
-    """How the registry answers to a change of the followed server's list."""
     change = {"listed": spec} if spec else {"vanished_name": vanished}
     request = pb.UpdateFollowedToolRequest(server_id=SERVER_ID, **change)
     return await code_of(thief.registry.UpdateFollowedTool(request))

@@ -1,5 +1,3 @@
-"""Vectors of corpora are charged to the tenant that indexes or searches, once, at known prices."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
@@ -245,7 +243,6 @@ async def _released(platform: ToolsPlatform, count_min: int) -> None:
 
 
 async def _put(platform: ToolsPlatform, *contents: str) -> None:
-    """Documents with these contents, each of one passage; the one that is searched for if none."""
     documents = [
         corpus_pb.Document(id="leave" if n == 0 else f"d{n}", content=content)
         for n, content in enumerate(contents or ("Everyone has 27 days of holiday.",))
@@ -265,7 +262,6 @@ async def _search(platform: ToolsPlatform, query: str = "vacation") -> None:
 
 
 async def _entries(platform: ToolsPlatform, count: int, of: str = "acme") -> list[hold_pb2.Entry]:
-    """The tenant's journal, once it has so many entries."""
     tenant = await platform.as_(of, Scope.SPEND_READ)
     async with asyncio.timeout(60):
         while True:

@@ -1,5 +1,3 @@
-"""A followed MCP server changes its tools, and the registry has them within seconds."""
-
 import asyncio
 import socket
 import sys
@@ -29,7 +27,6 @@ OWN = {"lab_teach", "lab_forget"}
 
 @asynccontextmanager
 async def changing_server(port: int) -> AsyncIterator[str]:
-    """The server in a process of its own, until it is killed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAM), str(port), stderr=asyncio.subprocess.DEVNULL
     )
@@ -46,14 +43,12 @@ async def changing_server(port: int) -> AsyncIterator[str]:
 
 
 async def change(url: str, tool: str, **arguments: str) -> None:
-    """Has the server change its list, as a client of its own."""
     async with Client(url) as client:
         result = await client.call_tool(tool, arguments)
         assert not result.is_error, result
 
 
 def followed(url: str) -> adapters_pb.FollowedMcpServer:
-    """The server as the platform's admin asks for it."""
     connection = tool_pb2.McpConnection(http=tool_pb2.McpHttp(url=url))
     return adapters_pb.FollowedMcpServer(
         id=str(uuid4()), connection=connection, name_prefix="lab_", tags=["lab"], shared=True
@@ -65,20 +60,16 @@ async def follow(admin: Caller, server: adapters_pb.FollowedMcpServer) -> None:
 
 
 async def current(admin: Caller) -> dict[str, tool_pb2.Tool]:
-    """Tools of new episodes, by name."""
     listed = await admin.registry.ListTools(registry_pb.ListToolsRequest())
     return {tool.spec.name: tool for tool in listed.tools}
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Waits for it; the test's timeout ends it."""
     while not await holds():
         await asyncio.sleep(0.05)
 
 
 async def until_named(admin: Caller, names: set[str]) -> dict[str, tool_pb2.Tool]:
-    """The tools, as soon as these are all there are."""
-
     async def are_they() -> bool:
         return (await current(admin)).keys() == names
 

@@ -1,5 +1,3 @@
-"""tau2's tools through registry, policy, ledger and adapters do what their servers do alone."""
-
 import json
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,7 +27,6 @@ Tools = dict[str, toolset_pb2.ResolvedTool]
 
 
 async def set_price(platform: ToolsPlatform) -> None:
-    """One price for every call of these tools."""
     admin = await platform.admin()
     component = prices_pb.PriceComponent(
         dimension=usage_pb2.USAGE_DIMENSION_CALL, unit_price=str(PRICE), per="1"
@@ -39,7 +36,6 @@ async def set_price(platform: ToolsPlatform) -> None:
 
 
 async def import_domain(platform: ToolsPlatform, domain: Domain) -> dict[str, tool_pb2.Tool]:
-    """Registers every tool of the server; the tools by their name there."""
     admin = await platform.admin()
     servers = platform.adapters_settings.mcp_servers_folder
     assert servers is not None
@@ -56,7 +52,6 @@ async def import_domain(platform: ToolsPlatform, domain: Domain) -> dict[str, to
 
 
 async def resolved(tenant: Caller) -> Tools:
-    """The tools the tenant's policy lets an episode use, by name."""
     reply = await tenant.registry.ResolveToolset(registry_pb.ResolveToolsetRequest())
     return {tool.name: tool for tool in reply.toolset.tools}
 
@@ -89,7 +84,6 @@ async def charged_call(
 
 
 def session_database(domain: Domain) -> dict[str, Any]:
-    """What the only server of the domain that the adapters run keeps in its own workspace."""
     of_domain = [each for each in descendants() if domain.program in command_line(each)]
     (server,) = [each for each in of_domain if each.name() != "bwrap"]
     return database(Path("/proc", str(server.pid), "cwd"))
@@ -97,14 +91,11 @@ def session_database(domain: Domain) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Replay:
-    """The numbers of the rejected actions, and the database after all of them."""
-
     rejected: list[int]
     database: dict[str, Any]
 
 
 async def replayed_alone(domain: Domain, actions: list[Action]) -> Replay:
-    """The actions made without the platform."""
     with TemporaryDirectory(prefix="tau2-") as folder:
         async with domain.client(Path(folder)) as client:
             results = [await client.call_tool(each.tool, each.arguments) for each in actions]
@@ -115,7 +106,6 @@ async def replayed_alone(domain: Domain, actions: list[Action]) -> Replay:
 async def replayed_through(
     platform: ToolsPlatform, domain: Domain, tools: Tools, episode: str, actions: list[Action]
 ) -> Replay:
-    """The actions made in one episode."""
     tenant, rejected = await platform.tenant(), []
     for number, action in enumerate(actions):
         key = f"{episode}/{number + 1}/tool/0"
@@ -145,7 +135,6 @@ async def test_golden_actions_leave_the_database_the_server_alone_leaves(
 async def test_many_actions_of_a_large_domain_one_after_the_other_leave_the_same_database(
     platform: ToolsPlatform,
 ) -> None:
-    """In one state: it is megabytes, which a fresh server per task would have to load."""
     tools = await priced_tools(platform, AIRLINE)
     recorded = (each for task in AIRLINE.golden_actions().values() for each in task)
     actions = list(islice(recorded, ACTIONS))
@@ -157,7 +146,6 @@ async def test_many_actions_of_a_large_domain_one_after_the_other_leave_the_same
 
 
 async def priced_tools(platform: ToolsPlatform, domain: Domain) -> Tools:
-    """The tools of a domain as the tenant's policy allows them, by their name at the server."""
     await set_price(platform)
     imported = await import_domain(platform, domain)
     allowed = await resolved(await platform.tenant())
@@ -165,7 +153,6 @@ async def priced_tools(platform: ToolsPlatform, domain: Domain) -> Tools:
 
 
 async def spent(platform: ToolsPlatform) -> Decimal:
-    """What the tenant has spent."""
     tenant = await platform.tenant()
     report = await tenant.ledger.ReportSpend(ledger_pb.ReportSpendRequest())
     (amount,) = report.rows[0].amounts

@@ -1,5 +1,3 @@
-"""The bundled library, searched by words as the platform does."""
-
 import json
 from functools import cache
 

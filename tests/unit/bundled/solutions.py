@@ -1,5 +1,3 @@
-"""What the calls that solve a task return, and whether its answer stands there."""
-
 import json
 from typing import Any
 
@@ -31,7 +29,6 @@ def verifier_of(task: dict[str, Any]) -> Verifier:
 
 
 def holds(result: str, task: dict[str, Any]) -> bool:
-    """Returns whether the answer stands in the result."""
     verifier = verifier_of(task)
     if isinstance(verifier, NumericMatch):
         expected = numbers(task["answer"][0])[0]

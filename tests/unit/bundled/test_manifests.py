@@ -1,5 +1,3 @@
-"""The bundled manifests say what the code does, and everything in them has a price."""
-
 import json
 from decimal import Decimal
 from pathlib import Path

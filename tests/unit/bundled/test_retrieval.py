@@ -1,5 +1,3 @@
-"""Questions with known answers: the library's search puts the right document near the top."""
-
 import pytest
 
 from unit.bundled.library import library

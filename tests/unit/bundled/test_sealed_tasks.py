@@ -1,5 +1,3 @@
-"""The sealed tasks hold together, and no one trains on them; messages name ids alone."""
-
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -32,7 +30,6 @@ def masked(question: str) -> str:
 
 
 def phrasings() -> Iterator[str]:
-    """All that questions are generated from, each slot replaced by one word."""
     for family in FAMILIES:
         for kind in kinds(family).values():
             for split in Split:

@@ -1,5 +1,3 @@
-"""Every bundled task is solved by its solution, whose last result holds the answer."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Audits of one tenant compute one after the other, and leave the others their turn."""
-
 import asyncio
 from collections import Counter
 from typing import Any, cast
@@ -20,8 +18,6 @@ from podium_kit.rpc.identity import Scope, acting_as
 
 
 class Computing:
-    """Counts what computes at once; each ends when it may."""
-
     def __init__(self) -> None:
         self.running: Counter[str] = Counter()
         self.most: Counter[str] = Counter()

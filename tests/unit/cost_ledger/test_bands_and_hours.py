@@ -1,5 +1,3 @@
-"""Prices by prompt size and by the clock: one price for every prompt at every time."""
-
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -140,7 +138,6 @@ def test_hours_are_read_in_utc_whatever_the_zone_of_the_time() -> None:
 def test_no_call_costs_more_than_its_worst_case(
     period: Period, when: float, tokens: int, output: int, share: float
 ) -> None:
-    """Whenever it is made in the period, and however much less it uses."""
     components = (*HOURLY, per_million("9", Dimension.REASONING))
     for version in (make_version(*components), make_version(*BANDED)):
         worst = version.worst_cost(used(input_fresh=tokens, output_text=output), period)

@@ -1,5 +1,3 @@
-"""What an auditor asks takes seconds to compute; calls get their money held meanwhile."""
-
 import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -24,8 +22,6 @@ NOW = datetime(2026, 11, 2, tzinfo=UTC)
 
 
 class Turn:
-    """Whether the event loop has had its turn since; what computes in it never gives it one."""
-
     def __init__(self) -> None:
         self._came = Event()
         asyncio.get_running_loop().call_soon(self._came.set)
@@ -35,8 +31,6 @@ class Turn:
 
 
 class WaitingHash(bytes):
-    """Compared once the event loop has had its turn."""
-
     turn: Turn
 
     def __ne__(self, other: object) -> bool:
@@ -45,8 +39,6 @@ class WaitingHash(bytes):
 
 
 class Journal(AuditStore):
-    """One entry, with a hash that is not its own."""
-
     def __init__(self, turn: Turn) -> None:
         self._hash = WaitingHash(32)
         self._hash.turn = turn
@@ -61,8 +53,7 @@ class Journal(AuditStore):
 
 
 class NoPrices(PriceBook):
-    def __init__(self) -> None:
-        """Keeps nothing."""
+    def __init__(self) -> None: ...
 
     async def histories(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
         return {}
@@ -77,8 +68,6 @@ async def test_a_step_of_a_verification_leaves_the_event_loop_to_others() -> Non
 
 
 class WaitingLines(list[InvoiceLine]):
-    """Read once the event loop has had its turn."""
-
     turn: Turn
 
     def __iter__(self) -> Iterator[InvoiceLine]:
@@ -87,8 +76,6 @@ class WaitingLines(list[InvoiceLine]):
 
 
 class Invoices(InvoiceStore):
-    """One invoice of no lines."""
-
     def __init__(self, turn: Turn) -> None:
         self._lines = WaitingLines()
         self._lines.turn = turn
@@ -99,8 +86,7 @@ class Invoices(InvoiceStore):
     async def sides(self, tenant: str, invoice: Invoice) -> tuple[list[InvoiceLine], list[Entry]]:
         return self._lines, []
 
-    async def store(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None:
-        """Forgets them."""
+    async def store(self, tenant: str, invoice_id: str, matches: Iterable[Match]) -> None: ...
 
 
 async def test_a_comparison_of_an_invoice_leaves_the_event_loop_to_others() -> None:

@@ -1,5 +1,3 @@
-"""Creating a budget twice is creating it once, as long as it decides calls."""
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -24,8 +22,6 @@ CAP = Budget(
 
 
 class BudgetsInMemory(BudgetStore):
-    """Keeps the budgets of one tenant."""
-
     def __init__(self) -> None:
         self.budgets: dict[str, Budget] = {}
 

@@ -1,5 +1,3 @@
-"""Charges: every one is in an export, and once."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,16 +24,13 @@ def make_entry(sequence: int) -> Entry:
 
 
 class NoPrices(PriceBook):
-    def __init__(self) -> None:
-        """Keeps nothing."""
+    def __init__(self) -> None: ...
 
     async def histories(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
         return {}
 
 
 class BusyJournal(ChargeStore):
-    """Three costs more are posted after the first reading of the head."""
-
     def __init__(self) -> None:
         self.heads = iter((4, 7, 7))
 

@@ -1,5 +1,3 @@
-"""Whatever corrects a cost, and in whichever order: each call is charged once."""
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -57,8 +55,6 @@ TRUTH = Usage.of(UsageSource.PROVIDER, call=2)
 
 @dataclass
 class Ledger:
-    """One tenant's journal, without a database."""
-
     books: Books = field(default_factory=lambda: Books(NOW, Rows(heads={TENANT: Head(0, GENESIS)})))
 
     def apply(self, operation: Operation) -> Outcome:
@@ -76,7 +72,6 @@ class Ledger:
 
     @property
     def owed(self) -> dict[str, Decimal]:
-        """Per unit; XXX counts calls of unknown price."""
         sums: dict[str, Decimal] = {}
         for each in self.entries:
             posted = each.postings

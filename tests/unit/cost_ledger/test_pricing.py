@@ -1,5 +1,3 @@
-"""Every amount is exact: quantity times price, rounded once per component."""
-
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction

@@ -1,5 +1,3 @@
-"""Synthetic invoices with injected faults: every fault is classified as what it is."""
-
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -92,7 +90,6 @@ def test_every_injected_fault_is_found_and_nothing_else(faults: list[MatchState]
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20))
 def test_calls_that_all_have_one_request_id_are_kept_apart(amounts: list[int]) -> None:
-    """A hostile provider answers every call with the same id, or with none."""
     for request_id in ("chatcmpl-1", ""):
         entries = [
             make_entry(number, request_id, Decimal(amount))
@@ -133,8 +130,6 @@ def test_a_call_is_of_its_utc_day_in_whatever_zone_the_database_writes_the_time(
 
 
 class CountedId(str):
-    """A request id that counts how often it is compared."""
-
     compared = 0
     __hash__ = str.__hash__
 

@@ -1,5 +1,3 @@
-"""Other prices: a tenant's calls are priced by those that would be charged to it."""
-
 from datetime import UTC, datetime
 from decimal import Decimal
 

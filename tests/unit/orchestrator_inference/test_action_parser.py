@@ -1,5 +1,3 @@
-"""Every wrong reply is a malformed action that says what was wrong."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Everything a toolset's grammar can produce is an action."""
-
 import json
 from typing import Any
 
@@ -81,7 +79,6 @@ KEYWORDS = {
 
 
 def keywords(schema: Any) -> set[str]:
-    """Every keyword used; names of properties and values of enums are none."""
     if not isinstance(schema, dict):
         return set()
     found = set(schema)

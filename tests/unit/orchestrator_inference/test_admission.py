@@ -1,5 +1,3 @@
-"""Which versions are served: every replica is asked, and none holds up the others."""
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +17,6 @@ NAME = "policy-demo-v1"
 
 
 class Replica:
-    """An engine in memory, whose canary is right unless it is made wrong."""
-
     def __init__(self, url: str) -> None:
         self.url = url
         self.loaded: set[str] = set()
@@ -46,8 +42,6 @@ class Replica:
 
 
 class Meeting(Replica):
-    """Answers only once another replica was asked as well."""
-
     def __init__(self, url: str, together: asyncio.Barrier) -> None:
         super().__init__(url)
         self.together = together
@@ -62,7 +56,6 @@ class Meeting(Replica):
 
 
 def admission_of(root: Path, *engines: Replica, **rules: Any) -> VersionAdmission:
-    """Of a store with one version in it, an adapter."""
     store = VersionStore(root)
     write_version(store, NAME, Format.ADAPTER)
 

@@ -1,5 +1,3 @@
-"""Versions with engines of their own are served whatever becomes of the main engine."""
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +18,6 @@ from podium_kit.rpc.errors import DomainError, FailedPrecondition
 
 @dataclass
 class OneModel:
-    """An engine of one model, which fails while it has a fault."""
-
     name: str
     fault: DomainError | None = None
 
@@ -67,8 +63,6 @@ async def test_a_replica_that_is_unwell_is_passed_over() -> None:
 
 
 class Engines:
-    """Those of a cluster in memory, which deletes all but one."""
-
     def __init__(self, *versions: str, kept: str) -> None:
         self.made = list(versions)
         self.kept = kept

@@ -1,5 +1,3 @@
-"""What other people's engines answer, right and wrong."""
-
 from typing import Any
 
 import httpx

@@ -1,5 +1,3 @@
-"""A prompt that fits: results come before listings, and what is left out is said."""
-
 import json
 from collections.abc import Callable
 

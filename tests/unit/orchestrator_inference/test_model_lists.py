@@ -1,5 +1,3 @@
-"""What engines say about themselves, and what stands in its place, is read with care."""
-
 from typing import Any
 
 import httpx
@@ -10,8 +8,6 @@ from orchestrator_inference.models import EngineModel
 
 
 async def listed(card: dict[str, Any], page: httpx.Response) -> EngineModel:
-    """The only model of an engine, which has this page wherever vLLM has endpoints of its own."""
-
     def answer(request: httpx.Request) -> httpx.Response:
         known = request.url.path == "/v1/models"
         return httpx.Response(200, json={"data": [{"id": "m", **card}]}) if known else page

@@ -1,5 +1,3 @@
-"""What the model reads."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -174,7 +172,6 @@ def test_keeping_the_end_never_splits_a_character() -> None:
 def test_weights_and_what_is_left_stand_at_the_end(
     build: Callable[[Situation], list[Message]],
 ) -> None:
-    """What changes with the turn stands behind what an engine finds in its cache."""
     situation = replace(
         make_situation(make_turn("calculator", "42")),
         preferences=Preferences(1.0, 0.4, 0.25),

@@ -1,5 +1,3 @@
-"""What the registry takes for a schema, an orchestrator is offered: no tool fails an episode."""
-
 import json
 from typing import Any
 
@@ -18,7 +16,6 @@ SIZES = st.integers(0, 10**12)
 
 
 def keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Schemas with any keywords, most of them at odds with each other."""
     named = st.dictionaries(st.sampled_from(["a", "b", "default", "$ref"]), inner, max_size=3)
     listed = st.lists(inner, min_size=1, max_size=3)
     return st.fixed_dictionaries(
@@ -88,7 +85,6 @@ def test_what_no_grammar_can_say_is_left_to_the_adapter(value: dict[str, Any]) -
 
 
 def offered(text: str) -> str:
-    """The constraint of an action that may call a tool of that schema."""
     tool = PromptTool(
         name="tool",
         description="A tool.",

@@ -1,5 +1,3 @@
-"""What a model writes that calls tools by its chat template."""
-
 import pytest
 
 from orchestrator_builders import make_completion

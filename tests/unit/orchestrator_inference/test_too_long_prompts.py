@@ -1,5 +1,3 @@
-"""A prompt of more tokens than were estimated is made shorter until the engine takes it."""
-
 from dataclasses import dataclass, field
 
 import pytest

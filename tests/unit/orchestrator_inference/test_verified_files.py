@@ -1,5 +1,3 @@
-"""What is known of a version's files is looked at again when it may be another."""
-
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,6 @@ from unit.podium_kit.policy_versions.test_store import NAME, fill, make_manifest
 
 
 class AwayOnce(VersionStore):
-    """A store on a volume that fails once."""
-
     failed = False
 
     def verified(self, name: str) -> Manifest:

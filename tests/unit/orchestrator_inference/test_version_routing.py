@@ -1,5 +1,3 @@
-"""A version counts as in use while a call of it lasts, and names are forgotten afterwards."""
-
 from pathlib import Path
 
 from orchestrator_inference.versions.routing import VersionRouting

@@ -1,5 +1,3 @@
-"""What a right answer is worth by each way, as the prompt states it."""
-
 from decimal import Decimal
 
 import pytest
@@ -12,7 +10,6 @@ from podium_kit.money import Money
 
 
 def way(alias: str, cost: str, latency_s: float | None, weight: float = 0.0) -> CallEstimate:
-    """An estimate in US dollars; without a cost where none is given."""
     return CallEstimate(alias, Money(Decimal(cost), "USD") if cost else None, latency_s, weight)
 
 
@@ -62,14 +59,12 @@ def test_models_alone_have_no_tools_beside_them() -> None:
     ids=["cost", "latency"],
 )
 def test_what_is_unknown_is_not_stated_where_it_counts(unknown: CallEstimate) -> None:
-    """Neither as nothing nor as the most."""
     tools = [CALCULATOR, tool("ask", LARGE, unknown)]
     assert "new" not in worth_line(tools, Preferences(1, 0.5, 0.5))
     assert "new 10" in worth_line(tools, Preferences(1, 0, 0))
 
 
 def test_what_is_known_of_none_tells_none_apart() -> None:
-    """On a platform that measured nothing yet, prices still count."""
     tools = [tool("ask", way("large", "0.004", None), way("small", "0.0004", None))]
     said = worth_line(tools, Preferences(1, 1, 1))
     assert said == "A right answer is worth, of 10: small 10, large 7."

@@ -1,5 +1,3 @@
-"""The breaker opens, probes and closes."""
-
 from tool_adapters.calls.breaker import Breaker
 
 

@@ -1,5 +1,3 @@
-"""A model server that breaks off says why, and another model can answer instead."""
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,8 +17,6 @@ STARTED = {
 
 
 class Stream:
-    """A reply of these events."""
-
     status = 200
 
     def __init__(self, *events: object) -> None:

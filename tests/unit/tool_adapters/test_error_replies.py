@@ -1,5 +1,3 @@
-"""The status of an error counts, whatever stands in its body and however large that is."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

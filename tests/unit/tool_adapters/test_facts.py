@@ -1,5 +1,3 @@
-"""Measured behaviour: a window that forgets, per tenant, tool and model."""
-
 from decimal import Decimal
 
 import pytest

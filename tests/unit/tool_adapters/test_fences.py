@@ -1,5 +1,3 @@
-"""Code as models write it, read in a time that grows with its length alone."""
-
 import pytest
 
 from podium_kit.text import unfenced

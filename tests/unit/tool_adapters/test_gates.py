@@ -1,5 +1,3 @@
-"""Slots belong to the operator's function or program, however many tools of tenants name it."""
-
 import asyncio
 from dataclasses import replace
 
@@ -128,7 +126,6 @@ async def test_no_tenants_limit_is_that_of_its_neighbours() -> None:
 
 
 async def test_a_limit_that_the_operator_lowers_reaches_tools_of_tenants() -> None:
-    """The registry states it in their definitions; the operator's own tool is not called."""
     now_s = 1_000.0
     gates = Gates(lambda: now_s)
     gates.of("acme", operators("database", 1, 8), "")

@@ -1,5 +1,3 @@
-"""gRPC methods whose messages JSON has no words for, and servers that describe themselves badly."""
-
 import itertools
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -94,8 +92,6 @@ async def called(target: str, descriptor_set: bytes, arguments: dict[str, Any]) 
 
 @asynccontextmanager
 async def echo(answer: bytes | None = None) -> AsyncIterator[str]:
-    """Answers with that, or with what it was asked."""
-
     async def get(request: bytes, _: Any) -> bytes:
         return request if answer is None else answer
 
@@ -151,8 +147,6 @@ async def test_arguments_with_an_unknown_type_are_invalid() -> None:
 
 
 class Reflection(ServerReflectionServicer):  # type: ignore[misc]
-    """Gives the same replies to every stream of requests, whatever they are."""
-
     def __init__(self, replies: Iterable[pb.ServerReflectionResponse]) -> None:
         self._replies = replies
         self.streams = 0

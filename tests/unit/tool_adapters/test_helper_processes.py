@@ -1,5 +1,3 @@
-"""A helper process ends with its call, and its output has a limit."""
-
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process

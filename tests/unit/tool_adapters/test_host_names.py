@@ -1,5 +1,3 @@
-"""Names that are never answered keep their own tenant waiting, and no other."""
-
 import asyncio
 import socket
 from collections.abc import Iterator

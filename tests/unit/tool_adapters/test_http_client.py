@@ -1,5 +1,3 @@
-"""What a server's answer says of when to call it again."""
-
 import pytest
 
 from tool_adapters.http.client import RETRY_AFTER_MAX_S, HttpReply, retry_after_s

@@ -1,5 +1,3 @@
-"""What an MCP server answers is held to the tool's size, whichever part of it is large."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,8 +26,6 @@ BYTES_MAX = 10_000
 
 
 class OneSession:
-    """A pool of one session, whose server answers what a test says."""
-
     def __init__(self, result: mcp_types.CallToolResult) -> None:
         self._result = result
 

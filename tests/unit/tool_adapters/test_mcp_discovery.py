@@ -1,5 +1,3 @@
-"""A list of tools without end, or of any size, is no list to work with."""
-
 from typing import Any
 
 import mcp_types
@@ -10,8 +8,6 @@ from tool_adapters.mcp.discovery import PAGES_MAX, TOOLS_MAX, discovery_of
 
 
 class Pages:
-    """An MCP client whose server lists so many tools on each of so many pages."""
-
     server_info = None
 
     def __init__(self, pages: int, tools: int, description: str = "Does it.") -> None:

@@ -1,5 +1,3 @@
-"""A list of an MCP server as it is: what is wrong with one tool is wrong with no other."""
-
 import asyncio
 import json
 from pathlib import Path
@@ -25,8 +23,6 @@ GOOD = {"name": "good", "inputSchema": OBJECT}
 
 
 class Lists:
-    """An MCP client whose server answers these pages, as the wire has them."""
-
     server_info = None
 
     def __init__(self, *pages: dict[str, Any]) -> None:
@@ -52,7 +48,6 @@ async def specs_of(*tools: Any, prefix: str = "") -> pb.DiscoverMcpToolsResponse
 
 
 async def names_of(*names: str) -> dict[str, str]:
-    """The names here by those of the server."""
     found = await specs_of(*({"name": name, "inputSchema": OBJECT} for name in names))
     return {spec.connection.mcp.tool_name: spec.name for spec in found.specs}
 
@@ -73,7 +68,6 @@ async def names_of(*names: str) -> dict[str, str]:
 async def test_one_malformed_tool_is_left_out_by_name_and_no_other(
     wrong: Any, name: str, words: str
 ) -> None:
-    """Public report 27."""
     found = await specs_of(GOOD, wrong, {**GOOD, "name": "last"})
     assert [spec.name for spec in found.specs] == ["good", "last"]
     [skipped] = found.skipped
@@ -119,7 +113,6 @@ async def test_what_is_left_to_the_server_is_named() -> None:
 
 
 async def test_a_cursor_that_comes_again_ends_the_list_with_what_was_read() -> None:
-    """Public report 20."""
     found = await discovered({"tools": [GOOD], "nextCursor": "x"})
     assert [tool.name for tool in found.tools] == ["good"]
     assert not found.skipped
@@ -138,7 +131,6 @@ async def test_what_names_no_page_ends_the_list(cursor: Any) -> None:
 
 
 async def test_a_name_here_depends_on_nothing_but_the_name_there() -> None:
-    """Neither on other tools of the list nor on their order: a policy stays with its tool."""
     names = ["a_b", "a.b", "a b", "a/b", "1st", "x" * 80, "x" * 81, "ä", "getWeather"]
     together = await names_of(*names)
     assert together == await names_of(*reversed(names))
@@ -151,7 +143,6 @@ async def test_a_name_here_depends_on_nothing_but_the_name_there() -> None:
 
 
 async def test_the_published_servers_list_63_tools_and_all_are_read() -> None:
-    """Public reports 28 and 77."""
     count = 0
     for tools in json.loads(LISTS.read_text()).values():
         found = await specs_of(*tools)
@@ -171,7 +162,6 @@ def test_a_tool_keeps_what_its_server_adds_and_nothing_under_names_of_ours() -> 
 
 
 async def test_a_tenants_list_of_many_tools_keeps_no_other_list_waiting() -> None:
-    """Schemas take long: tenants take turns, tool by tool."""
     properties = {f"p{at}": {"type": "string"} for at in range(500)}
     schema = {"type": "object", "properties": properties}
     tools = [{"name": f"t{at}", "inputSchema": schema} for at in range(20)]
@@ -186,14 +176,11 @@ async def test_a_tenants_list_of_many_tools_keeps_no_other_list_waiting() -> Non
 
 
 class Kept:
-    """Followed servers in memory, and the registry, which allows every one."""
-
     def __init__(self) -> None:
         self.servers: dict[str, FollowedServer] = {}
         self.allowed: list[str] = []
 
-    async def require(self, _: McpStdio | McpHttp) -> None:
-        """Each may be followed."""
+    async def require(self, _: McpStdio | McpHttp) -> None: ...
 
     async def allow(self, server: FollowedServer) -> None:
         self.allowed.append(server.id)

@@ -1,5 +1,3 @@
-"""Sessions with MCP servers: no tenant keeps them all from the others."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,13 +27,10 @@ SESSIONS_MAX = 4
 
 
 class Servers:
-    """Opens clients that no one uses, and knows whose are open."""
-
     def __init__(self) -> None:
         self.open: list[str] = []
 
-    def require_defined(self, server: McpStdio | McpHttp) -> None:
-        """All are."""
+    def require_defined(self, server: McpStdio | McpHttp) -> None: ...
 
     @asynccontextmanager
     async def opened(self, server: McpStdio | McpHttp, owner: ServerOwner) -> AsyncIterator[Client]:
@@ -58,7 +53,6 @@ async def pool(servers: Servers) -> AsyncIterator[McpPool]:
 
 
 async def used(pool: McpPool, tenant: str, episode_id: str) -> McpSession:
-    """An episode's session, after a call."""
     session = await pool.session(ServerOwner(tenant, shared=False), episode_id, SERVER)
     async with session.borrowed():
         return session
@@ -126,8 +120,6 @@ async def test_many_requests_connect_at_once(
 
 
 class Restless:
-    """A server that announces another list with each, and its client."""
-
     server_info = None
 
     def __init__(self) -> None:

@@ -1,5 +1,3 @@
-"""What an MCP server says by its HTTP status decides what a call's failure is."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -40,9 +38,8 @@ CALLED = {"content": [{"type": "text", "text": "done"}]}
 
 
 class Server:
-    """Answers by HTTP as it is said to, by the name of the tool or the method.
-
-    What is in `once` is answered the first time only.
+    """Answers by HTTP, by the name of the tool or the method. An answer in `once` is given the
+    first time only.
     """
 
     def __init__(self) -> None:
@@ -73,7 +70,6 @@ class Server:
 
 
 def answer_to(message: dict[str, Any], answer: httpx2.Response) -> httpx2.Response:
-    """A copy for this message: one of the protocol names it."""
     if "error" not in answer.text:
         return httpx2.Response(answer.status_code, text=answer.text)
     return httpx2.Response(answer.status_code, json={**answer.json(), "id": message["id"]})
@@ -176,7 +172,6 @@ def lost(status: int, code: int, message: str) -> httpx2.Response:
 async def test_a_lost_session_is_opened_anew_and_the_call_made_in_it(
     adapter: McpAdapter, server: Server, answer: httpx2.Response
 ) -> None:
-    """Public report 25."""
     server.answers["server/discover"] = httpx2.Response(404)
     first = await invoke(adapter, "pay")
     assert (first.outcome, server.sessions) == (Output("done"), 1)
@@ -218,7 +213,6 @@ async def test_a_server_that_loses_every_session_is_called_twice_and_no_more(
 async def test_secrets_are_sent_as_the_headers_they_are_named_for(
     adapter: McpAdapter, server: Server
 ) -> None:
-    """Public report 30."""
     key = HeaderAuth("X-API-Key", "", "key")
     app = HeaderAuth("X-App", "App ", "app")
     at = McpHttp("http://mcp.example.com/mcp", (key, app), (("X-Region", "eu"),))

@@ -1,5 +1,3 @@
-"""Which addresses a tenant's tool may connect to."""
-
 import ipaddress
 
 import pytest

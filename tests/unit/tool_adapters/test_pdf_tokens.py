@@ -1,5 +1,3 @@
-"""What a model reads of a PDF at most, measured from its pages in a process of its own."""
-
 import io
 
 import pytest
@@ -14,7 +12,6 @@ from tool_adapters.corpus.pdf import pdf_tokens
 
 
 def sharing_a_stream(pages: int) -> bytes:
-    """Pages that show one text, which the file holds once."""
     writer = PdfWriter()
     [first] = PdfReader(io.BytesIO(make_pdf("All the same."))).pages
     kept = writer.add_page(first)
@@ -41,7 +38,6 @@ def sharing_a_stream(pages: int) -> bytes:
     ],
 )
 async def test_pages_and_their_text_are_counted(data: bytes, tokens: int) -> None:
-    """Attack 35."""
     assert await pdf_tokens(data, "acme") == tokens
 
 

@@ -1,5 +1,3 @@
-"""Requests at one provider: a tenant that sends many does not hold up another."""
-
 import asyncio
 
 import pytest

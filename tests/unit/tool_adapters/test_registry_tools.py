@@ -1,5 +1,3 @@
-"""Versions of tools, as the adapters keep them for all tenants."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,8 +15,6 @@ from tool_adapters.clients import RegistryTools
 
 
 class OneTool(rpc.ToolRegistryServiceServicer):
-    """Every name is a tool of the platform, or of anyone who asks."""
-
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared
         self.places = 2

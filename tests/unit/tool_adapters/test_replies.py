@@ -1,5 +1,3 @@
-"""A reply of a few bytes for each value is rejected before all tenants wait for it to be read."""
-
 import asyncio
 import json
 import sys

@@ -1,5 +1,3 @@
-"""A request ends where the platform wrote its end, and shares its connection with its own kind."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,8 +26,6 @@ ENDINGS = (
 
 
 class Connections:
-    """A server that counts connections, and the requests on each."""
-
     def __init__(self) -> None:
         self.requests: list[int] = []
         self.url = ""

@@ -1,5 +1,3 @@
-"""Secrets: found by owner and name, named when missing, never repeated."""
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,8 +94,6 @@ async def test_what_was_made_from_a_secret_is_redacted_as_a_whole() -> None:
 
 
 class Stored:
-    """One secret in the database."""
-
     def __init__(self, value: str) -> None:
         self._value = value
 
@@ -132,8 +128,6 @@ Place = tuple[Owner, str]
 
 
 class Keys:
-    """Master keys that write out whose they are, the last of which is current."""
-
     def __init__(self, *ids: str) -> None:
         self._ids = ids
 
@@ -151,8 +145,6 @@ class Keys:
 
 @dataclass
 class Table:
-    """In memory, and of one tenant."""
-
     rows: dict[Place, Sealed] = field(default_factory=dict)
 
     async def under_others(
@@ -183,8 +175,6 @@ SECRET = "s3cr3t-value"
 
 
 class RepeatingClient:
-    """Replies with what a test says."""
-
     def __init__(self, reply: HttpReply) -> None:
         self._reply = reply
 

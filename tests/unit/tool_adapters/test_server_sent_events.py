@@ -1,5 +1,3 @@
-"""What streams is bounded event by event, in whatever pieces it comes."""
-
 from collections.abc import AsyncIterator
 
 import pytest

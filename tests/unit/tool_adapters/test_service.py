@@ -1,5 +1,3 @@
-"""The invoker's own decisions, with an adapter that does what a test says."""
-
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable
@@ -42,8 +40,6 @@ Behaviour = Callable[[], Awaitable[AdapterResult]]
 
 
 class ScriptedAdapter:
-    """Behaves as configured."""
-
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
 
@@ -58,8 +54,6 @@ class ScriptedAdapter:
 
 
 class OneTool:
-    """A registry with one tool."""
-
     def __init__(self, definition: ToolDefinition) -> None:
         self._definition = definition
 
@@ -68,8 +62,6 @@ class OneTool:
 
 
 class NoEffects:
-    """These tools have none."""
-
     async def claim(self, tenant: str, key: str, digest: str) -> Claim:
         raise AssertionError
 
@@ -227,7 +219,6 @@ UNREACHED: Any = None
 
 
 def tool_of(kind: ToolKind, connection: Connection) -> ToolDefinition:
-    """Its owner's schema asks for nothing."""
     schema = {"type": "object"}
     return ToolDefinition("t", 1, kind, schema, None, connection, SideEffect.PURE)
 

@@ -1,5 +1,3 @@
-"""An answer is shown without the secrets of its own call, and what is JSON stays JSON."""
-
 import asyncio
 import base64
 import html
@@ -178,7 +176,7 @@ def test_a_long_secret_is_found_whole() -> None:
     [["k" * 16_384], ['"' * 16_384], ["/+" * 8_192], [f"&key-{each:0200}" for each in range(100)]],
 )
 def test_the_pattern_of_large_secrets_stays_small(values: list[str]) -> None:
-    """RE2 compiles while the whole process stands still: for seconds, if all were spelled."""
+    """RE2 compiles while the whole process waits: for seconds, if all were spelled."""
     found = SecretPattern(values)
     assert sum(each.programsize for each in (found.spelled, found.heads) if each) < 120_000
 

@@ -1,5 +1,3 @@
-"""Signatures that receivers verify with any library of Standard Webhooks."""
-
 import base64
 
 import pytest

@@ -1,5 +1,3 @@
-"""Pieces of packed workspaces: they are the whole, they have bounds, and they find each other."""
-
 import random
 
 import pytest

@@ -1,5 +1,3 @@
-"""Appendix L: a score that rises with what is preferred and is zero for a wrong answer."""
-
 from dataclasses import replace
 from decimal import Decimal
 
@@ -64,7 +62,6 @@ def test_a_preferred_tool_used_more_never_scores_less(
 
 
 def episode(policy: str, task: str = "t1", **changes: object) -> PastEpisode:
-    """A solved episode of ten cents and twenty seconds."""
     fields: dict[str, object] = {
         "id": f"{policy}-{task}",
         "task_id": task,

@@ -1,5 +1,3 @@
-"""The tools of a toolset that fit a task best."""
-
 from datetime import UTC, datetime
 
 import pytest
@@ -46,7 +44,6 @@ def make_toolset(*names: str, deny: frozenset[str] = frozenset()) -> Toolset:
 
 
 def best(toolset: Toolset, ranked: str, places: int, known: frozenset[str] = frozenset()) -> str:
-    """The names that are kept."""
     order = [VERSIONS[name] for name in ranked.split()]
     found = best_of(toolset, order, places, known)
     names = [tool.version.spec.name for tool in found.tools]

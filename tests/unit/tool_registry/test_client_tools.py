@@ -1,5 +1,3 @@
-"""Functions of an episode's caller in its toolset."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Past tasks are read beside what needs them, and a failure to read them fails nothing."""
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +16,6 @@ SECOND = {"e2": Answered("Who is Ada?", frozenset({"search"}))}
 
 
 class Episodes:
-    """Gives the answers in turn."""
-
     def __init__(self, *answers: Mapping[str, Answered] | Exception) -> None:
         self._answers = list(answers)
         self.known: list[Mapping[str, Answered]] = []
@@ -33,7 +29,6 @@ class Episodes:
 
 
 async def read(experience: Experience, tenant: str = "acme") -> list[Answered]:
-    """What is known once a reading has ended."""
     experience.of(tenant)
     for _ in range(10):
         await asyncio.sleep(0)
@@ -70,8 +65,6 @@ async def test_what_cannot_be_read_leaves_what_was_known() -> None:
 
 
 class Forgetful(rpc.EpisodeServiceServicer):
-    """The retention of every episode has ended."""
-
     async def GetTrajectory(
         self, request: pb.GetTrajectoryRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.GetTrajectoryResponse:

@@ -1,5 +1,3 @@
-"""What binds an episode besides its policy only tightens: for any policies, tools and prices."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,5 +1,3 @@
-"""How an HTTP API knows its callers is checked before a tool is stored."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""No tool is registered whose headers would end its request elsewhere."""
-
 from typing import Any
 
 import pytest

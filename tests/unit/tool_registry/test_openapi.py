@@ -1,5 +1,3 @@
-"""OpenAPI documents as tools: arguments, where they go, and what is left out and why."""
-
 import json
 import re
 from typing import Any
@@ -96,7 +94,6 @@ def test_what_authentication_lacks_is_said(needed: list[Any], words: str) -> Non
 
 
 def test_several_keys_at_once_have_a_secret_each() -> None:
-    """Public report 34's class: schemes that a requirement joins are needed together."""
     needed: list[dict[str, list[str]]] = [{"key": [], "query": [], "cookie": [], "basic": []}]
     named = {name: tool_pb2.SecretRef(name=f"the-{name}") for name in needed[0]}
     reply = read(document=changed(security=needed), username="keeper", scheme_secrets=named)

@@ -1,5 +1,3 @@
-"""Operations as they are found in the wild: what their arguments are, and how those are sent."""
-
 from typing import Any
 
 import pytest
@@ -168,7 +166,6 @@ def test_the_nearest_server_counts() -> None:
 
 
 def test_an_operation_with_a_large_body_is_kept_and_cut_by_notice() -> None:
-    """Public report 37."""
     wide = {
         f"p{at}": {"type": "string", "description": "x" * 3_000, "enum": ["a", "b"]}
         for at in range(60)

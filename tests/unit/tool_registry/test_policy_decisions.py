@@ -1,5 +1,3 @@
-"""What a policy decides, for any tools and any rules."""
-
 from dataclasses import replace
 from decimal import Decimal
 

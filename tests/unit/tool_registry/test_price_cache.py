@@ -1,5 +1,3 @@
-"""Prices are asked for once in a lifetime, and sooner while one of them is unknown."""
-
 import asyncio
 from decimal import Decimal
 
@@ -15,8 +13,6 @@ PRICE = Price("USD", (PriceComponent(Dimension.CALL, Decimal(1), Decimal(1)),))
 
 
 class Book:
-    """A price book that counts how often it is asked."""
-
     def __init__(self) -> None:
         self.known: dict[str, Price] = {}
         self.asked = 0
@@ -27,8 +23,6 @@ class Book:
 
 
 class Clock:
-    """Stands until it is set."""
-
     now = 0.0
 
     def monotonic(self) -> float:

@@ -1,5 +1,3 @@
-"""What calls did cost, by the rules of the ledger."""
-
 from decimal import Decimal
 
 import pytest

@@ -1,5 +1,3 @@
-"""Which JSON Schemas a tool may have, and how a fault is named."""
-
 import json
 from typing import Any
 
@@ -20,7 +18,6 @@ def with_property(**schema: Any) -> dict[str, Any]:
 
 
 def doubling(steps: int) -> dict[str, Any]:
-    """Each definition names the next one twice."""
     definitions: dict[str, Any] = {
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(steps)
     }

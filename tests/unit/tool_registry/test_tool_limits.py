@@ -1,5 +1,3 @@
-"""What a tool may ask for at most."""
-
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ TIB = 2**40
 
 
 def register(memory_bytes: int = 0, **limits: Any) -> None:
-    """As far as the checks of a registration."""
     code = tool_pb2.CodeConnection(memory_bytes=memory_bytes)
     spec = tool_pb2.ToolSpec(
         name="run",

@@ -1,5 +1,3 @@
-"""Who prices a tool: its tenant an own SKU, the operator every other."""
-
 import pytest
 
 from podium.registry.v1 import tool_pb2

@@ -1,5 +1,3 @@
-"""Embeddings that stall, or of more texts than are kept, leave no episode without its tools."""
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -28,8 +26,6 @@ TOOLS = Tools({name: (VERSIONS[name],) for name in NAMES})
 
 
 class Stalling:
-    """Answers once it may: everything is like the tool of music."""
-
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
 
@@ -79,7 +75,6 @@ KIB = 1024
 
 
 def pages(sizes: list[int]) -> Iterator[list[int]]:
-    """The sizes of all items, page by page."""
     items, token = list(enumerate(sizes)), ""
     while True:
         page, token = take_page(
@@ -125,7 +120,6 @@ TEXTS = [("adds numbers",), ("draws pictures", "paint a house"), ("tells the tim
 
 
 def towards(*places: int) -> Vector:
-    """A vector of length 1 that points to these places."""
     vector = np.zeros(4, dtype=np.float32)
     vector[list(places)] = 1 / np.sqrt(len(places))
     return vector

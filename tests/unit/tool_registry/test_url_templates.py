@@ -1,5 +1,3 @@
-"""A URL template and the parameters of its tool fit each other, or the tool is not registered."""
-
 import json
 from typing import Any
 

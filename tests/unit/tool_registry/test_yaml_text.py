@@ -1,5 +1,3 @@
-"""A few lines of YAML that stand for a document as large as memory are rejected as they are."""
-
 import pytest
 
 from openapi_builders import PETSTORE, read
@@ -18,7 +16,6 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def doubling(levels: int, each: str) -> str:
-    """Every level stands ten times for the one before."""
     lines = ["a0: &a0 {k: v}"]
     for level in range(1, levels + 1):
         ten = ", ".join([f"*a{level - 1}"] * 10)

@@ -1,1 +1,0 @@
-"""Numbers, dates and notation as people write them."""

@@ -192,7 +192,6 @@ _SPAN = re.compile(rf"({'|'.join(ARTICLES)}|\d+(?:\.\d+)?)[ -]?({'|'.join(SPANS)
 
 
 def written_span(text: str) -> relativedelta:
-    """Reads a duration such as "2 months and 5 days". Raises FunctionFailed."""
     plain = " ".join(text.casefold().replace("\u2212", "-").split())
     parts = _NEXT_SPAN.split(plain_numbers(_AROUND.sub("", plain).strip()))
     months, days = 0.0, 0.0

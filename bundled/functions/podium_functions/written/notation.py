@@ -19,7 +19,7 @@ from podium_functions.written.numerals import (
 
 
 class Ambiguous(ValueError):
-    """The message shows how to write each reading."""
+    pass
 
 
 SIGNS = str.maketrans(
@@ -139,7 +139,6 @@ def _without_currency(text: str) -> str:
 
 
 def _bracket(tokens: deque[str], function: str) -> str:
-    """Returns the text up to the closing bracket, or to the end."""
     items: list[str] = []
     while tokens and tokens[0] != ")":
         item = tokens.popleft()
@@ -232,13 +231,11 @@ def _fold(items: list[str], place: int) -> None:
 
 
 def _fold_sign(items: list[str], place: int) -> None:
-    """The minus of "cube root of -27"."""
     if items[place : place + 1] == ["-"]:
         items[place : place + 2] = [f"(-{_operand(items, place + 1)})"]
 
 
 def _fold_list(items: list[str], place: int) -> None:
-    """product_of 3 , 4 and 5"""
     _fold_sign(items, place + 1)
     numbers = [_operand(items, place + 1)]
     end = place + 2

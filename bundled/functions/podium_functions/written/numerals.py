@@ -53,7 +53,6 @@ def plain_numbers(text: str) -> str:
 
 
 def spelled_out(text: str) -> str:
-    """Twenty-five as 25, up to ninety-nine."""
     return _SPELLED.sub(_digits, text)
 
 

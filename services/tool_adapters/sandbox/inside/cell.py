@@ -53,7 +53,6 @@ def _run(code: str, scope: dict[str, Any], workspace: Path, *, stateful: bool) -
 
 
 def _execute(code: str, scope: dict[str, Any]) -> None:
-    """The value of a last expression is printed."""
     module = ast.parse(code, "<code>")
     last = module.body.pop() if module.body and isinstance(module.body[-1], ast.Expr) else None
     exec(compile(module, "<code>", "exec"), scope)  # noqa: S102 (its purpose)

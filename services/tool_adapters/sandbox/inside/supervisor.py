@@ -32,7 +32,6 @@ OOM_SCORE_ADJ = "1000"
 
 
 def main() -> None:
-    """Reads one job from standard input, writes its report to standard output."""
     settings = json.loads(sys.argv[1])
     sys.path[1:1] = settings["path"]
     _set_dumpable(False)
@@ -178,5 +177,5 @@ def _size(path: Path) -> int:
 
 
 def _text(name: str) -> str:
-    """A file name is any bytes; what is no text is replaced."""
+    """A file name is any bytes; invalid UTF-8 is replaced."""
     return os.fsencode(name).decode(errors="replace")

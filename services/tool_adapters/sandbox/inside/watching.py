@@ -32,7 +32,7 @@ class RunLimits:
 
 
 class NobodyWaits(Exception):
-    """The caller that ordered the run is gone, or has cancelled it."""
+    pass
 
 
 @dataclass

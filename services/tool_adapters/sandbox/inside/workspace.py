@@ -16,7 +16,6 @@ Snapshot = dict[str, tuple[int, int]]
 
 
 def unpack(packed: bytes, folder: Path) -> None:
-    """Restores what `pack` made."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         # Python 3.11.2, Debian 12's, has no filters.
         archive.extraction_filter = getattr(tarfile, "tar_filter", None)
@@ -71,7 +70,6 @@ def changed(folder: Path, before: Snapshot) -> list[Path]:
 
 
 def media_type(path: Path) -> str:
-    """Returns the media type of the name's ending."""
     return mimetypes.guess_type(path.name)[0] or DEFAULT_MEDIA_TYPE
 
 

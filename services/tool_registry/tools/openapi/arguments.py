@@ -1,5 +1,3 @@
-"""Arguments of an operation, with names that any model can write, and their places."""
-
 import re
 from dataclasses import dataclass, field
 
@@ -44,11 +42,9 @@ class Arguments:
         return name
 
     def wired(self, place: str) -> set[str]:
-        """Returns the names that are sent in a place."""
         return {self.wire_names.get(name, name) for name, at in self.places.items() if at == place}
 
     def spot(self, name: str) -> Spot:
-        """The place of an argument's schema, and the notices about it."""
         return Spot(f"$.properties.{name}", self.notices)
 
     def schema(self) -> Node:

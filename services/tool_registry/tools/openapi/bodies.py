@@ -1,5 +1,3 @@
-"""Arguments of an operation's body: one for each field, or one for the whole."""
-
 import re
 from typing import Any
 
@@ -30,7 +28,6 @@ class Bodies:
         self._schemas = schemas
 
     def add(self, arguments: Arguments, body: Node) -> None:
-        """Raises Unsupported for a body that is needed and that we cannot write."""
         content = body.get("content")
         offered: Node = content if isinstance(content, dict) else {}
         needed = body.get("required") is True
@@ -85,12 +82,11 @@ class Bodies:
         arguments.whole_body = arguments.add(BODY, schema, BODY, required=needed)
 
     def _is_empty(self, schema: Node) -> bool:
-        """Returns whether an object has no properties at all, rather than any."""
+        """True for an object that has no properties at all, rather than any."""
         return self._document.resolve(schema).get("additionalProperties") is False
 
 
 def _form_style(schema: Node, encoding: Any) -> str:
-    """Returns the style of a form's field, unless it is the default."""
     described = encoding if isinstance(encoding, dict) else {}
     named = described.get("style", "form")
     if "style" in described or "explode" in described:

@@ -78,7 +78,6 @@ class OpenApiDocument:
         return absolute.rstrip("/")
 
     def places(self) -> Iterator[OperationPlace]:
-        """Every operation, in the order of the document; also what is none."""
         for path, item in self.root["paths"].items():
             if not path.startswith("/"):
                 continue  # an extension, like x-amazon
@@ -120,7 +119,6 @@ class OpenApiDocument:
 
 
 def read_document(text: str, url: str = "") -> OpenApiDocument:
-    """The document of a YAML or JSON text. Raises InvalidOpenApi, naming the fault's place."""
     if (size_bytes := len(text.encode(errors="surrogatepass"))) > DOCUMENT_BYTES_MAX:
         raise InvalidOpenApi(f"{size_bytes} bytes; at most {DOCUMENT_BYTES_MAX}")
     try:
@@ -157,9 +155,6 @@ def _of_version(root: Node) -> str:
 
 
 def _url_of(server: Node) -> str:
-    """Returns the URL with its variables at their defaults. Raises Unsupported, or anything for a
-    value that is not a server.
-    """
     url, variables = str(server.get("url", "/")), server.get("variables") or {}
     if missing := next((name for name in VARIABLE.findall(url) if name not in variables), None):
         raise Unsupported(f"the server {url} has {{{missing}}}, and no such variable is set")

@@ -1,5 +1,3 @@
-"""Operations of an OpenAPI document as tools: name, arguments, where each argument goes."""
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -76,16 +74,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Skipped:
-    """An operation that cannot become a tool, and why."""
-
     operation: str
     reason: str
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The operations to read, and their options; empty sets keep all."""
-
     base_url: str = ""
     name_prefix: str = ""
     operation_ids: frozenset[str] = frozenset()
@@ -96,7 +90,6 @@ class Wanted:
 def read_operations(
     document: OpenApiDocument, wanted: Wanted
 ) -> tuple[list[Operation], list[Skipped]]:
-    """The wanted operations, and those that cannot be called. Raises InvalidOpenApi."""
     reader = _Reader(document, wanted)
     operations: dict[str, Operation] = {}
     skipped = []
@@ -174,7 +167,6 @@ class _Reader:
         return list({(each["in"], each["name"]): each for each in resolved}.values())
 
     def _kinds(self, schema: Any) -> set[str]:
-        """Types that a value may have, of those that are written in several ways."""
         found: set[str] = set()
         pending = [schema]
         for _ in range(KINDS_LOOKED_AT):
@@ -226,7 +218,6 @@ def _free_name(name: str, taken: dict[str, Operation]) -> str:
 
 
 def _operation(document: OpenApiDocument, place: OperationPlace) -> Node:
-    """Raises Unsupported for what is no operation, or one that no tool makes."""
     if not place.method:
         if isinstance(place.operation, dict):
             document.resolve(place.operation)

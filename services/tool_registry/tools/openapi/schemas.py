@@ -12,8 +12,6 @@ from tool_registry.tools.openapi.errors import Unsupported
 
 
 class OpenApiSchemas(LooseSchemas):
-    """Converts schemas of one document, each definition once."""
-
     def __init__(self, document: OpenApiDocument) -> None:
         super().__init__(document.target)
         self._document = document

@@ -1,5 +1,3 @@
-"""Authentication of an operation, by a secret that is only named."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
@@ -23,8 +21,6 @@ class Caller:
 
 @dataclass(frozen=True)
 class HeaderKey:
-    """The secret is a header, after a prefix."""
-
     scheme: str
     header: str
     prefix: str = ""
@@ -32,23 +28,17 @@ class HeaderKey:
 
 @dataclass(frozen=True)
 class QueryKey:
-    """The secret is a parameter of the query string."""
-
     scheme: str
     parameter: str
 
 
 @dataclass(frozen=True)
 class Bearer:
-    """The secret is a bearer token (RFC 6750)."""
-
     scheme: str
 
 
 @dataclass(frozen=True)
 class Basic:
-    """The secret is a password (RFC 7617)."""
-
     scheme: str
     username: str
 

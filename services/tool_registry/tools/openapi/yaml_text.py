@@ -19,11 +19,10 @@ MERGE = "tag:yaml.org,2002:merge"
 
 
 class _JsonLoader(JsonValues, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The loader in C where it is installed: documents are large."""
+    pass
 
 
 def loaded_yaml(text: str) -> Any:
-    """Parses a text. Raises InvalidOpenApi, YAMLError."""
     _require_bounded(text)
     return yaml.load(text, _JsonLoader)  # noqa: S506  it is a SafeLoader
 
