@@ -1,5 +1,3 @@
-"""`python -m episodes`: the episodes server."""
-
 from episodes.config import ServerConfig
 from episodes.server import serve
 from podium_kit.rpc.process import run

@@ -59,8 +59,6 @@ class FittingRequest:
 
 @dataclass(frozen=True)
 class RegistryClient:
-    """tool-registry."""
-
     channel: grpc.aio.Channel
 
     async def resolve(
@@ -88,13 +86,10 @@ class RegistryClient:
 
 
 class RegistryPolicies:
-    """The tenant's policies, in tool-registry."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = PolicyServiceStub(channel)
 
     async def check(self, policy: str, questions: Sequence[PolicyQuestion]) -> list[PolicyDecision]:
-        """Returns the policy's decisions about calls, in order."""
         planned = [
             policy_pb.PlannedCall(tool_name=name, tool_version=version, model_alias=alias)
             for name, version, alias in questions
@@ -108,8 +103,6 @@ class RegistryPolicies:
 
 
 class OrchestratorClient:
-    """orchestrator-inference."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = OrchestratorServiceStub(channel)
 
@@ -134,8 +127,6 @@ class OrchestratorClient:
 
 
 class Adapters:
-    """tool-adapters."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = ToolAdapterServiceStub(channel)
 
@@ -170,8 +161,6 @@ class Adapters:
 
 
 class Ledger:
-    """cost-ledger."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._ledger = CostLedgerServiceStub(channel)
         self._budgets = BudgetServiceStub(channel)
@@ -242,7 +231,6 @@ class OrchestratorModels:
         self._fresh_until = 0.0
 
     async def find(self, name: str) -> pb.Model:
-        """Returns the model. Raises ModelNotFound."""
         model = self._known(name) if time.monotonic() < self._fresh_until else None
         if model is None:
             # Also for a name that is not remembered: it may have been published since.

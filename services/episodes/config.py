@@ -1,5 +1,3 @@
-"""Settings of the episodes server and of its worker."""
-
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 

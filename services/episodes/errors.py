@@ -1,5 +1,3 @@
-"""Errors of the episodes service: each names the cause and the fix."""
-
 from collections.abc import Iterable
 
 from cachetools import LRUCache
@@ -23,15 +21,11 @@ class InvalidEpisode(InvalidArgument):
 
 
 class EpisodeNotFound(NotFound):
-    """No such episode, for this tenant."""
-
     def __init__(self, episode_id: str) -> None:
         super().__init__(f"there is no episode {episode_id}", episode_id=episode_id)
 
 
 class EpisodeConflict(AlreadyExists):
-    """The id is taken by an episode with another spec."""
-
     def __init__(self, episode_id: str) -> None:
         super().__init__(
             f"episode {episode_id} was started with another spec; use a new id",
@@ -51,8 +45,6 @@ class StartTooLate(DeadlineExceeded):
 
 
 class GroupConflict(AlreadyExists):
-    """The place in the group is taken by another episode."""
-
     def __init__(self, group_id: str, sample_index: int) -> None:
         super().__init__(
             f"sample {sample_index} of group {group_id} is another episode", group_id=group_id
@@ -60,8 +52,6 @@ class GroupConflict(AlreadyExists):
 
 
 class TooManyRunning(ResourceExhausted):
-    """The tenant runs as many episodes as it may."""
-
     def __init__(self, running_limit: int) -> None:
         super().__init__(
             f"your tenant may run {running_limit} episodes at once and does; wait until one ends, "
@@ -71,8 +61,6 @@ class TooManyRunning(ResourceExhausted):
 
 
 class ModelNotFound(NotFound):
-    """No orchestrator model of that name."""
-
     def __init__(self, model: str, known: list[str]) -> None:
         super().__init__(
             f"there is no orchestrator model {model}; known are {', '.join(known)}", model=model
@@ -80,8 +68,6 @@ class ModelNotFound(NotFound):
 
 
 class EpisodeNotFinished(FailedPrecondition):
-    """The trajectory exists once the episode has ended."""
-
     def __init__(self, episode_id: str) -> None:
         super().__init__(
             f"episode {episode_id} still runs; watch it, or cancel it", episode_id=episode_id
@@ -89,8 +75,6 @@ class EpisodeNotFinished(FailedPrecondition):
 
 
 class DeadLetterNotFound(NotFound):
-    """No dead letter of that id, for this tenant."""
-
     def __init__(self, record_id: str) -> None:
         super().__init__(
             f"no record {record_id[:100]} is dead-lettered, and none was published; "
@@ -100,8 +84,6 @@ class DeadLetterNotFound(NotFound):
 
 
 class SelfApproval(PermissionDenied):
-    """A person may not approve calls of an episode that the same person started."""
-
     def __init__(self, episode_id: str, people: Iterable[str]) -> None:
         super().__init__(
             f"{', '.join(sorted(people))} may have started episode {episode_id}; a second person "
@@ -112,8 +94,6 @@ class SelfApproval(PermissionDenied):
 
 
 class NotAMember(PermissionDenied):
-    """A label names a team or an agent that the caller does not belong to."""
-
     def __init__(self, label: str, name: str, own: Iterable[str]) -> None:
         theirs = ", ".join(sorted(own)) or "none"
         super().__init__(
@@ -124,8 +104,6 @@ class NotAMember(PermissionDenied):
 
 
 class NothingToApprove(FailedPrecondition):
-    """No such call waits for approval."""
-
     def __init__(self, episode_id: str, turn: int, call_index: int) -> None:
         super().__init__(
             f"call {call_index} of turn {turn} of episode {episode_id} does not wait for approval",
@@ -138,8 +116,6 @@ class InvalidResults(InvalidArgument):
 
 
 class NothingToAnswer(FailedPrecondition):
-    """No calls of that turn wait for the episode's caller."""
-
     def __init__(self, episode_id: str, turn: int) -> None:
         super().__init__(
             f"no calls of turn {turn} of episode {episode_id} wait for your results",
@@ -148,8 +124,6 @@ class NothingToAnswer(FailedPrecondition):
 
 
 class ResultsConflict(AlreadyExists):
-    """The calls were answered before, with other results."""
-
     def __init__(self, episode_id: str, turn: int) -> None:
         super().__init__(
             f"the calls of turn {turn} of episode {episode_id} were answered before, with other "
@@ -163,8 +137,6 @@ class InvalidAttachments(InvalidArgument):
 
 
 class UnsupportedAttachment(InvalidArgument):
-    """No model of the episode reads such a file."""
-
     def __init__(self, attachment: Attachment, index: int, who: str) -> None:
         kind = attachment.kind.value
         super().__init__(
@@ -177,8 +149,6 @@ class UnsupportedAttachment(InvalidArgument):
 
 
 class FilesFull(ResourceExhausted):
-    """The files would exceed the tenant's quota."""
-
     def __init__(self, files: int, files_max: int, size_bytes: int, size_bytes_max: int) -> None:
         super().__init__(
             f"with these attachments your tenant would keep {files:,} files of at most"
@@ -203,15 +173,11 @@ class InvalidDirectCall(InvalidArgument):
 
 
 class DirectCallNotFound(NotFound):
-    """No such call, for this tenant."""
-
     def __init__(self, call_id: str) -> None:
         super().__init__(f"there is no direct call {call_id}", call_id=call_id)
 
 
 class DirectCallConflict(AlreadyExists):
-    """The id is taken by a call with another spec."""
-
     def __init__(self, call_id: str) -> None:
         super().__init__(
             f"direct call {call_id} was started with another spec; use a new id", call_id=call_id
@@ -219,15 +185,11 @@ class DirectCallConflict(AlreadyExists):
 
 
 class ToolDenied(PermissionDenied):
-    """The tenant's policy does not allow the call."""
-
     def __init__(self, tool: str, why: str) -> None:
         super().__init__(f"{tool} is not allowed: {why}", tool=tool)
 
 
 class ApprovalRequired(PermissionDenied):
-    """The policy asks for approval, and a direct call cannot wait for a person."""
-
     def __init__(self, tool: str) -> None:
         super().__init__(
             f"calls of {tool} wait for a person's approval, and only an episode waits: name the"
@@ -237,8 +199,6 @@ class ApprovalRequired(PermissionDenied):
 
 
 class TooManyDirectCalls(ResourceExhausted):
-    """The tenant has as many calls in flight as it may."""
-
     def __init__(self, running_limit: int) -> None:
         super().__init__(
             f"your tenant may have {running_limit} direct calls in flight and does; wait until one"
@@ -249,15 +209,11 @@ class TooManyDirectCalls(ResourceExhausted):
 
 
 class InvalidFeedback(InvalidArgument):
-    """A field of feedback is invalid."""
-
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field} {rule}", param=field)
 
 
 class FeedbackConflict(AlreadyExists):
-    """The id is taken by feedback with other content."""
-
     def __init__(self, episode_id: str, feedback_id: str) -> None:
         super().__init__(
             f"feedback {feedback_id} of episode {episode_id} says something else; use a new id",
@@ -266,8 +222,6 @@ class FeedbackConflict(AlreadyExists):
 
 
 class TooMuchFeedback(ResourceExhausted):
-    """The episode has the maximum of feedback."""
-
     def __init__(self, episode_id: str, maximum: int) -> None:
         super().__init__(
             f"episode {episode_id} has {maximum} feedbacks and takes no more",
@@ -276,22 +230,16 @@ class TooMuchFeedback(ResourceExhausted):
 
 
 class InvalidWebhook(InvalidArgument):
-    """A field of a webhook is invalid."""
-
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field} {rule}", param=field)
 
 
 class TooManyWebhooks(ResourceExhausted):
-    """The tenant has the maximum of webhooks."""
-
     def __init__(self, maximum: int) -> None:
         super().__init__(f"your tenant has {maximum} webhooks; delete one first")
 
 
 class WebhookNotFound(NotFound):
-    """No such webhook, or no such delivery, for this tenant."""
-
     def __init__(self, webhook_id: str, what: str = "") -> None:
         super().__init__(what or f"there is no webhook {webhook_id}", webhook_id=webhook_id)
 

@@ -12,8 +12,6 @@ from podium_kit.derived_ids import derived_uuid8
 
 
 class StepKind(StrEnum):
-    """The kind of a step in an episode's log."""
-
     MODEL = "model"
     TOOL = "tool"
     APPROVAL = "approval"

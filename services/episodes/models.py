@@ -1,5 +1,3 @@
-"""Episodes, steps, records and feedback, apart from how they travel and where they are stored."""
-
 import hashlib
 import json
 from dataclasses import dataclass, replace
@@ -14,8 +12,6 @@ SEQUENCE_MAX = 2**31 - 1
 
 
 class StopReason(StrEnum):
-    """The reason of an episode's end; see podium.episodes.v1.StopReason."""
-
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
     BUDGET_EXHAUSTED = "budget_exhausted"
@@ -26,8 +22,6 @@ class StopReason(StrEnum):
 
 
 class EpisodeState(StrEnum):
-    """The state of an episode; see podium.episodes.v1.EpisodeState."""
-
     PENDING = "pending"
     RUNNING = "running"
     WAITING = "waiting"
@@ -36,8 +30,6 @@ class EpisodeState(StrEnum):
 
 @dataclass(frozen=True)
 class Membership:
-    """An episode's place in its comparison group."""
-
     group_id: str
     size: int
     sample_index: int
@@ -78,8 +70,6 @@ class Progress:
 
 @dataclass(frozen=True)
 class Ending:
-    """An episode's stop reason, answer and failure."""
-
     stop_reason: StopReason
     answer: str = ""
     failure: bytes = b""
@@ -87,8 +77,6 @@ class Ending:
 
 @dataclass(frozen=True)
 class End:
-    """An episode's end with its time and totals."""
-
     progress: Progress
     ending: Ending
     time: datetime
@@ -96,8 +84,6 @@ class End:
 
 @dataclass(frozen=True)
 class StoredEpisode:
-    """An episode as the database stores it."""
-
     new: NewEpisode
     create_time: datetime
     state: EpisodeState
@@ -139,8 +125,6 @@ class Step:
 
 @dataclass(frozen=True)
 class OutboxRecord:
-    """One record for the stream."""
-
     record_id: str
     kind: str
     tenant: str
@@ -160,8 +144,6 @@ PolicyQuestion = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class PolicyDecision:
-    """The policy's decision about a call, its reason, and whether a person decides, too."""
-
     allowed: bool
     reason: str
     needs_approval: bool

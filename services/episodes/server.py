@@ -1,5 +1,3 @@
-"""Wiring of the episodes server."""
-
 from functools import partial
 from pathlib import Path
 
@@ -57,7 +55,6 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 async def serve(config: ServerConfig) -> None:
-    """Serves until SIGTERM."""
     stop_telemetry = telemetry.configure("episodes", config.telemetry)
     await upgrade(config.database_url, MIGRATIONS)
     engine = open_engine(config.database_url, pool_size=16)

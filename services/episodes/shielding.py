@@ -1,5 +1,3 @@
-"""Work that a cancel must not leave half done."""
-
 import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar

@@ -1,5 +1,3 @@
-"""Episodes in PostgreSQL."""
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -144,8 +142,6 @@ class EpisodeFilter:
 
 
 class EpisodeStore:
-    """Inserts, finds and lists episodes."""
-
     def __init__(self, engine: AsyncEngine, quota: FileQuota = UNLIMITED) -> None:
         self._engine = engine
         self._quota = quota
@@ -200,7 +196,6 @@ class EpisodeStore:
                 await require_room(connection, new.tenant, files, self._quota)
 
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
-        """Returns the tenant's episode. Raises EpisodeNotFound."""
         if (stored_id := canonical_id(episode_id)) is None:
             raise EpisodeNotFound(episode_id)
         statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")

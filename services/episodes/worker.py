@@ -1,5 +1,3 @@
-"""Wiring of the episode worker: leases, workflows, activities, relay, reconciler."""
-
 import asyncio
 import signal
 import uuid
@@ -97,7 +95,6 @@ FORGETTING_INTERVAL_S = 3_600.0
 
 
 async def work(config: WorkerConfig) -> None:
-    """Works until SIGTERM."""
     stop_telemetry = telemetry.configure("episodes-worker", config.telemetry)
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -337,7 +334,6 @@ async def _tasks(
 
 
 def main() -> None:
-    """`python -m episodes.worker`."""
     config = load_settings(WorkerConfig)
     run(work(config))
 

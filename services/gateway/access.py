@@ -1,5 +1,3 @@
-"""Authentication by an API key, or by a token of an identity provider."""
-
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -88,7 +86,6 @@ class AccessMiddleware:
 
 
 def bearer(headers: Headers) -> str:
-    """The API key or token of a request. Raises MissingApiKey."""
     scheme, _, credential = headers.get("authorization", "").partition(" ")
     if not scheme:
         # Anthropic's clients send keys in a header of their own.

@@ -1,5 +1,3 @@
-"""The HTTP application: middleware, routes and error handlers, put together."""
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +60,6 @@ EXPOSED_HEADERS = [
 
 @dataclass(frozen=True)
 class Tenancy:
-    """Authentication, limits and the audit log of tenants."""
-
     keys: ApiKeys
     doorkeeper: Doorkeeper
     protected: ProtectedResource
@@ -90,7 +86,6 @@ def build_app(
     transcoder: Transcoder,
     health: APIRouter,
 ) -> FastAPI:
-    """The application; what it needs is given."""
     # FastAPI's own documentation pages load their scripts from foreign hosts.
     app = FastAPI(
         docs_url=None,

@@ -1,5 +1,3 @@
-"""The services behind the gateway: channels, calls, and an episode watch that survives breaks."""
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -125,7 +123,6 @@ def upstream_error(error: grpc.aio.AioRpcError) -> DomainError:
 
 
 async def answer(call: Awaitable[R]) -> R:
-    """The reply of an RPC. Raises `upstream_error`."""
     try:
         return await call
     except grpc.aio.AioRpcError as error:
@@ -161,7 +158,6 @@ class Upstreams:
         return self._channels[package]
 
     def unary(self, method: MethodDescriptor) -> UnaryCall:
-        """The method as a function that raises domain errors."""
         service = method.containing_service
         call = self._channels[service.file.package].unary_unary(
             f"/{service.full_name}/{method.name}",
@@ -176,7 +172,6 @@ class Upstreams:
         return invoke
 
     def stream(self, method: MethodDescriptor) -> StreamCall:
-        """The streaming method as a function that raises domain errors."""
         service = method.containing_service
         call = self._channels[service.file.package].unary_stream(
             f"/{service.full_name}/{method.name}",
@@ -194,7 +189,6 @@ class Upstreams:
         return invoke
 
     async def check(self) -> None:
-        """Raises when episodes, without which nothing works, cannot be reached."""
         await self._channels["podium.episodes.v1"].channel_ready()
 
     async def close(self) -> None:
@@ -203,8 +197,6 @@ class Upstreams:
 
 
 class EpisodesClient:
-    """Starts, watches and cancels episodes."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = episode_service_pb2_grpc.EpisodeServiceStub(channel)
 
@@ -221,13 +213,11 @@ class EpisodesClient:
             await answer(self._stub.StartEpisode(request))
 
     async def count_tokens(self, order: EpisodeOrder) -> int:
-        """Tokens of the first prompt that the episode would have."""
         request = episode_service_pb2.CountPromptTokensRequest(spec=order_to_proto(order))
         with file_named(order):
             return (await answer(self._stub.CountPromptTokens(request))).token_count
 
     async def check_exists(self, episode_id: str) -> None:
-        """Raises NotFound when the tenant has no such episode."""
         await self._episode(episode_id)
 
     async def watch(
@@ -338,8 +328,6 @@ class EpisodesClient:
 
 
 class CatalogueClient:
-    """Names of models, policies and tools the caller's tenant can choose from."""
-
     def __init__(self, models: grpc.aio.Channel, policies: grpc.aio.Channel) -> None:
         self._models = orchestrator_service_pb2_grpc.OrchestratorServiceStub(models)
         self._policies = policy_service_pb2_grpc.PolicyServiceStub(policies)

@@ -1,5 +1,3 @@
-"""Calls of models without an episode, in the service that makes them."""
-
 import asyncio
 import time
 
@@ -25,8 +23,6 @@ DIRECT_CALL_WAIT_S = 60.0
 
 
 class DirectCallsClient:
-    """Calls models of tools without an episode."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = direct_call_service_pb2_grpc.DirectCallServiceStub(channel)
 
@@ -44,7 +40,6 @@ class DirectCallsClient:
             await answer(self._stub.StartDirectCall(request))
 
     async def embed(self, call_id: str, order: EmbeddingOrder) -> None:
-        """Starts it, likewise."""
         spec = embedding_order_to_proto(order)
         request = direct_call_service_pb2.StartDirectCallRequest(
             call_id=call_id, spec=spec, running_limit=current_limits().running_episodes
@@ -52,11 +47,9 @@ class DirectCallsClient:
         await answer(self._stub.StartDirectCall(request))
 
     async def vectors(self, call_id: str) -> Vectors:
-        """Waits for the vectors of the texts."""
         return vectors_from_proto(await ended_call(self._stub, call_id))
 
     async def outcome(self, call_id: str) -> Outcome:
-        """Waits for the end of the call."""
         return direct_outcome_from_proto(await ended_call(self._stub, call_id))
 
 

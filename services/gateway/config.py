@@ -1,5 +1,3 @@
-"""Settings of the gateway, read once from the environment."""
-
 from pathlib import Path
 
 from pydantic import Field
@@ -67,7 +65,6 @@ class GatewaySettings(DatabaseSettings):
     drain_grace_s: float = Field(30.0, ge=0, description="seconds open requests get to finish")
 
     def default_limits(self) -> TenantLimits:
-        """Limits of tenants that have none of their own."""
         return TenantLimits(
             self.requests_per_s,
             self.request_burst,
@@ -76,5 +73,4 @@ class GatewaySettings(DatabaseSettings):
         )
 
     def signing_key(self) -> SigningKey:
-        """The key internal tokens are signed with."""
         return SigningKey(key_id=self.signing_key_id, private_key_file=self.signing_key_file)

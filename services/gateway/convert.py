@@ -1,5 +1,3 @@
-"""Between the contract's messages and the gateway's own values."""
-
 import json
 from collections.abc import Iterable
 
@@ -56,7 +54,6 @@ _STOP_REASONS = {
 
 
 def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
-    """Converts an order; unset stays unset."""
     spec = episode_pb2.EpisodeSpec(
         task=order.task,
         model=order.model,
@@ -95,7 +92,6 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
 def direct_order_to_proto(
     order: EpisodeOrder, tool: str, alias: str
 ) -> direct_call_service_pb2.DirectCallSpec:
-    """Converts an order of a tool's model without an episode."""
     spec = direct_call_service_pb2.DirectCallSpec(
         tool_name=tool,
         model_alias=alias,
@@ -117,7 +113,6 @@ def _attachments(order: EpisodeOrder) -> list[attachment_pb2.Attachment]:
 
 
 def attachment_data(order: EpisodeOrder) -> list[bytes]:
-    """The bytes that came with the request."""
     return [each.file.data for each in order.files if each.file.data]
 
 
@@ -192,7 +187,6 @@ def results_to_proto(results: ToolResults) -> episode_service_pb2.AnswerToolCall
 
 
 def require_content(episode: episode_pb2.Episode) -> None:
-    """Raises ScopeMissing where the caller may read the metadata alone."""
     if episode.content_withheld:
         raise ScopeMissing(current_identity(), [Scope.TRAJECTORIES_READ])
 
@@ -247,7 +241,6 @@ def tally_of(quantities: Iterable[usage_pb2.Quantity]) -> Tally:
 
 
 def client_calls_from_proto(event: episode_pb2.EpisodeEvent) -> tuple[ClientCall, ...]:
-    """The calls that an event asks the client to run."""
     return tuple(
         ClientCall(event.turn, call.index, call.tool_name, call.arguments_json)
         for call in event.client_calls_requested.calls
@@ -255,7 +248,6 @@ def client_calls_from_proto(event: episode_pb2.EpisodeEvent) -> tuple[ClientCall
 
 
 def made_call_from_proto(event: episode_pb2.EpisodeEvent) -> MadeCall:
-    """The call that an event of kind tool_returned tells of."""
     observation = event.tool_returned.observation
     call = observation.call
     return MadeCall(
@@ -269,7 +261,6 @@ def made_call_from_proto(event: episode_pb2.EpisodeEvent) -> MadeCall:
 
 
 def event_from_proto(event: episode_pb2.EpisodeEvent) -> ProgressNote | Outcome:
-    """The outcome when the event is the last one, otherwise a line about it."""
     if event.HasField("finished"):
         return outcome_from_proto(event.finished.episode)
     used = (event.action_decided.usage, event.tool_returned.usage)

@@ -39,15 +39,11 @@ class EpisodeId:
 
 
 class IdempotencyStore(Protocol):
-    """Remembers which episode a key stands for."""
-
     async def episode_for(self, tenant: str, key: str, proposed_id: str) -> str: ...
     async def take(self, tenant: str, key: str, age: timedelta) -> str | None: ...
 
 
 class EpisodeIds:
-    """Names new episodes."""
-
     def __init__(self, store: IdempotencyStore) -> None:
         self._store = store
 
@@ -113,7 +109,6 @@ def _named(kind: str, content: bytes) -> str:
 
 
 def checked_episode_id(given: str) -> str:
-    """The id in its canonical form. Raises InvalidEpisodeId unless it is a UUIDv7."""
     try:
         parsed = UUID(given)
     except ValueError:

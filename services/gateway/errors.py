@@ -1,5 +1,3 @@
-"""Errors of a request before, or after, the services see it."""
-
 from collections.abc import Iterable
 
 from gateway.audit.models import Claimant
@@ -17,8 +15,6 @@ from podium_kit.rpc.errors import (
 
 
 class MissingApiKey(Unauthenticated):
-    """The request carries no API key."""
-
     def __init__(self) -> None:
         super().__init__(
             "no API key or token; send the header 'Authorization: Bearer pod_...' "
@@ -33,8 +29,6 @@ class CredentialRejected(DomainError):
 
 
 class InvalidApiKey(Unauthenticated, CredentialRejected):
-    """The key was never issued, or its secret is wrong."""
-
     def __init__(self, claimant: Claimant | None = None) -> None:
         self.claimant = claimant
         super().__init__(
@@ -44,31 +38,23 @@ class InvalidApiKey(Unauthenticated, CredentialRejected):
 
 
 class ExpiredApiKey(Unauthenticated, CredentialRejected):
-    """The key's time is over."""
-
     def __init__(self, key_id: str, claimant: Claimant) -> None:
         self.claimant = claimant
         super().__init__(f"API key {key_id} has expired; create a new one", key_id=key_id)
 
 
 class RevokedApiKey(Unauthenticated, CredentialRejected):
-    """Someone revoked the key."""
-
     def __init__(self, key_id: str, claimant: Claimant) -> None:
         self.claimant = claimant
         super().__init__(f"API key {key_id} was revoked; create a new one", key_id=key_id)
 
 
 class ApiKeyNotFound(NotFound):
-    """No such key, for this tenant."""
-
     def __init__(self, key_id: str) -> None:
         super().__init__(f"there is no API key {key_id}", key_id=key_id)
 
 
 class ApiKeyEnded(FailedPrecondition):
-    """A key that has ended, or has a successor, has nothing to hand on."""
-
     def __init__(self, key_id: str) -> None:
         super().__init__(
             f"API key {key_id} was revoked, has expired or was rotated already; create a new one",
@@ -77,8 +63,6 @@ class ApiKeyEnded(FailedPrecondition):
 
 
 class ScopeNotGrantable(PermissionDenied):
-    """No one hands out, renews or ends more than they have."""
-
     def __init__(self, scope: str) -> None:
         super().__init__(
             f"you cannot grant the scope {scope}, nor rotate or revoke a key that has it; "
@@ -89,8 +73,6 @@ class ScopeNotGrantable(PermissionDenied):
 
 
 class UnknownScope(InvalidArgument):
-    """No such scope."""
-
     def __init__(self, scope: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown scope {scope!r}; known are {', '.join(known)}", param="scopes")
 
@@ -100,8 +82,6 @@ class InvalidApiKeyRequest(InvalidArgument):
 
 
 class WrongTenant(PermissionDenied, CredentialRejected):
-    """The caller expects to act for another tenant than its credential belongs to."""
-
     def __init__(self, claimant: Claimant, expected: str) -> None:
         self.claimant, tenant = claimant, claimant.tenant
         super().__init__(
@@ -116,8 +96,6 @@ class InvalidToken(Unauthenticated):
 
 
 class NoRole(PermissionDenied, CredentialRejected):
-    """The identity provider knows the caller, but none of its roles means anything here."""
-
     def __init__(self, claimant: Claimant, claim: str, names: Iterable[str]) -> None:
         self.claimant, subject = claimant, claimant.subject
         given = ", ".join(names) or "nothing"
@@ -128,15 +106,11 @@ class NoRole(PermissionDenied, CredentialRejected):
 
 
 class IdentityProviderUnavailable(Unavailable):
-    """The provider's keys cannot be fetched, so its tokens cannot be checked."""
-
     def __init__(self, issuer: str) -> None:
         super().__init__(f"the identity provider {issuer} does not answer; try again")
 
 
 class InvalidLimits(InvalidArgument):
-    """A limit is negative, or zero where that would allow nothing."""
-
     def __init__(self) -> None:
         super().__init__(
             "limits must be positive: requests_per_s above 0, burst, concurrency and "
@@ -156,15 +130,11 @@ class ServerBusy(Unavailable):
 
 
 class UnsupportedParameter(InvalidArgument):
-    """An OpenAI parameter the orchestrator cannot honour."""
-
     def __init__(self, name: str, fix: str = "leave it out") -> None:
         super().__init__(f"the parameter {name} is not supported here; {fix}", param=name)
 
 
 class UnknownMcpServer(InvalidArgument):
-    """An MCP server of a request that no one registered. The platform calls no others."""
-
     def __init__(self, server: str) -> None:
         super().__init__(
             f"no MCP server {server[:200]!r} is registered; have its tools registered with"
@@ -175,8 +145,6 @@ class UnknownMcpServer(InvalidArgument):
 
 
 class NothingAllowed(InvalidArgument):
-    """The policy allows no tool of a server that a request names."""
-
     def __init__(self, label: str) -> None:
         super().__init__(
             f"the policy allows none of the tools of {label[:200]!r} that the request names;"
@@ -190,15 +158,11 @@ class InvalidChat(InvalidArgument):
 
 
 class InvalidAnswerSchema(InvalidArgument):
-    """No answer can be held to the JSON Schema of a request."""
-
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"the JSON Schema of {name} cannot be used: {problem}", param=name)
 
 
 class ModelNotFound(NotFound):
-    """No orchestrator model of that name."""
-
     def __init__(self, model: str, known: Iterable[str], policies: Iterable[str]) -> None:
         super().__init__(
             f"there is no model {model!r}; models are {', '.join(known)}, each also with a policy "
@@ -208,15 +172,11 @@ class ModelNotFound(NotFound):
 
 
 class ResponseNotFound(NotFound):
-    """No response of that id."""
-
     def __init__(self, response_id: str) -> None:
         super().__init__(f"there is no response {response_id[:100]}", param="response_id")
 
 
 class ResponseStillRuns(FailedPrecondition):
-    """The response that a request continues is not finished yet."""
-
     def __init__(self, episode_id: str, param: str) -> None:
         super().__init__(
             f"episode {episode_id}, which this continues, still runs; wait for its answer,"
@@ -238,8 +198,6 @@ class InvalidEpisodeId(InvalidArgument):
 
 
 class InvalidIdempotencyKey(InvalidArgument):
-    """The key is empty or too long, or holds what cannot be stored."""
-
     def __init__(self, characters_max: int) -> None:
         super().__init__(
             f"Idempotency-Key must have 1 to {characters_max} characters, and none of them NUL",
@@ -252,15 +210,11 @@ class MalformedRequest(InvalidArgument):
 
 
 class UnknownRoute(NotFound):
-    """The path has no route."""
-
     def __init__(self, method: str, path: str) -> None:
         super().__init__(f"there is no {method} {path}; see /openapi.json")
 
 
 class StartUnknown(Unavailable):
-    """The service that should start an episode did not answer."""
-
     def __init__(self, episode_id: str) -> None:
         super().__init__(
             f"it is not known whether episode {episode_id} was started; ask "
@@ -270,8 +224,6 @@ class StartUnknown(Unavailable):
 
 
 class AnswerTooLate(DeadlineExceeded):
-    """The episode outlived the wait for its answer."""
-
     def __init__(self, episode_id: str, wait_s: float) -> None:
         super().__init__(
             f"no answer within {wait_s:g} s; episode {episode_id} continues, "
@@ -282,8 +234,6 @@ class AnswerTooLate(DeadlineExceeded):
 
 
 class CallTooLate(DeadlineExceeded):
-    """A call without an episode outlived the wait for its answer."""
-
     def __init__(self, call_id: str, wait_s: float) -> None:
         super().__init__(
             f"no answer within {wait_s:g} s; direct call {call_id} continues, "
@@ -294,8 +244,6 @@ class CallTooLate(DeadlineExceeded):
 
 
 class WatchLost(Unavailable):
-    """The stream of an episode was away for longer than a restart takes."""
-
     def __init__(self, episode_id: str) -> None:
         super().__init__(
             f"episode {episode_id} continues, but its progress cannot be read now; "
@@ -307,8 +255,6 @@ class WatchLost(Unavailable):
 
 
 class CallLost(Unavailable):
-    """The stream of a direct call was away for longer than a restart takes."""
-
     def __init__(self, call_id: str) -> None:
         super().__init__(
             f"direct call {call_id} continues, but what came of it cannot be read now; "
@@ -320,8 +266,6 @@ class CallLost(Unavailable):
 
 
 class EpisodeCancelled(FailedPrecondition):
-    """Someone cancelled the episode, so there is no answer."""
-
     def __init__(self, episode_id: str) -> None:
         super().__init__(f"episode {episode_id} was cancelled", episode_id=episode_id)
 
@@ -331,7 +275,5 @@ class BudgetExhausted(ResourceExhausted):
 
 
 class UpstreamFault(DomainError):
-    """A service behind the gateway failed in a way the caller cannot fix."""
-
     def __init__(self) -> None:
         super().__init__("a service failed; quote the request id to the operator of this platform")

@@ -1,5 +1,3 @@
-"""Episodes as the gateway knows them, apart from transport."""
-
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from enum import StrEnum
@@ -23,8 +21,6 @@ COMPLETION = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AU
 
 
 class StopReason(StrEnum):
-    """The reasons why an episode ended; see podium.episodes.v1.StopReason."""
-
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
     BUDGET_EXHAUSTED = "budget_exhausted"
@@ -44,8 +40,6 @@ class PromptMode(StrEnum):
 
 @dataclass(frozen=True)
 class EarlierMessage:
-    """A message of the conversation before the task."""
-
     role: str
     content: str
 
@@ -100,8 +94,6 @@ class OrderFile:
 
 @dataclass(frozen=True)
 class PriorMessages:
-    """The messages of an episode and before it, with the files that they name."""
-
     messages: tuple[EarlierMessage, ...] = ()
     files: tuple[OrderFile, ...] = ()
 
@@ -120,8 +112,6 @@ class KeptRequest:
 
 @dataclass(frozen=True)
 class EpisodeOrder:
-    """The order of an episode by a chat request."""
-
     task: str
     history: tuple[EarlierMessage, ...]
     model: str
@@ -193,7 +183,6 @@ class Outcome:
     all_tool_calls_failed: bool = False
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
-        """Tokens used in these dimensions, of the orchestrator and of llm tools."""
         return int(sum((self.tally.get(each, Decimal(0)) for each in dimensions), Decimal(0)))
 
 
@@ -237,16 +226,12 @@ class ProgressNote:
 
 @dataclass(frozen=True)
 class ToolModels:
-    """A tool of kind llm that may be called without an episode, and the aliases of its models."""
-
     name: str
     aliases: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class OrchestratorModel:
-    """A model that can run episodes."""
-
     name: str
     version: str
     is_default: bool

@@ -1,5 +1,3 @@
-"""The origin of the request being served: its id, and the credential it carried."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,8 +15,6 @@ class Origin:
 
 @dataclass
 class OriginRejection:
-    """The reason of a rejection; empty without one."""
-
     reason: str = ""
     # Whether the audit log has an entry of it already.
     audited: bool = False

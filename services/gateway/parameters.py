@@ -15,8 +15,6 @@ PLAIN = "[]/:$"
 
 
 class Treatment(StrEnum):
-    """The treatment of a parameter."""
-
     HONOURED = "honoured"
     IGNORED = "ignored"
     REJECTED = "rejected"
@@ -45,24 +43,19 @@ def ignored_header(names: Iterable[str]) -> dict[str, str]:
 
 
 def honoured(*names: str, words: str) -> Parameters:
-    """Returns the parameters that shape the answer."""
     return Parameters(Treatment.HONOURED, names, words)
 
 
 def ignored(*names: str, words: str) -> Parameters:
-    """Returns the parameters that do not affect the answer."""
     return Parameters(Treatment.IGNORED, names, words)
 
 
 def rejected(*names: str, words: str, neutral: tuple[Any, ...] = ()) -> Parameters:
-    """Returns the parameters that cannot be honoured, with the fix."""
     return Parameters(Treatment.REJECTED, names, words, neutral)
 
 
 @dataclass(frozen=True)
 class ApiParameters:
-    """All parameters of an API."""
-
     rows: Sequence[Parameters]
 
     def check(self, others: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -1,5 +1,3 @@
-"""The base of request models that are not RPCs."""
-
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 

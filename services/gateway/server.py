@@ -1,5 +1,3 @@
-"""The only place where things are constructed."""
-
 import asyncio
 import logging
 import os
@@ -77,7 +75,6 @@ EPISODES = "podium.episodes.v1"
 
 @asynccontextmanager
 async def application(settings: GatewaySettings, draining: asyncio.Event) -> AsyncIterator[FastAPI]:
-    """The application with everything it needs; leaving closes it all."""
     await migrations.upgrade(settings.database_url, MIGRATIONS)
     async with AsyncExitStack() as stack:
         parts = await _parts(settings, settings.signing_key().signer(), draining, stack)
@@ -283,7 +280,6 @@ class DrainingServer(uvicorn.Server):
 
 
 async def serve(settings: GatewaySettings) -> None:
-    """Serves until SIGTERM or SIGINT, then drains."""
     stop_telemetry = telemetry.configure("gateway", settings.telemetry)
     draining = asyncio.Event()
     try:
@@ -297,7 +293,6 @@ async def serve(settings: GatewaySettings) -> None:
 
 
 def uvicorn_config(app: FastAPI, settings: GatewaySettings) -> uvicorn.Config:
-    """Returns the settings of the application's server. Raises TlsUnusable."""
     context = None if settings.tls is None else http_server_context(settings.tls)
     return uvicorn.Config(
         app,

@@ -1,5 +1,3 @@
-"""Usage by dimension: of an event, of a request, of a whole episode."""
-
 from collections.abc import Mapping
 from decimal import Decimal
 

@@ -1,5 +1,3 @@
-"""What a benchmark prints and keeps: one line per figure, and a JSON file."""
-
 import json
 import statistics
 import sys
@@ -20,29 +18,23 @@ class Ratio:
     target: float
 
     def line(self) -> str:
-        """The line a reader or a script looks for."""
         return f"ratio {self.name} {self.value:.4g} target {self.operator} {self.target:g}"
 
 
 @dataclass
 class Figures:
-    """Everything measured in one run of an area's benchmark."""
-
     area: str
     ratios: list[Ratio] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
 
     def note(self, name: str, value: Any) -> None:
-        """Keeps and shows a figure as soon as it is known."""
         self.details[name] = value
         say(f"  {name}: {value}")
 
     def ratio(self, name: str, value: float, operator: str, target: float) -> None:
-        """Adds a ratio to the closing lines."""
         self.ratios.append(Ratio(name, value, operator, target))
 
     def write(self) -> None:
-        """Writes the JSON file and prints the closing lines, nothing after them."""
         OUTPUT_FOLDER.mkdir(parents=True, exist_ok=True)
         ratios = [asdict(ratio) for ratio in self.ratios]
         text = json.dumps({"ratios": ratios, "details": self.details}, indent=2)
@@ -52,8 +44,6 @@ class Figures:
 
 @dataclass(frozen=True)
 class Load:
-    """Throughput and latency of episodes at one concurrency."""
-
     concurrent: int
     per_second: float
     p50_s: float
@@ -62,7 +52,6 @@ class Load:
 
     @classmethod
     def of(cls, concurrent: int, seconds: list[float], wall_s: float, failed: int) -> "Load":
-        """From the duration of every episode and of the whole run."""
         ordered = sorted(seconds)
         p99 = ordered[min(len(ordered) - 1, round(0.99 * len(ordered)))]
         rate = len(ordered) / wall_s

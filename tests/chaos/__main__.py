@@ -61,7 +61,6 @@ def main() -> None:
 
 
 def report(outcomes: Sequence[Outcome], seed: int) -> None:
-    """Also of a run that was interrupted."""
     print(f"\n{table(outcomes)}\n\n{left_out_lines(left_out())}")
     bad = sum(one.is_bad for one in outcomes)
     answering = merged(one.verdict for one in outcomes if one.verdict).answering_tools
@@ -73,7 +72,6 @@ def report(outcomes: Sequence[Outcome], seed: int) -> None:
 async def made(
     rounds: Sequence[Round], seed: int, episodes: int, stall_s: float, outcomes: list[Outcome]
 ) -> None:
-    """Adds the outcome of each round."""
     begun = time.monotonic()
 
     def say(text: str) -> None:

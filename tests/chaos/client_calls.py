@@ -1,5 +1,3 @@
-"""The part of a client whose functions an episode calls: it runs each call once, and answers it."""
-
 import json
 from contextlib import suppress
 from typing import Any
@@ -42,7 +40,6 @@ class ClientFunctions:
 async def _asked(
     client: httpx.AsyncClient, episode_id: str
 ) -> tuple[int, list[dict[str, Any]]] | None:
-    """Turn and calls of the latest request; None where there is none."""
     found = None
     path = f"/v1/episodes/{episode_id}/events"
     # The stream stays open while the episode waits: it is read until nothing more comes.

@@ -20,7 +20,6 @@ PAUSE_S = 0.2
 
 
 def library() -> Path:
-    """Raises NotPossible where it is not installed."""
     for root in map(Path, ("/usr/lib", "/usr/lib64")):
         for pattern in LIBRARIES:
             for path in sorted(root.glob(pattern)):
@@ -57,7 +56,6 @@ async def own_clock(scene: Scene, victim: str) -> AsyncIterator[None]:
 
 
 def _is_loaded(pid: int | None) -> bool:
-    """Returns whether that process has a clock of its own."""
     with suppress(OSError):
         return "libfaketime" in Path(f"/proc/{pid}/maps").read_text()
     return False
@@ -79,7 +77,6 @@ def _file(scene: Scene) -> Path:
 
 
 async def _restarted(scene: Scene, victim: str) -> None:
-    """Killed, started again by who supervises it, and ready."""
     assert scene.platform.around is not None
     before = scene.process(victim).pid
     await scene.process(victim).kill()

@@ -1,5 +1,3 @@
-"""What was done outside: the truth about effects."""
-
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""How each fault is done, and undone."""
-
 import asyncio
 import os
 import resource

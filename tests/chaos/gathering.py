@@ -1,5 +1,3 @@
-"""Reads what there is to know of episodes: stream, ledger, episodes, and both outside logs."""
-
 import asyncio
 import json
 import uuid
@@ -84,7 +82,6 @@ async def observed(
 
 
 async def _children(scene: Scene, parents: frozenset[str]) -> dict[str, bool]:
-    """Ids of the episodes that tools started, however deep, and whether each has ended."""
     if not parents:
         return {}
     earliest = uuid.UUID(int=min(uuid.UUID(one).int for one in parents) >> 80 << 80)
@@ -108,7 +105,6 @@ async def _streamed(scene: Scene, ids: frozenset[str], ended: set[str]) -> list[
 
 
 def _readable(scene: Scene) -> list[Message]:
-    """Nothing where the broker does not answer yet."""
     try:
         return read_stream(scene)
     except KafkaError:
@@ -179,7 +175,6 @@ def _charge(row: asyncpg.Record) -> Charge:
 
 
 def billed(scene: Scene) -> int:
-    """Lines of the model server's log."""
     return len(_lines(scene.billing_log))
 
 

@@ -1,5 +1,3 @@
-"""What may grow during a run, and how far: by what the run itself took once it was warm."""
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,8 +13,6 @@ COLUMNS = ("what", "once warm", "at the end", "most allowed", "verdict")
 
 @dataclass(frozen=True)
 class Growth:
-    """Of one thing, in its unit."""
-
     name: str
     baseline: float
     last: float
@@ -33,7 +29,6 @@ class Growth:
 
 
 def grown(found: Sequence[Taken]) -> list[Growth]:
-    """Everything that is bounded; nothing where the run was too short to say."""
     if len(found) < MEASURES_MIN:
         return []
     return [
@@ -81,7 +76,6 @@ def _end(found: Sequence[Taken]) -> Sequence[Taken]:
 
 
 def growth_table(found: Sequence[Taken]) -> str:
-    """Markdown; a sentence where the run was too short."""
     rows = [_row(one) for one in grown(found)]
     if not rows:
         return f"growth is not measured: {len(found)} measurements, {MEASURES_MIN} are needed"

@@ -1,5 +1,3 @@
-"""The outside service's gRPC method, described without a file to generate from."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -33,12 +31,10 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
 
 
 def described() -> bytes:
-    """A serialized FileDescriptorSet."""
     return descriptor_pb2.FileDescriptorSet(file=[_file()]).SerializeToString()
 
 
 def orders_server(place: Callable[[str], None], port: int) -> grpc.aio.Server:
-    """Not started yet."""
     _POOL.Add(_file())
     request, response = (
         message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))

@@ -1,5 +1,3 @@
-"""What must hold after a fault, whatever it was."""
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,8 +11,6 @@ PRICE_OF_A_TOKEN = Decimal("0.2") / 1_000_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """Counts for the table, and every violation in words."""
-
     accepted: int
     finished: int
     failed: int
@@ -143,7 +139,6 @@ def _orders_forgotten(seen: Observed, records: dict[str, list[Record]]) -> list[
 
 
 def _wrong_amounts(seen: Observed, records: dict[str, list[Record]]) -> list[str]:
-    """Ledger, stream and the episode's own row, to the last digit."""
     posted: defaultdict[str, Decimal] = defaultdict(Decimal)
     for charge in seen.charges:
         posted[charge.episode_id] += charge.amount
@@ -193,7 +188,6 @@ def _repeats(seen: Observed) -> int:
 
 
 def merged(verdicts: Iterable[Verdict]) -> Verdict:
-    """All of them as one."""
     each = list(verdicts)
     return Verdict(
         accepted=sum(one.accepted for one in each),

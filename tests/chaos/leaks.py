@@ -1,5 +1,3 @@
-"""What a platform takes of its machine: memory, disk, processes, connections, files and locks."""
-
 import ctypes
 import os
 import tempfile
@@ -86,7 +84,6 @@ def known_processes(scene: Scene) -> set[int]:
 
 
 def orphans(known: set[int]) -> list[psutil.Process]:
-    """Children of this process whose starter is gone."""
     return [each for each in psutil.Process().children() if each.pid not in known and _runs(each)]
 
 

@@ -1,5 +1,3 @@
-"""Episodes as a patient application starts them and waits for them."""
-
 import asyncio
 import time
 import uuid
@@ -22,16 +20,12 @@ POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Started:
-    """An episode that the platform accepted."""
-
     id: str
     tenant: str
     task: Task
 
 
 class Load:
-    """Starts episodes for three tenants in turn."""
-
     def __init__(self, scene: Scene, accept_s: float, end_s: float = 300.0) -> None:
         self._scene = scene
         self._accept_s, self._end_s = accept_s, end_s
@@ -41,7 +35,6 @@ class Load:
         """The tenant of each episode that runs, by its id."""
 
     async def start(self, task: Task) -> Started | None:
-        """The episode once it is accepted; None when that took too long."""
         tenant = TENANTS[self._count % len(TENANTS)]
         self._count += 1
         episode_id = str(uuid.UUID(int=uuid_utils.uuid7().int))
@@ -66,7 +59,6 @@ class Load:
         return None
 
     async def ended(self, episodes: list[Started]) -> set[str]:
-        """Ids of those that end in time, while `attend` runs."""
         deadline = time.monotonic() + self._end_s
         while self._open and time.monotonic() < deadline:
             await asyncio.sleep(POLL_S)

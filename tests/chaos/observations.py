@@ -1,5 +1,3 @@
-"""What can be known of a round's episodes, from five independent sources."""
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -21,8 +19,6 @@ class Call:
 
 @dataclass(frozen=True)
 class Record:
-    """A trajectory on the stream."""
-
     record_id: str
     episode_id: str
     stop_reason: str
@@ -32,8 +28,6 @@ class Record:
 
 @dataclass(frozen=True)
 class Charge:
-    """An entry of the ledger for a call that was made."""
-
     episode_id: str
     key: str
     amount: Decimal
@@ -44,8 +38,6 @@ class Charge:
 
 @dataclass(frozen=True)
 class Bill:
-    """A reply that the model server gave, as its own log has it."""
-
     request_id: str
     key: str
     tokens: tuple[int, int]
@@ -57,8 +49,6 @@ class Bill:
 
 @dataclass(frozen=True)
 class Observed:
-    """Everything about some episodes."""
-
     accepted: frozenset[str]
     """And the children of those that were."""
     ended: frozenset[str]

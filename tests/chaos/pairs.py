@@ -1,5 +1,3 @@
-"""Which fault is done to which victim, and why the others are not."""
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,8 +6,6 @@ from chaos.victims import PAIRS, PROCESSES, SERVICES, VICTIMS
 
 
 class Fault(StrEnum):
-    """What is done to a victim."""
-
     KILL = "kill"
     STALL = "stall"
     PARTITION = "partition"
@@ -22,8 +18,6 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Round:
-    """One fault of one victim."""
-
     victim: str
     fault: Fault
 
@@ -97,7 +91,6 @@ REASONS: dict[Fault, dict[str, str]] = {
 
 
 def left_out() -> dict[Round, str]:
-    """Every pair of a victim and a fault that no round is, and why."""
     done = set(ROUNDS)
     return {
         one: REASONS[one.fault].get(one.victim) or REASONS[one.fault][""]

@@ -11,10 +11,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 class Relay:
-    """Listens at an address of its own and passes everything on to another."""
-
     def __init__(self, *, port: int = 0, path: Path | None = None) -> None:
-        """Passes on to that port of this machine, or to that Unix socket."""
         self._port, self._path = port, path
         self._whole = asyncio.Event()
         self._whole.set()

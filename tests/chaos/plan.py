@@ -1,5 +1,3 @@
-"""The rounds of a run, in an order that its seed decides."""
-
 import random
 from collections.abc import Iterator, Sequence
 
@@ -7,8 +5,6 @@ from chaos.pairs import ROUNDS, Fault, Round
 
 
 class UnknownRound(ValueError):
-    """What is asked for is no round."""
-
     def __init__(self, asked: str) -> None:
         known = ", ".join(sorted(map(str, ROUNDS)))
         super().__init__(f"{asked!r} is no victim:fault; known are {known}")
@@ -25,7 +21,6 @@ def planned(seed: int, count: int | None = None, only: Sequence[str] = ()) -> li
 
 
 def random_rounds(seed: int, faults: Sequence[Fault] = tuple(Fault)) -> Iterator[Round]:
-    """Rounds without end, as a soak makes them."""
     choice = random.Random(seed)
     possible = [one for one in ROUNDS if one.fault in faults]
     while True:

@@ -1,5 +1,3 @@
-"""Replies that no provider should give, and tasks that no client should send."""
-
 from openai_server import Reply
 
 # By name, as a task asks for them: "poison: usage".

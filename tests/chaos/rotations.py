@@ -1,5 +1,3 @@
-"""Keys and certificates that change while episodes run, as an operator changes them."""
-
 import asyncio
 import json
 

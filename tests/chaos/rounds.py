@@ -1,5 +1,3 @@
-"""One round: episodes run, a fault is done and undone, and everything is counted."""
-
 import asyncio
 import time
 from collections.abc import Callable
@@ -25,8 +23,6 @@ ACCEPT_S = 150.0
 
 @dataclass
 class Rounds:
-    """Makes rounds on one scene."""
-
     scene: Scene
     seed: int
     episodes: int

@@ -1,5 +1,3 @@
-"""A platform as `podium up` starts it, with what it needs outside, ready to be harmed."""
-
 import asyncio
 import json
 import os
@@ -50,8 +48,6 @@ FOLDERS = {victims.POSTGRES: "."}
 
 @dataclass
 class Scene:
-    """Everything that runs, and where its logs are."""
-
     folder: Path
     platform: LocalPlatform
     outside: dict[str, ManagedProcess]
@@ -83,7 +79,6 @@ class Scene:
 
 @asynccontextmanager
 async def running_scene(folder: Path) -> AsyncIterator[Scene]:
-    """Started, filled, supervised; nothing is left of it at the end."""
     state = StateFolder(folder / "state")
     async with AsyncExitStack() as stack:
         names = [*SERVERS, *(pair.name for pair in PAIRS), *victims.OUTSIDE, GRPC]
@@ -206,7 +201,6 @@ async def _to_database(pair: Pair, state: Path) -> tuple[Relay, dict[str, str]]:
 
 
 async def _equipped(scene: Scene, ports: dict[str, int]) -> None:
-    """Three tenants with keys, budgets, and the tools of the outside service."""
     assert scene.connection is not None
     async with api_keys(DatabaseSettings(database_url=scene.platform.dsn["gateway"])) as issued:
         for tenant in TENANTS:
@@ -250,5 +244,4 @@ async def _sent(client: httpx.AsyncClient, method: str, path: str, body: Any) ->
         raise SystemExit(f"the scene is not set: {method} {path}: {reply.text}")
 
 
-def _quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def _quiet(_step: str, _done: bool) -> None: ...

@@ -1,5 +1,3 @@
-"""What episodes do: actions that the scripted model takes, with tools of every kind."""
-
 import random
 import re
 from collections.abc import Callable
@@ -24,8 +22,6 @@ ERRAND = re.compile(r"Errand: (\w+) ([\w-]+)\.")
 
 @dataclass(frozen=True)
 class Task:
-    """A task's text, the orders it places, and whether something in it is poison."""
-
     text: str
     orders: tuple[str, ...] = ()
     poison: str = ""
@@ -114,7 +110,6 @@ STEPS: dict[str, Callable[[str], list[list[Action]]]] = {
 
 
 def sound_tasks(names: list[str]) -> list[Task]:
-    """One for each name, of every kind."""
     return [*map(working_task, names[:-1]), *map(searching_task, names[-1:])]
 
 

@@ -42,8 +42,6 @@ GRACE_S = 60.0
 
 @dataclass
 class Soak:
-    """What came of it so far."""
-
     seed: int
     outcomes: list[Outcome] = field(default_factory=list)
     measured: list[Taken] = field(default_factory=list)

@@ -1,5 +1,3 @@
-"""The table of a run."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +21,6 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """A round, what came of it, and how long after the fault its last episode ended."""
-
     round: Round
     verdict: Verdict | None
     recovery_s: float = 0.0
@@ -36,7 +32,6 @@ class Outcome:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: a row for each round, in the order of the rounds."""
     rows = [COLUMNS, ("---",) * len(COLUMNS), *map(_row, outcomes)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

@@ -1,5 +1,3 @@
-"""A tool of every kind, as the platform registers it or the scene does."""
-
 import base64
 import json
 from collections.abc import Iterable
@@ -43,7 +41,6 @@ TOOLS_OF = {
 
 
 def unanswered_kinds(tools: Iterable[str]) -> list[str]:
-    """The kinds of which none of these tools is, in words."""
     found = {KINDS[name] for name in tools if name in KINDS}
     return [
         f"no call of a tool of kind {name.removeprefix('TOOL_KIND_').lower()} was answered"

@@ -1,5 +1,3 @@
-"""What can be harmed: every process of `podium up`, and what it needs outside."""
-
 from dataclasses import dataclass
 
 GATEWAY, EPISODES, WORKER = "gateway", "episodes", "episodes_worker"
@@ -18,8 +16,6 @@ PROCESSES = (*SERVICES, *SERVERS, *OUTSIDE)
 
 @dataclass(frozen=True)
 class Pair:
-    """A connection that can be parted: who calls, and whom."""
-
     caller: str
     called: str
 

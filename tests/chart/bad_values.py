@@ -1,5 +1,3 @@
-"""Values a user may set by mistake: where, what, and the words the rejection must hold."""
-
 from typing import Any
 
 # Path, value, what the message names; an empty third means the path itself.

@@ -1,5 +1,3 @@
-"""Custom resources are tested where the CRDs of their operators are at hand."""
-
 from chart import crd_schemas
 
 # Not a skip: a run without CRDs has fewer tests, and its last lines say so (not_run.py).

@@ -33,7 +33,6 @@ MISSING = (
 
 
 def available() -> bool:
-    """Returns whether there are CRDs to test with."""
     return FOLDER.is_dir() and any(FOLDER.glob("*.yaml"))
 
 
@@ -70,7 +69,6 @@ def _compact(path: Path) -> str:
 
 @cache
 def validator(api_version: str, kind: str) -> Draft202012Validator:
-    """JSON Schema of a kind. Raises KeyError when no CRD serves it."""
     schema = _json_schema(schemas()[api_version, kind])
     schema["properties"] |= dict.fromkeys(("apiVersion", "kind", "metadata", "status"), True)
     return Draft202012Validator(schema)
@@ -130,7 +128,6 @@ def _broken_rules(schema: Json, value: Any, path: tuple[str, ...]) -> Iterator[s
 
 
 def holds(rule: str, value: Any) -> bool:
-    """Returns whether a CEL rule holds for a value."""
     return bool(_program(rule).evaluate({"self": celpy.adapter.json_to_cel(value)}))
 
 

@@ -1,5 +1,3 @@
-"""Fetches the CRDs of crds.yaml from their projects: `make crds`."""
-
 import asyncio
 import hashlib
 import sys

@@ -27,7 +27,6 @@ def written_of(profile: str) -> dict[str, Json]:
 
 
 def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
-    """Every place in which two JSON values differ, with both values."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             yield from differences(before.get(key), now.get(key), f"{path}.{key}".lstrip("."))
@@ -39,7 +38,6 @@ def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
 
 
 def main() -> None:
-    """Writes what every profile renders."""
     FOLDER.mkdir(exist_ok=True)
     for profile in PROFILES:
         found = objects_of(profile)

@@ -17,7 +17,6 @@ CASES = ("defaults", "minimal-cpu", "dev", "production", "multi-tenant")
 
 
 def immutable_fields(case: str) -> Json:
-    """Kind and name to the immutable fields."""
     return {
         f"{obj['kind']}/{obj['metadata']['name']}": found
         for obj in rendered(case)
@@ -44,7 +43,6 @@ def _of(obj: Json) -> Any:
 
 
 def main() -> None:
-    """Writes what this version promises."""
     version = yaml.safe_load((CHARTS / "podium/Chart.yaml").read_text())["version"]
     fields = {case: immutable_fields(case) for case in CASES}
     RELEASES.mkdir(exist_ok=True)

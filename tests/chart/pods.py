@@ -1,5 +1,3 @@
-"""Every pod a release can make, those inside custom resources included."""
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +7,6 @@ from chart.rendering import Json, label, of_kind, parsed
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """What some controller will make pods of."""
-
     owner: str
     labels: dict[str, str]
     spec: Json

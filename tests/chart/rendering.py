@@ -64,12 +64,10 @@ EVERYTHING: Json = {
 
 @cache
 def chart(name: str = "podium") -> Chart:
-    """A loaded chart."""
     return Chart.load(str(CHARTS / name))
 
 
 def render(values: Json | None = None, name: str = "podium", release: str = "podium") -> list[Json]:
-    """Every object of a release of a chart, in the order of its templates."""
     files = chart(name).render(values or {}, name=release, namespace="podium")
     texts = [text for path, text in sorted(files.items()) if path.endswith(".yaml")]
     return [obj for text in texts for obj in parsed(text)]
@@ -120,12 +118,10 @@ def _modes() -> Iterator[tuple[str, Json]]:
 
 
 def switched_on(*names: str) -> Json:
-    """Values with these integrations on."""
     return {"integrations": {name: {"enabled": True} for name in names}}
 
 
 def profile(name: str) -> Json:
-    """Values of a profile, with the one that it lies on top of."""
     values: Json = yaml.safe_load((CHARTS / f"podium/profiles/{name}.yaml").read_text())
     return merged(profile(BENEATH[name]), values) if name in BENEATH else values
 
@@ -139,15 +135,12 @@ def merged(base: Json, over: Json) -> Json:
 
 
 def of_kind(objects: list[Json], *kinds: str) -> list[Json]:
-    """Objects of these kinds."""
     return [obj for obj in objects if obj["kind"] in kinds]
 
 
 def named(objects: list[Json], kind: str, name: str) -> Json:
-    """The object of this kind and name."""
     return next(obj for obj in of_kind(objects, kind) if obj["metadata"]["name"] == name)
 
 
 def label(obj: Json) -> str:
-    """Kind and name, for messages."""
     return f"{obj['kind']}/{obj['metadata'].get('name', obj['metadata'].get('generateName'))}"

@@ -1,5 +1,3 @@
-"""What pods are scaled by: KEDA's triggers, or CPU without KEDA."""
-
 from chart.rendering import Json, chart, merged, named, of_kind, render, rendered, switched_on
 from chart.test_network import policy
 
@@ -12,7 +10,6 @@ TLS: Json = {"enabled": True, "secretName": "temporal", "serverName": "frontend"
 
 
 def triggers(objects: list[Json], name: str = WORKER) -> dict[str, Json]:
-    """Triggers of a component's ScaledObject, by type."""
     found = named(objects, "ScaledObject", name)["spec"]["triggers"]
     return {one["type"]: one for one in found}
 

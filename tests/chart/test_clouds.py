@@ -1,5 +1,3 @@
-"""Profiles that lie on top of others: one GPU, and what differs at OpenShift, EKS, GKE and AKS."""
-
 import re
 
 import pytest
@@ -21,7 +19,6 @@ def cloud(name: str) -> Json:
 
 
 def on(name: str, beneath: str) -> list[Json]:
-    """Objects of a profile at a cloud, with an ingress."""
     values = merged(profile(beneath), cloud(name))
     return render(merged(merged(values, REACHED), PLAIN))
 

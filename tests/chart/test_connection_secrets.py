@@ -35,7 +35,6 @@ def release(protocol: str = "PLAINTEXT", **temporal: object) -> list[Json]:
 
 
 def kafka_keys(pod: PodTemplate) -> dict[str, dict[str, str]]:
-    """Secret to its keys and the files they are mounted as."""
     volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
     sources = volumes.get("kafka", {}).get("projected", {}).get("sources", [])
     return {
@@ -45,7 +44,6 @@ def kafka_keys(pod: PodTemplate) -> dict[str, dict[str, str]]:
 
 
 def files_named(pod: PodTemplate, folder: str) -> set[str]:
-    """Files in a folder that the pod's settings name."""
     variables = pod.spec["containers"][0].get("env", [])
     values = [str(one.get("value", "")) for one in variables]
     return {value.removeprefix(folder) for value in values if value.startswith(folder)}

@@ -1,5 +1,3 @@
-"""Every built-in object against the schemas of the oldest and the newest Kubernetes we support."""
-
 import json
 from functools import cache
 

@@ -1,5 +1,3 @@
-"""The CRDs of podium.dev: what they take, what they reject and in which words, who may what."""
-
 import copy
 from typing import Any
 

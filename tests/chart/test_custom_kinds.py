@@ -1,5 +1,3 @@
-"""Every custom resource of every case against its CRD: schema, closed objects, CEL rules."""
-
 import copy
 import json
 from typing import Any
@@ -41,7 +39,6 @@ def is_custom(obj: Json) -> bool:
 
 
 def custom_resources() -> dict[str, tuple[str, Json]]:
-    """Every distinct custom resource, by its content; runs of training and scalers inside too."""
     found = {}
     for case, _ in cases():
         for obj in rendered(case):

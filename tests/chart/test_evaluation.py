@@ -1,5 +1,3 @@
-"""The evaluation profile: an empty cluster is enough, and what it prints is true."""
-
 import re
 
 import yaml

@@ -1,5 +1,3 @@
-"""Inside of the cluster API keys travel encrypted: clients and routes speak TLS to the gateway."""
-
 import json
 
 import pytest
@@ -18,7 +16,6 @@ PLAINTEXT: Json = merged(ROUTED, {"tls": {"enabled": False}})
 
 @pytest.mark.parametrize("case", [name for name, _ in cases()])
 def test_no_pod_calls_the_gateway_in_plaintext(case: str) -> None:
-    """Whatever the values switch on, with TLS, which is the default."""
     if not (dict(cases())[case].get("tls") or {}).get("enabled", True):
         pytest.fail("a profile turns TLS off")
     for pod in pod_templates(rendered(case)):

@@ -1,5 +1,3 @@
-"""Rules and dashboards speak of metrics that exist, and every alert has its runbook."""
-
 import json
 import re
 from functools import cache

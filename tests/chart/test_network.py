@@ -1,5 +1,3 @@
-"""Who reaches the gateway, where names are looked up, other addresses, other users."""
-
 from ipaddress import IPv6Network, ip_network
 
 import pytest

@@ -1,5 +1,3 @@
-"""The package: reproducible, complete, with what Artifact Hub shows."""
-
 import copy
 import re
 import subprocess
@@ -129,7 +127,6 @@ BUILT_IN = ("networking.k8s.io/", "rbac.authorization.k8s.io/")
 
 
 def kinds_of(table: Iterable[Integration]) -> set[tuple[str, str]]:
-    """(apiVersion, kind) of everything that is asked for."""
     return {(api, kind) for each in table for api, kinds in each.apis.items() for kind in kinds}
 
 

@@ -1,5 +1,3 @@
-"""Every pod of every case, those inside custom resources included, under the restricted profile."""
-
 import copy
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""Engines of policy versions, as they are made of what the chart renders."""
-
 import pytest
 
 from chart.pods import PodTemplate, pod_templates
@@ -21,19 +19,16 @@ COMPONENT = "app.kubernetes.io/component"
 
 
 def keeper(objects: list[Json]) -> Json:
-    """The Deployment that makes engines."""
     deployments = of_kind(objects, "Deployment")
     return next(one for one in deployments if one["metadata"]["name"] == "podium-policy-engines")
 
 
 def environment(objects: list[Json]) -> dict[str, str]:
-    """Its environment variables."""
     (container,) = keeper(objects)["spec"]["template"]["spec"]["containers"]
     return {one["name"]: one["value"] for one in container["env"]}
 
 
 def engine(objects: list[Json]) -> Json:
-    """The engine it makes of the release's model server."""
     settings = environment(objects)
     blueprint = next(
         one
@@ -48,7 +43,6 @@ def engine(objects: list[Json]) -> Json:
 
 
 def pod(objects: list[Json]) -> PodTemplate:
-    """The pod KServe makes of an engine."""
     runtimes = of_kind(objects, "ServingRuntime")
     return next(iter(pod_templates([engine(objects), *runtimes])))
 

@@ -1,5 +1,3 @@
-"""Everything that names something else in a release finds it."""
-
 import pytest
 
 from chart.code_graph import SETTINGS
@@ -16,7 +14,6 @@ def selected(objects: list[Json], selector: dict[str, str]) -> list[Json]:
 
 
 def port_numbers(specs: list[Json]) -> dict[str | int, int]:
-    """Container ports by name and by number."""
     ports = [port for spec in specs for one in containers(spec) for port in one.get("ports", [])]
     by_name = {port["name"]: port["containerPort"] for port in ports}
     return by_name | {port["containerPort"]: port["containerPort"] for port in ports}
@@ -102,7 +99,6 @@ def test_a_pod_has_time_to_drain() -> None:
 
 
 def read_by_pods(objects: list[Json]) -> set[str]:
-    """Names of the Secrets, ConfigMaps and claims that pods name."""
     found: set[str] = set()
     for pod in pod_templates(objects):
         for volume in pod.spec.get("volumes", []):

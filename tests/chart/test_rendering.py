@@ -1,5 +1,3 @@
-"""What the objects of a release look like, case by case."""
-
 import pytest
 
 from chart.pods import containers, pod_templates
@@ -219,7 +217,6 @@ def test_a_kafka_that_asks_for_passwords_gives_every_client_a_user_with_one() ->
 
 
 def environment(objects: list[Json], component: str) -> dict[str, str]:
-    """Plain settings of a component, without their prefix."""
     variables = container(objects, "Deployment", f"podium-{component}")["env"]
     prefix = chart().values["components"][component]["settingsPrefix"]
     return {

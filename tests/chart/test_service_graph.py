@@ -1,5 +1,3 @@
-"""`components.<name>.calls` is the code's own graph, and policies and certificates follow it."""
-
 import json
 from collections.abc import Iterator
 

@@ -1,5 +1,3 @@
-"""What the chart puts into the environment is what the services' own settings load."""
-
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +102,6 @@ def test_every_variable_is_a_setting_of_the_service(case: str, component: str) -
 
 
 def is_setting(model: Any, path: list[str]) -> bool:
-    """Returns whether a chain of field names exists in a settings model."""
     for part in path:
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return False

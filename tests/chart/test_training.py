@@ -1,5 +1,3 @@
-"""A run of training starts the processes that its configuration speaks of, with what it names."""
-
 import json
 import re
 from pathlib import Path
@@ -31,7 +29,6 @@ TWO_NODES: Json = {"training": {"enabled": True, "nodes": 2, "acceleratorsPerNod
 
 
 def files(objects: list[Json]) -> Json:
-    """The data of the ConfigMap that holds a run; empty without training."""
     maps = [each["data"] for each in of_kind(objects, "ConfigMap")]
     return next((data for data in maps if "run.yaml" in data), {})
 
@@ -52,7 +49,6 @@ def run(objects: list[Json]) -> Json:
 
 
 def pod(objects: list[Json]) -> Json:
-    """The pod of a run."""
     if run(objects)["kind"] == "Job":
         found: Json = run(objects)["spec"]["template"]["spec"]
         return found
@@ -60,7 +56,6 @@ def pod(objects: list[Json]) -> Json:
 
 
 def node(objects: list[Json]) -> Json:
-    """The Job that the Trainer makes of its runtime."""
     runtime = of_kind(objects, "TrainingRuntime")[0]["spec"]
     found: Json = runtime["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]
     return found

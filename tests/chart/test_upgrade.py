@@ -1,5 +1,3 @@
-"""An upgrade from any release changes no field that Kubernetes rejects to change."""
-
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The closed schema: good values pass, every mistake is rejected with the right path."""
-
 import copy
 import json
 from collections.abc import Iterator
@@ -138,7 +136,6 @@ def rejected(one: Json, values: Json) -> bool:
 
 
 def objects(node: Any, where: str = "") -> Iterator[tuple[str, Json]]:
-    """Every schema of an object in a schema."""
     if isinstance(node, dict):
         if node.get("type") == "object":
             yield where, node

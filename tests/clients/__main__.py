@@ -45,8 +45,6 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong with a feature, or why the platform does not have it."""
-
     problem: str
     no: str = ""
 
@@ -68,7 +66,6 @@ def main() -> None:
 
 
 async def try_all(clients: Sequence[Client]) -> int:
-    """The exit status."""
     missing = await installed(clients)
     with (
         server_folder("clients") as folder,
@@ -102,7 +99,6 @@ async def try_all(clients: Sequence[Client]) -> int:
 
 
 async def installed(clients: Sequence[Client]) -> dict[str, Results]:
-    """Installs them; the results of those that could not be."""
     missing = {}
     for client in clients:
         print(f"installing {client.name}", file=sys.stderr)
@@ -159,7 +155,6 @@ async def register_models(connection: Connection, base_url: str) -> None:
 
 
 async def tried(client: Client, connection: Connection) -> Results:
-    """By feature."""
     print(f"trying {client.name}", file=sys.stderr)
     process = await asyncio.create_subprocess_exec(
         str(client.python),
@@ -190,7 +185,6 @@ def results_of(said: bytes) -> Results:
 
 
 def table(found: dict[str, Results]) -> str:
-    """Markdown: a row a client, a column a feature."""
     rows = [("client", *FEATURES), ("---",) * (len(FEATURES) + 1)]
     for name, results in found.items():
         cells = (_cell(results.get(feature)) for feature in FEATURES)
@@ -206,8 +200,7 @@ def _cell(finding: Finding | None) -> str:
     return "no" if finding.no else "yes"
 
 
-def quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

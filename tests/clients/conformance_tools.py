@@ -33,7 +33,6 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def red_pixel() -> bytes:
-    """A PNG."""
     header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
     pixels = zlib.compress(b"\0\xff\0\0")
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
@@ -41,7 +40,6 @@ def red_pixel() -> bytes:
 
 
 def silence() -> bytes:
-    """A WAV without a sample."""
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8)
     return b"RIFF" + struct.pack("<I", 36) + b"WAVE" + form + struct.pack("<4sI", b"data", 0)
 

@@ -20,8 +20,6 @@ class InstallFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Client:
-    """A client library: its program, and the packages that it needs, of PyPI and of npm."""
-
     name: str
     program: str
     packages: tuple[str, ...] = ()

@@ -1,5 +1,3 @@
-"""The model behind the platform: a real HTTP server that decides by what its prompt asks for."""
-
 import base64
 import json
 import re

@@ -47,7 +47,6 @@ def main() -> int:
 
 
 def _table(release: Release, chosen: list[str], keep: bool) -> int:
-    """Prints a row for each check; how many failed."""
     began = time.monotonic()
     failed = 0
     install, uninstall = next(iter(CHECKS)), list(CHECKS)[-1]

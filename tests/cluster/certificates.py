@@ -1,5 +1,3 @@
-"""Mutual TLS: who shows no certificate is rejected; a renewed one is served without a restart."""
-
 import time
 
 from cluster.finding import require

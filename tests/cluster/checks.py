@@ -1,5 +1,3 @@
-"""The rows of the table: each says what holds, or raises with what does not."""
-
 import time
 from collections.abc import Callable
 
@@ -41,7 +39,6 @@ def installed(release: Release) -> str:
 
 
 def admitted(release: Release) -> str:
-    """Every pod is admitted under the restricted profile."""
     rejected = [
         event["message"] for event in release.items("events") if event["reason"] == "FailedCreate"
     ]
@@ -91,7 +88,6 @@ def _reach(release: Release, who: str, host: str, port: int) -> str:
 
 
 def tested(release: Release) -> str:
-    """`helm test` passes."""
     report = release.helm("test")
     require(report.count("Succeeded") >= 1 and "Failed" not in report, report)
     return f"{report.count('Succeeded')} tests"

@@ -1,5 +1,3 @@
-"""A Tool, a Policy and a PriceList by `kubectl apply`."""
-
 import json
 from decimal import Decimal
 

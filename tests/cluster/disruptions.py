@@ -1,5 +1,3 @@
-"""Pods are killed and evicted while episodes run; a release goes back to an earlier revision."""
-
 import time
 
 from cluster.finding import require
@@ -45,7 +43,6 @@ def drained(release: Release) -> str:
 
 
 def rolled_back(release: Release) -> str:
-    """An upgrade that changes every pod, and the way back from it."""
     before = _templates(release)
     revision = release.revision()
     release.upgrade("--set", "monitoring.logLevel=DEBUG")

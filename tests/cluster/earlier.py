@@ -1,5 +1,3 @@
-"""An upgrade from an earlier version, with its chart and its image, while episodes run."""
-
 from chart.rendering import ROOT
 from cluster.load import load
 from cluster.pods import image_of

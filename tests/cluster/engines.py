@@ -1,5 +1,3 @@
-"""KServe makes the engine's Deployment as the chart describes it."""
-
 import json
 import time
 
@@ -35,14 +33,12 @@ def engine_made(release: Release) -> str:
 
 
 def _runtime(beside: Release, service: str) -> list[str]:
-    """Arguments of the ServingRuntime, as they are for this service."""
     found = json.loads(beside.kubectl("get", "servingruntimes", "-o", "json"))["items"]
     [container] = found[0]["spec"]["containers"]
     return [each.replace("{{.Name}}", service) for each in container["args"]]
 
 
 def _deployment(beside: Release) -> Json:
-    """The container of the Deployment that KServe made."""
     until = time.monotonic() + WAIT_S
     while time.monotonic() < until:
         for one in beside.items("deployments.apps"):

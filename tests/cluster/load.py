@@ -1,5 +1,3 @@
-"""Requests without a pause while a check does something to the platform."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -68,7 +68,6 @@ def program(
 
 
 def image_of(release: Release, deployment: str) -> str:
-    """Image that a Deployment runs."""
     path = "jsonpath={.spec.template.spec.containers[0].image}"
     return release.kubectl("get", "deployment", deployment, "-o", path)
 

@@ -1,5 +1,3 @@
-"""Kueue counts every accelerator of a run on several nodes, under the Trainer and without."""
-
 import json
 import time
 
@@ -58,7 +56,6 @@ def _counted(beside: Release, *, trainer: bool) -> str:
 
 
 def workload(release: Release, expected: str) -> Json:
-    """The run's, once its reservation has this reason."""
     until = time.monotonic() + WAIT_S
     found: list[Json] = []
     while time.monotonic() < until:
@@ -71,7 +68,6 @@ def workload(release: Release, expected: str) -> Json:
 
 
 def queue(gpus: int) -> Json:
-    """A ClusterQueue with room for so many accelerators."""
     limits = {"cpu": "100", "memory": "1000Gi", "nvidia.com/gpu": str(gpus)}
     resources = [{"name": name, "nominalQuota": limit} for name, limit in limits.items()]
     group = {"coveredResources": list(limits), "flavors": [{"name": QUEUE, "resources": resources}]}

@@ -22,7 +22,6 @@ class CommandFailed(Exception):
 
 
 def run(*command: str, stdin: str | None = None) -> str:
-    """Output of a command. Raises CommandFailed."""
     ended = subprocess.run(
         command,
         cwd=ROOT,
@@ -39,19 +38,15 @@ def run(*command: str, stdin: str | None = None) -> str:
 
 
 def missing_programs() -> list[str]:
-    """Programs that the checks need and that are not on PATH."""
     return [name for name in ("kubectl", "helm") if shutil.which(name) is None]
 
 
 def served(resource: str) -> bool:
-    """Returns whether the cluster has this CRD."""
     return bool(run("kubectl", "get", "crd", resource, "--ignore-not-found", "-o", "name").strip())
 
 
 @dataclass
 class Release:
-    """`helm` and `kubectl` for one namespace."""
-
     namespace: str
     values: list[str] = field(default_factory=list)
     """What `--set` gets, such as imageRegistry=HOST/PATH."""
@@ -72,12 +67,10 @@ class Release:
         }
 
     def beside(self, name: str) -> "Release":
-        """With the same values, in a namespace of its own."""
         values = list(self.values), dict(self.json_values)
         return Release(f"{self.namespace}-{name}", *values)
 
     def make_namespace(self, standard: str = "restricted") -> None:
-        """Under this Pod Security Standard."""
         labels = {"pod-security.kubernetes.io/enforce": standard}
         metadata = {"name": self.namespace, "labels": labels}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -94,11 +87,9 @@ class Release:
         self.helm("upgrade", *self._chart(), *more)
 
     def revision(self) -> int:
-        """Number of the newest."""
         return int(json.loads(self.helm("history", "-o", "json"))[-1]["revision"])
 
     def template(self, values: dict[str, str], *more: str) -> str:
-        """Manifests with further values."""
         settings = [word for item in values.items() for word in ("--set", "=".join(item))]
         return self.helm("template", *self._chart(), *settings, *more)
 
@@ -120,20 +111,16 @@ class Release:
         return run("kubectl", "-n", self.namespace, *arguments, stdin=stdin)
 
     def items(self, kinds: str) -> list[Json]:
-        """Objects of these kinds, comma-separated."""
         found: list[Json] = json.loads(self.kubectl("get", kinds, "-o", "json"))["items"]
         return found
 
     def deployments(self) -> list[str]:
-        """Names of those that serve."""
         return sorted(one["metadata"]["name"] for one in self.items("deployments.apps"))
 
     def wait_for(self, deployment: str) -> None:
-        """Until all of its pods are ready. Raises CommandFailed."""
         self.kubectl("rollout", "status", f"deployment/{deployment}", f"--timeout={READY_S}s")
 
     def key(self, name: str) -> str:
-        """API key `tenant` or `platform` that the bootstrap Job made."""
         secret = {"tenant": "podium-api-keys", "platform": "podium-platform-api-key"}[name]
         kept = self.kubectl("get", "secret", secret, "-o", f"jsonpath={{.data.{name}}}")
         return base64.b64decode(kept).decode()
@@ -148,7 +135,6 @@ class Release:
         ]
 
     def remove(self) -> None:
-        """Everything, the namespace too."""
         run("kubectl", "delete", "namespace", self.namespace, "--ignore-not-found", "--wait=true")
         for command in self.undo:
             run(*command)

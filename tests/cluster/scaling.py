@@ -1,5 +1,3 @@
-"""KEDA starts workers for open work, and takes them away when it is done."""
-
 import time
 
 from cluster.finding import NotSo, require
@@ -45,7 +43,6 @@ def scaled_down(release: Release) -> str:
 
 
 def _until(release: Release, replicas: int, within_s: float) -> float:
-    """Seconds until so many workers are ready."""
     began = time.monotonic()
     ready = 0
     while time.monotonic() - began < within_s:

@@ -1,5 +1,3 @@
-"""Tasks through the commands of a user: the one that the notes print, and others."""
-
 import json
 import re
 from decimal import Decimal
@@ -43,13 +41,11 @@ def priced(release: Release) -> str:
 
 
 def asked(release: Release, *options: str) -> list[Json]:
-    """Events of an episode that answers the question; the last has the whole of it."""
     lines = podium(release, "tenant", "run", QUESTION, *options, "--json")
     return [json.loads(line) for line in lines.splitlines()]
 
 
 def podium(release: Release, key: str, *arguments: str) -> str:
-    """Output of the command, in the gateway's pod, with the key `tenant` or `platform`."""
     environment = (
         "PODIUM_URL=https://localhost:8080",
         "SSL_CERT_FILE=/etc/podium/tls/ca.crt",

@@ -1,5 +1,3 @@
-"""A run of two pods with two processes each: killed, resumed, published, and it answers."""
-
 import json
 import re
 import sys
@@ -98,7 +96,6 @@ def _copy_model(release: Release) -> None:
 
 
 def _play(release: Release) -> str:
-    """Episodes in groups, whose trajectories go to Kafka."""
     environment = {
         "PODIUM_URL": GATEWAY,
         "PODIUM_API_KEY": release.key("tenant"),
@@ -155,7 +152,6 @@ def _until(release: Release, name: str, found: Callable[[], T]) -> T:
 
 
 def _has_ended(release: Release, name: str) -> bool:
-    """Raises NotSo when it failed."""
     found: Json = json.loads(release.kubectl("get", "trainjob", name, "-o", "json"))
     kinds = {
         one["type"]: one.get("message", "")
@@ -183,7 +179,6 @@ def _said(release: Release, name: str) -> str:
 
 
 def _steps(release: Release, name: str) -> list[int]:
-    """Numbers of the steps that the pods of now took."""
     return [int(each) for each in STEP.findall(_said(release, name))]
 
 

@@ -1,5 +1,3 @@
-"""Numbers that a service needs beside the contract are those of the contract."""
-
 from google.protobuf.descriptor import Descriptor
 
 from cost_ledger.budgets.models import ID_CHARACTERS_MAX, ROLLING_MAX_S

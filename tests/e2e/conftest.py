@@ -1,5 +1,3 @@
-"""The whole platform as `podium up` starts it, with a scripted model server."""
-
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -54,14 +52,12 @@ def first_action(body: Mapping[str, Any]) -> Reply:
 
 
 def second_action(body: Mapping[str, Any]) -> Reply:
-    """The sum once more; late for the task in which something changes meanwhile."""
     paused = PAUSED_TASK in json.dumps(body["messages"])
     checked = {**SUM, "thought": "I will check it."}
     return Reply(json.dumps(checked), delay_s=8.0 if paused else 0.0)
 
 
 def conclusion(body: Mapping[str, Any]) -> dict[str, str]:
-    """The answer, with a tenant's secret where the prompt holds it."""
     quoted = CANARY in json.dumps(body["messages"])
     return {"answer": f"42 {CANARY}" if quoted else "42"}
 
@@ -71,15 +67,12 @@ SCRIPT: list[Scripted] = [first_action, second_action, conclusion]
 
 @dataclass(frozen=True)
 class WholePlatform:
-    """A running platform, its model server, its collector of traces, and how to reach it."""
-
     platform: LocalPlatform
     connection: Connection
     model: OpenAiServer
     collector: OtlpCollector
 
     def client(self, api_key: str | None = None) -> httpx.AsyncClient:
-        """A client of the gateway."""
         key = self.connection.api_key if api_key is None else api_key
         return httpx.AsyncClient(
             base_url=self.connection.gateway_url,
@@ -91,7 +84,6 @@ class WholePlatform:
 
 
 async def price_the_model(whole: WholePlatform) -> None:
-    """The scripted model costs what the paper's orchestrator costs."""
     components = [
         {"dimension": f"USAGE_DIMENSION_{name}", "unit_price": "0.2", "per": "1000000"}
         for name in ("INPUT_FRESH", "OUTPUT_TEXT")
@@ -102,8 +94,7 @@ async def price_the_model(whole: WholePlatform) -> None:
     assert reply.is_success, reply.text
 
 
-def quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def quiet(_step: str, _done: bool) -> None: ...
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -1,5 +1,3 @@
-"""Episodes through the gateway's REST API, as an application would run them."""
-
 import asyncio
 import uuid
 from typing import Any
@@ -11,12 +9,10 @@ FINISHED = "EPISODE_STATE_FINISHED"
 
 
 def new_id() -> str:
-    """A fresh episode id."""
     return str(uuid.UUID(int=uuid_utils.uuid7().int))
 
 
 async def start(client: httpx.AsyncClient, task: str = "what is 6 x 7?", **spec: Any) -> str:
-    """Starts an episode with the calculator; its id."""
     episode_id = new_id()
     body = {
         "episode_id": episode_id,
@@ -39,7 +35,6 @@ async def finished(client: httpx.AsyncClient, episode_id: str) -> dict[str, Any]
 
 
 async def trajectory(client: httpx.AsyncClient, episode_id: str) -> dict[str, Any]:
-    """The trajectory of an ended episode."""
     reply = await client.get(f"/v1/episodes/{episode_id}/trajectory")
     assert reply.is_success, reply.text
     found: dict[str, Any] = reply.json()["trajectory"]
@@ -47,7 +42,6 @@ async def trajectory(client: httpx.AsyncClient, episode_id: str) -> dict[str, An
 
 
 async def entries(client: httpx.AsyncClient, episode_id: str) -> list[dict[str, Any]]:
-    """What the ledger charged for an episode."""
     kinds = ["ENTRY_KIND_CAPTURE"]
     params: dict[str, Any] = {"episode_id": episode_id, "page_size": 1000, "kinds": kinds}
     reply = await client.get("/v1/entries", params=params)

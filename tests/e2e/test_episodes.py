@@ -1,5 +1,3 @@
-"""Episodes find tools, obey a policy's new version, and read the weights of their policy."""
-
 import asyncio
 import re
 from typing import Any
@@ -100,7 +98,6 @@ async def test_weights_are_all_that_differs(whole: WholePlatform) -> None:
 
 
 async def first_prompt(whole: WholePlatform, policy: str, weights: dict[str, Any]) -> list[str]:
-    """The messages of an episode's first turn under a policy with these weights."""
     task = f"{TASK} ({policy})"
     spec = {"name": policy, "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT", "preferences": weights}
     async with whole.client() as client:

@@ -1,5 +1,3 @@
-"""kill -9 of each process under twenty running episodes: all finish, charged once."""
-
 import asyncio
 from decimal import Decimal
 
@@ -56,7 +54,6 @@ async def _assert_charged_once(whole: WholePlatform, episode_id: str) -> None:
 
 
 async def _assert_on_topic(whole: WholePlatform, ids: set[str]) -> None:
-    """Every episode is on the topic, once for each record id."""
     async with asyncio.timeout(60):
         while not ids <= (seen := await asyncio.to_thread(_records, whole)).keys():
             await asyncio.sleep(0.5)
@@ -64,7 +61,6 @@ async def _assert_on_topic(whole: WholePlatform, ids: set[str]) -> None:
 
 
 def _records(whole: WholePlatform) -> dict[str, set[str]]:
-    """Record ids by episode."""
     kafka = KafkaSettings.model_validate(whole.connection.kafka)
     consumer = KafkaConsumer(**kafka.arguments(), enable_auto_commit=False)
     found: dict[str, set[str]] = {}

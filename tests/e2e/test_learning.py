@@ -1,5 +1,3 @@
-"""The whole way of a policy: it plays, GRPO learns from that, the gate decides, users get it."""
-
 import json
 import signal
 from collections.abc import Iterator
@@ -36,8 +34,6 @@ POLICY = "name: learn\npreset: balanced\ntraining_consent: true\n"
 
 @dataclass(frozen=True)
 class Learner:
-    """A platform that serves a model and the versions of it."""
-
     podium: CommandLine
     folder: Path
     model: Path
@@ -47,7 +43,6 @@ class Learner:
         return self.folder / "store"
 
     def tasks(self, tasks: list[Task]) -> str:
-        """A file of tasks."""
         path = self.folder / f"tasks-{tasks[0].split}.jsonl"
         path.write_text("".join(f"{task.to_json()}\n" for task in tasks))
         return str(path)
@@ -80,7 +75,6 @@ def learner() -> Iterator[Learner]:
 
 
 def write_run(learner: Learner) -> Path:
-    """The file of a run whose every step is a version."""
     connection = json.loads((learner.podium.state_dir / "connection.json").read_text())
     config = {
         "model": str(learner.model),

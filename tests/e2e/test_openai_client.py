@@ -1,5 +1,3 @@
-"""The official OpenAI client, given only a base URL and a key."""
-
 import json
 from typing import cast
 

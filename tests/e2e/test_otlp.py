@@ -1,5 +1,3 @@
-"""A whole episode as a collector of OpenTelemetry's protocol sees it."""
-
 import json
 from typing import Any
 
@@ -24,7 +22,6 @@ def named(spans: list[CollectedSpan], name: str) -> list[CollectedSpan]:
 
 
 def said(attribute: str) -> tuple[str, str]:
-    """Role and text of the only message."""
     [message] = json.loads(attribute)
     [part] = message["parts"]
     return message["role"], part["content"]

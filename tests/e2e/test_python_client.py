@@ -1,5 +1,3 @@
-"""The Python client against the whole platform."""
-
 import asyncio
 from decimal import Decimal
 

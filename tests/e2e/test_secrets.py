@@ -1,5 +1,3 @@
-"""A tenant stores a secret over REST; its tool uses it; nothing shows it, the audit log least."""
-
 import json
 from collections.abc import AsyncIterator
 
@@ -16,8 +14,6 @@ LOCAL = "127.0.0.1"
 
 
 class Api:
-    """Keeps the credentials that it was called with."""
-
     def __init__(self) -> None:
         self.credentials: list[str] = []
         self.url = ""

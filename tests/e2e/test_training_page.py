@@ -1,5 +1,3 @@
-"""The tutorial on training, word for word: half an hour of two cores."""
-
 import os
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The TypeScript client against the whole platform."""
-
 from e2e.conftest import CLIENT_TASK, SLOW_TASK, WholePlatform
 from sdks.typescript_client import build, run
 

@@ -1,5 +1,3 @@
-"""An application hears of the end of its episodes, and can tell that the platform says so."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
@@ -21,7 +19,6 @@ class Receiver:
         self.url = ""
 
     def of(self, message_id: str) -> list[WebhookEvent]:
-        """What came of one event."""
         return [event for event in self.events if event.id == message_id]
 
     async def receive(self, request: web.Request) -> web.Response:

@@ -1,5 +1,3 @@
-"""What only the whole platform can show: money, cancels, tenants."""
-
 import asyncio
 import sys
 from decimal import Decimal
@@ -70,7 +68,6 @@ async def test_retried_start_runs_once(whole: WholePlatform) -> None:
 
 
 async def _key_of_rival(whole: WholePlatform) -> str:
-    """A key of another tenant, made as an operator makes one."""
     command = [sys.executable, "-m", "gateway", "keys", "create", "--tenant", "rival"]
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -1,5 +1,3 @@
-"""Documents like a given one, with some of their parts replaced by what no one expects there."""
-
 import json
 from random import Random
 from typing import Any
@@ -52,7 +50,6 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 
 def _changed(node: Any, random: Random) -> Any:
-    """The node with one part of it replaced, dropped, doubled or moved."""
     if isinstance(node, dict) and node and random.random() < 0.8:
         name = random.choice(list(node))
         match random.randrange(6):

@@ -66,20 +66,15 @@ CALL = ModelCall("k", EngineModel("m"), (), Sampling(), Constraint({}, "{}", "0"
 
 @dataclass(frozen=True)
 class Target:
-    """A parser, and what it may raise."""
-
     parse: Callable[[bytes], object]
     rejects: tuple[type[Exception], ...]
 
     def try_(self, data: bytes) -> None:
-        """Raises whatever the parser must not raise."""
         with suppress(*self.rejects):
             self.parse(data)
 
 
 class _Arriving:
-    """A reply whose body arrives in two pieces."""
-
     status = 200
 
     def __init__(self, data: bytes, media_type: str) -> None:
@@ -222,5 +217,4 @@ TARGETS = {
 
 
 def seeds(name: str) -> list[bytes]:
-    """The kept inputs of a target."""
     return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]

@@ -1,5 +1,3 @@
-"""The model behind the examples' platform: a real HTTP server that decides by what it is asked."""
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +8,6 @@ MODEL = "scripted-model"
 
 @dataclass(frozen=True)
 class Rule:
-    """A question, the call that answers it, and the answer by what is seen of its outcome."""
-
     question: str
     tool: str
     arguments: Mapping[str, Any]

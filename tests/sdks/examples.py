@@ -41,8 +41,6 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Example:
-    """A program, what it needs, and what it must print; `status` is how it ends."""
-
     program: str
     packages: tuple[str, ...] = ()
     expected: str = ""
@@ -96,7 +94,6 @@ def main() -> None:
 
 
 async def run_all(examples: Sequence[Example]) -> int:
-    """The exit status."""
     missing = {}
     for example in {each.program: each for each in examples}.values():
         print(f"installing what {example.program} needs", file=sys.stderr)
@@ -133,7 +130,6 @@ async def problem_of(
 
 
 def table(examples: Sequence[Example], problems: Sequence[str]) -> str:
-    """Markdown: a row a run."""
     rows = [("program", "result"), ("---", "---")]
     for example, problem in zip(examples, problems, strict=True):
         call = " ".join((example.program, *example.arguments))
@@ -142,7 +138,6 @@ def table(examples: Sequence[Example], problems: Sequence[str]) -> str:
 
 
 async def install(example: Example) -> None:
-    """Its environment; the clients of this checkout are installed anew each time."""
     if example.program == TYPESCRIPT:
         await typescript_client.build()
         folder = example.client.folder.resolve()
@@ -164,7 +159,6 @@ async def install(example: Example) -> None:
 
 @asynccontextmanager
 async def platform() -> AsyncIterator[Connection]:
-    """Started as `podium up` starts it."""
     with (
         server_folder("examples") as folder,
         OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
@@ -204,7 +198,6 @@ async def post(connection: Connection, key: str, path: str, body: dict[str, Any]
 
 
 def write_better_baseline(work: Path) -> None:
-    """A last good run that solved what the model gets wrong."""
     text = '{"solved": ["What is 2 to the power of 10?"], "cost": "1"}'
     (work / "better.json").write_text(text)
 
@@ -269,8 +262,7 @@ async def started(
     )
 
 
-def quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

@@ -1,5 +1,3 @@
-"""The TypeScript client, built and run with the machine's node."""
-
 import asyncio
 import os
 import shutil
@@ -12,12 +10,10 @@ INSTALL = ("npm", "ci", "--silent", "--no-audit", "--no-fund")
 
 
 def available() -> bool:
-    """Returns whether there is a node to run it with."""
     return shutil.which("npm") is not None
 
 
 async def build() -> None:
-    """Compiles it. Raises AssertionError with what the compiler said."""
     lock, installed = CLIENT / "package-lock.json", CLIENT / "node_modules/.package-lock.json"
     if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
         await run(*INSTALL)

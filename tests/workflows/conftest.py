@@ -1,5 +1,3 @@
-"""A Temporal server that can skip time, for the tests of workflows."""
-
 from collections.abc import AsyncIterator
 
 import pytest_asyncio

@@ -31,7 +31,6 @@ FOLDER = Path(__file__).parent / "histories"
 
 
 async def record(client: Client, name: str, activities: ScriptedActivities) -> None:
-    """Runs one episode and keeps its history, unless there is one."""
     if (FOLDER / f"{name}.json").exists():
         return
     async with running_workflows(client, activities) as workflows:
@@ -57,24 +56,20 @@ async def record(client: Client, name: str, activities: ScriptedActivities) -> N
 
 
 def without_machine(history: str) -> str:
-    """Removes the machine's name and its folders."""
     for name_of, shown in (("identity", "w"), ("stackTrace", "")):
         history = re.sub(rf'"{name_of}": "(\\.|[^"\\])*"', f'"{name_of}": "{shown}"', history)
     return history
 
 
 def fails(turn: TurnInput) -> TurnResult:
-    """Fails for good."""
     raise ApplicationError("no model answers", non_retryable=True)
 
 
 def cannot_judge(judge: JudgeInput) -> None:
-    """Fails for good."""
     raise ApplicationError("no sandbox answers", non_retryable=True)
 
 
 async def main() -> None:
-    """Records all of them."""
     with TemporaryDirectory(prefix="podium-temporal-") as folder:
         temporal = EmbeddedTemporal(Path(folder), free_port())
         await temporal.start()

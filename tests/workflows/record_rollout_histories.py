@@ -18,7 +18,6 @@ RUNS = {"named": make_run("01936b2f-3c00-7000-8000-000000000001"), "scheduled": 
 
 
 async def main() -> None:
-    """Records all of them."""
     with TemporaryDirectory(prefix="podium-temporal-") as folder:
         temporal = EmbeddedTemporal(Path(folder), free_port())
         await temporal.start()

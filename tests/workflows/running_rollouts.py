@@ -1,5 +1,3 @@
-"""Runs the workflow of rollouts on a real Temporal server with scripted activities."""
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -30,8 +28,6 @@ def make_run(run_id: str = "", groups_at_once: int = 4) -> RolloutRun:
 
 @dataclass
 class ScriptedRollouts:
-    """Groups of two episodes, one of them solved."""
-
     groups: int
     script: Script = lambda group: None
     rolled: list[GroupOfRun] = field(default_factory=list)
@@ -59,7 +55,6 @@ class ScriptedRollouts:
 async def running(
     client: Client, activities: ScriptedRollouts, run: RolloutRun
 ) -> AsyncIterator[WorkflowHandle[RolloutWorkflow, RolloutProgress]]:
-    """A run of these activities."""
     queue = f"test-{uuid.uuid4()}"
     worker = Worker(
         client,

@@ -1,5 +1,3 @@
-"""Runs the episode workflow on a real Temporal server with scripted activities."""
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
@@ -21,15 +19,12 @@ from workflows.scripted_activities import ScriptedActivities
 
 @dataclass
 class WorkflowsUnderTest:
-    """A client and the queue its worker listens on."""
-
     client: Client
     task_queue: str
 
     async def start(
         self, turn_limit: int = 5, time_limit_s: float = 60.0, checked: bool = False
     ) -> WorkflowHandle[EpisodeWorkflow, EpisodeResult]:
-        """Starts an episode's workflow."""
         return await self.client.start_workflow(
             EpisodeWorkflow.run,
             EpisodeInput(str(uuid.uuid4()), turn_limit, time_limit_s, checked=checked),
@@ -42,7 +37,6 @@ class WorkflowsUnderTest:
 async def running_workflows(
     client: Client, activities: ScriptedActivities, version: tuple[str, str] = ("", "")
 ) -> AsyncIterator[WorkflowsUnderTest]:
-    """A worker with the real workflow and the scripted activities."""
     queue = f"test-{uuid.uuid4()}"
     worker = Worker(
         client,

@@ -1,5 +1,3 @@
-"""Activities of the episode workflow that do what a test says."""
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,12 +12,10 @@ Script = Callable[[TurnInput], TurnResult]
 
 
 def answers_in(turns: int) -> Script:
-    """Continues until a turn, then answers."""
     return lambda turn: TurnResult(stop="answered" if turn.turn >= turns else "")
 
 
 def waits_for_approval(turn: TurnInput) -> TurnResult:
-    """Asks for approval of two calls, then answers."""
     return TurnResult(stop="answered") if turn.approvals else TurnResult(pending=[0, 1])
 
 
@@ -52,7 +48,6 @@ class ScriptedActivities:
 
     @activity.defn(name=TAKE_TURN)
     async def take_turn(self, turn: TurnInput) -> TurnResult:
-        """One turn, or a run of them."""
         while True:
             self.turns.append(turn)
             remaining_s = self.delay_s
@@ -80,17 +75,14 @@ class ScriptedActivities:
 
     @activity.defn(name=JUDGE_ANSWER)
     async def judge_answer(self, judge: JudgeInput) -> None:
-        """A verdict."""
         self.judged.append(judge)
         self.judge(judge)
 
     @activity.defn(name=ADMIT_CHILD)
     async def admit_child(self, call: ChildCall) -> EpisodeInput:
-        """Every child is admitted."""
         self.admitted.append(call)
         return EpisodeInput(call.episode_id, 3, call.time_limit_s)
 
     @activity.defn(name=FINISH_EPISODE)
     async def finish_episode(self, finish: FinishInput) -> None:
-        """The end."""
         self.finished.append(finish)

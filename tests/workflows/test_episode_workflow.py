@@ -1,5 +1,3 @@
-"""What the workflow decides: when an episode continues and how it ends."""
-
 import asyncio
 
 import pytest
@@ -203,7 +201,6 @@ async def test_over_large_argument_is_rejected_at_once(temporal: EmbeddedTempora
 
 
 async def _decide(handle: object, approval: Approval) -> None:
-    """Decides as soon as the call waits."""
     while True:
         try:
             await handle.execute_update(EpisodeWorkflow.decide, approval)  # type: ignore[attr-defined]
@@ -242,7 +239,6 @@ async def test_check_that_cannot_be_run_leaves_the_answer_unjudged_with_the_reas
 
 
 async def activities_of(handle: WorkflowHandle[EpisodeWorkflow, EpisodeResult]) -> list[str]:
-    """The activities that the history names, in order."""
     events = (await handle.fetch_history()).events
     scheduled = [event.activity_task_scheduled_event_attributes for event in events]
     return [each.activity_type.name for each in scheduled if each.activity_type.name]

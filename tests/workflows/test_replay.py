@@ -1,5 +1,3 @@
-"""Recorded histories replay on today's code, in the sandbox and out of it."""
-
 import subprocess
 import sys
 from pathlib import Path
@@ -53,8 +51,6 @@ def test_every_way_an_episode_ends_is_recorded() -> None:
 
 @workflow.defn(name="Episode")
 class FinishesWithoutTurns:
-    """A changed workflow that no running episode could continue on."""
-
     @workflow.run
     async def run(self, episode: EpisodeInput) -> EpisodeResult:
         return EpisodeResult("answered")

@@ -1,5 +1,3 @@
-"""A run of rollouts: every group once, so many at a time, under ids that stay."""
-
 import uuid
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A worker of a version gets episodes once its version is current, and keeps them."""
-
 import uuid
 
 from episodes.workflows.connection import TemporalConnection, connect_temporal

@@ -1,1 +1,0 @@
-"""Checks that a request passes before its episode has a row."""

@@ -25,13 +25,12 @@ def may_read_episode(stored: StoredEpisode) -> bool:
 
 
 def require_readable(stored: StoredEpisode) -> None:
-    """Raises ScopeMissing unless the caller may read the episode."""
     if not may_read_episode(stored):
         raise ScopeMissing(current_identity(), [Scope.TRAJECTORIES_READ])
 
 
 def check_labels(labels: Mapping[str, str], caller: Identity) -> None:
-    """Raises NotAMember. A tenant's admin may spend for every team and agent."""
+    """A tenant's admin may spend for every team and agent."""
     if caller.may(Scope.TENANT_ADMIN):
         return
     for label in LABELS:

@@ -1,5 +1,3 @@
-"""Checks a request for an episode and freezes the tools that it is offered."""
-
 from dataclasses import dataclass
 
 from episodes.attachments.checks import checked_attachments, require_readers
@@ -36,7 +34,6 @@ def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
 
 
 def check_spec(spec: episode_pb2.EpisodeSpec) -> None:
-    """Checks the description of an episode. Raises as `check_request`."""
     if not spec.task.strip():
         raise InvalidEpisode("the task is empty; say in words what to do")
     if spec.ByteSize() > SPEC_BYTES_MAX:
@@ -158,7 +155,6 @@ class ToolOffers:
     tools_max: int
 
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
-        """Returns the frozen toolset. Raises what the registry does."""
         fitting = None
         if self.tools_max and not spec.tool_names:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]

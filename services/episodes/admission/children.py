@@ -1,5 +1,3 @@
-"""Turns a call of a tool of kind podium into an episode of the caller's."""
-
 from dataclasses import dataclass
 
 from temporalio import activity

@@ -1,1 +1,0 @@
-"""Calls that wait for a person's approval, over all episodes of a tenant."""

@@ -1,5 +1,3 @@
-"""Calls that wait for a person, on the wire, and the policy's rules for them."""
-
 import uuid
 
 from episodes.approvals.models import ApprovalPosition, WaitingCall

@@ -1,5 +1,3 @@
-"""Calls that wait for a person."""
-
 from dataclasses import dataclass
 from datetime import datetime
 

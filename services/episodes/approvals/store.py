@@ -49,8 +49,6 @@ WAITING = text(
 
 
 class ApprovalStore:
-    """Finds calls that wait, and records decisions."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

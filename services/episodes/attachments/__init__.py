@@ -1,1 +1,0 @@
-"""Files that come with episodes and direct calls (docs/adr/0045)."""

@@ -1,5 +1,3 @@
-"""Checks the files of a request: their bytes, and that some model reads each."""
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -52,7 +50,6 @@ def checked_contents(
 def require_readers(
     attachments: Sequence[Attachment], tools: Iterable[toolset_pb2.ResolvedTool]
 ) -> None:
-    """Raises UnsupportedAttachment for a file that no model of the tools reads."""
     read_kinds: set[MediaKind] = set()
     for tool in tools:
         read_kinds.update(*(kinds_of(kinds) for kinds in tool.model_takes.values()))
@@ -65,7 +62,6 @@ def require_readers(
 def require_read_by(
     tool: toolset_pb2.ResolvedTool, alias: str, attachments: Sequence[Attachment]
 ) -> None:
-    """Raises UnsupportedAttachment for a file that the one model does not read."""
     for index, one in enumerate(attachments):
         if one.kind not in media_kinds_of(tool, alias):
             name = f"{tool.name}/{alias}" if alias else tool.name

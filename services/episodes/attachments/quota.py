@@ -1,5 +1,3 @@
-"""Quota of the files, and of their bytes, that a tenant stores."""
-
 import sys
 from dataclasses import dataclass
 
@@ -21,7 +19,6 @@ class FileQuota:
         )
 
     def require_room(self, files: int, size_bytes: int) -> None:
-        """Raises FilesFull above the quota."""
         if files > self.files or size_bytes > self.size_bytes:
             raise FilesFull(files, self.files, size_bytes, self.size_bytes)
 

@@ -1,5 +1,3 @@
-"""The files that a language model is sent, and the tokens that it reads of them."""
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Bytes of files, stored with the episode or direct call that they came with."""
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -122,8 +120,6 @@ async def store_files(
 
 
 class AttachmentStore:
-    """Reads stored files."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

@@ -1,5 +1,3 @@
-"""A call of a tool without an episode, and its parsed parts."""
-
 import json
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,8 +44,6 @@ class StoredCall:
 
 @dataclass(frozen=True)
 class DirectCall:
-    """A call and the one tool of its frozen toolset."""
-
     stored: StoredCall
     spec: pb.DirectCallSpec
     toolset: toolset_pb2.Toolset

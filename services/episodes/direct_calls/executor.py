@@ -47,8 +47,6 @@ NOTHING = Money.zero("USD")
 
 @dataclass(frozen=True)
 class DirectCallMaker:
-    """Makes calls, and ends those that cannot be made."""
-
     store: DirectCallStore
     adapters: Adapters
     ledger: Ledger

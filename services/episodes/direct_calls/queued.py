@@ -1,5 +1,3 @@
-"""Direct calls as rows of a queue."""
-
 import asyncio
 from dataclasses import dataclass
 
@@ -27,8 +25,6 @@ OUTAGE_MAX_S = 600.0
 
 @dataclass(frozen=True)
 class QueuedCalls:
-    """Makes leased calls."""
-
     queue: WorkQueue[StoredCall]
     maker: DirectCallMaker
 

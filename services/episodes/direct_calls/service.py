@@ -1,5 +1,3 @@
-"""Starts and finds calls without an episode."""
-
 import asyncio
 import json
 import uuid
@@ -45,8 +43,6 @@ TEXTS_MAX = 2_048
 
 @dataclass(frozen=True)
 class DirectCalls:
-    """The direct calls of the caller's tenant."""
-
     store: DirectCallStore
     wakeups: Wakeups
     registry: RegistryClient
@@ -84,7 +80,6 @@ class DirectCalls:
             return stored
 
     async def get(self, call_id: str) -> StoredCall:
-        """Returns a call that the caller may read. Raises DirectCallNotFound, ScopeMissing."""
         if not _is_id(call_id):
             raise DirectCallNotFound(call_id[:100])
         return _readable(await self.store.load(call_id))
@@ -158,7 +153,6 @@ def _readable(stored: StoredCall) -> StoredCall:
 
 
 def _require_model(call: DirectCall) -> None:
-    """Raises InvalidDirectCall where a tool has several models and none, or two, are named."""
     if call.asks_model and not call.alias:
         name, aliases = call.tool.name, ", ".join(call.tool.model_aliases)
         raise InvalidDirectCall(
@@ -168,7 +162,6 @@ def _require_model(call: DirectCall) -> None:
 
 
 def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> None:
-    """Raises InvalidDirectCall where the tool cannot be asked like this, or without an episode."""
     if tool.kind == tool_pb2.TOOL_KIND_PODIUM:
         raise InvalidDirectCall(f"{tool.name} runs an episode of its own; start one instead")
     arguments = _arguments(spec)

@@ -1,5 +1,3 @@
-"""podium.episodes.v1.DirectCallService."""
-
 from typing import Any
 
 import grpc

@@ -1,5 +1,3 @@
-"""Calls of tools without an episode, in PostgreSQL."""
-
 from datetime import timedelta
 from typing import Any
 

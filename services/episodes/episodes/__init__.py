@@ -1,1 +1,0 @@
-"""Episodes as their callers see them: start, read, watch, cancel, feedback."""

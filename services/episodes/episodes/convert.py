@@ -1,5 +1,3 @@
-"""Episodes, their events and their feedback on the wire, and back."""
-
 import uuid
 
 from google.protobuf.message import Message
@@ -114,7 +112,6 @@ def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
 
 
 def filter_from_proto(request: service_pb.ListEpisodesRequest) -> EpisodeFilter:
-    """Raises InvalidArgument for an unset state, InvalidPageToken."""
     if unknown := [number for number in request.states if number not in STATE_FROM_WIRE]:
         raise InvalidArgument(f"states holds {unknown[0]}, which is no state")
     before = decode_page_token(request.page_token).get("before")
@@ -188,7 +185,6 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
 
 
 def withhold_content(episode: pb.Episode) -> None:
-    """Clears all of an episode but its metadata."""
     _clear_others(episode, EPISODE_METADATA)
     _clear_others(episode.spec, SPEC_METADATA)
     if episode.HasField("failure"):

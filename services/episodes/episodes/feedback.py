@@ -1,5 +1,3 @@
-"""Accepts feedback on ended episodes of the caller's tenant."""
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,8 +11,6 @@ FEEDBACK_MAX = 50
 
 
 class FeedbackGiving:
-    """Checks, stores and finds feedback."""
-
     def __init__(self, store: FeedbackStore) -> None:
         self._store = store
 

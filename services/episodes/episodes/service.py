@@ -1,5 +1,3 @@
-"""Starts, finds, cancels and approves episodes."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -57,8 +55,6 @@ REASON_CHARACTERS_MAX = 1_000
 
 @dataclass(frozen=True)
 class Episodes:
-    """The episodes of the caller's tenant."""
-
     store: EpisodeStore
     steps: StepStore
     results: ClientResultStore
@@ -135,7 +131,6 @@ class Episodes:
         return await self.orchestrator.count_tokens(request)
 
     async def get(self, episode_id: str) -> StoredEpisode:
-        """Returns the caller's episode. Raises EpisodeNotFound."""
         return await self.store.get(current_identity().tenant, episode_id)
 
     async def find(self, wanted: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
@@ -143,7 +138,6 @@ class Episodes:
         return await self.store.find(current_identity().tenant, wanted, size)
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
-        """Yields the events after a sequence until the episode ends."""
         reader = current_identity()
         async for progress in self.watcher.follow(reader.tenant, episode_id, after):
             if not may_read(progress.episode.new.subject, reader):
@@ -163,7 +157,6 @@ class Episodes:
     async def approve(
         self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str
     ) -> StoredEpisode:
-        """Decides a waiting call. Raises NothingToApprove, SelfApproval, OutOfBounds."""
         if len(reason) > REASON_CHARACTERS_MAX:
             problem = f"has {len(reason)} characters; give at most {REASON_CHARACTERS_MAX}"
             raise OutOfBounds("reason", problem)
@@ -188,7 +181,6 @@ class Episodes:
     async def waiting_calls(
         self, after: ApprovalPosition | None, size: int
     ) -> tuple[list[WaitingCall], bool]:
-        """Returns a page of the tenant's undecided calls, and whether there are more."""
         return await self.approvals.waiting(current_identity().tenant, after, size)
 
     async def answer(self, request: episode_service_pb2.AnswerToolCallsRequest) -> StoredEpisode:
@@ -241,7 +233,6 @@ class Episodes:
         return await self.checks.run(identity.tenant, admitted)
 
     async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
-        """Raises what the registry does, and InvalidEpisode for a tool that cannot judge."""
         if not (names := tools_of_check(spec)):
             return
         if calls_orchestrators(await self.registry.resolve(spec.policy, names)):

@@ -1,5 +1,3 @@
-"""podium.episodes.v1.EpisodeService."""
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Feedback in PostgreSQL, and its records of the stream."""
-
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import text

@@ -54,8 +54,6 @@ FORGET_BODIES = text(f"{OF_DIGESTS} {UNREFERENCED}")
 
 
 class RetentionStore:
-    """Deletes groups of episodes that are older than the retention time."""
-
     def __init__(self, engine: AsyncEngine, days: int) -> None:
         """With 0 days nothing is deleted."""
         self._engine = engine

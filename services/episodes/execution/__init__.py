@@ -1,1 +1,0 @@
-"""Turns of an episode, from the model's decision to the episode's end."""

@@ -260,14 +260,12 @@ def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
 
 
 def rejected(rejection: hold_pb2.Rejection) -> ToolFailure:
-    """Returns the failure of a call that the ledger holds no money for."""
     return ToolFailure(REJECTIONS.get(rejection.reason, FailureKind.INTERNAL), rejection.message)
 
 
 def note_answer(
     record: trajectory_pb2.ToolInvocation, response: adapters_pb.InvokeResponse
 ) -> None:
-    """Completes the record with the adapters' answer and the usage."""
     if response.HasField("failure"):
         record.observation.failure.CopyFrom(response.failure)
     else:

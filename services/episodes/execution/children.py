@@ -106,8 +106,6 @@ FAILURE_KINDS = {
 
 @dataclass(frozen=True)
 class ChildAnswers:
-    """Reads the outcomes of children."""
-
     store: EpisodeStore
 
     async def find(self, tenant: str, child_id: str) -> StoredEpisode | None:
@@ -125,7 +123,6 @@ class ChildAnswers:
         tool: toolset_pb2.ResolvedTool,
         result: EpisodeResult,
     ) -> None:
-        """Writes the child's answer or failure, its cost and its time into the call's record."""
         child = await self.find(tenant, child_id)
         if child is None:
             # It was rejected before it was an episode: its policy, a tool or the model is gone.
@@ -160,7 +157,6 @@ def child_episode(child: StoredEpisode) -> episode_pb2.ChildEpisode:
 def _failure(
     child: StoredEpisode, tool: toolset_pb2.ResolvedTool, result: EpisodeResult
 ) -> ToolFailure | None:
-    """Returns why the child gave no answer; None when it gave one."""
     if child.ending is None:
         return ToolFailure(FailureKind.INTERNAL, f"{tool.name} did not end: {result.message}")
     reason = child.ending.stop_reason
@@ -224,7 +220,6 @@ class CutOffChildren:
     async def _record(
         self, episode: RunningEpisode, turn: int, call: pb.ToolCall, ended: EpisodeResult
     ) -> trajectory_pb2.ToolInvocation | None:
-        """Returns the record of a call's child; None when the call started none."""
         tool, child = episode.tool(call.tool_name), child_call(episode, turn, call)
         if tool is None or not isinstance(child, ChildCall):
             return None

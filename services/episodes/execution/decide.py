@@ -168,7 +168,6 @@ FINISH_LENGTH = "length"
 
 
 def ending_after_cuts(log: StepLog, turn: int) -> Finished | None:
-    """Returns the end of an episode whose reply was cut once too often; None otherwise."""
     if not _was_cut(log.model_calls[turn]):
         return None
     cut = [number for number, call in sorted(log.model_calls.items()) if _was_cut(call)]

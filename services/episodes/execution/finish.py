@@ -39,8 +39,6 @@ KINDS = {StopReason.CANCELLED: FailureKind.CANCELLED, StopReason.DEADLINE: Failu
 
 @dataclass(frozen=True)
 class CutOffCalls:
-    """Settles the holds that an episode's end leaves open."""
-
     logs: StepLogs
     charges: Charges
 
@@ -66,7 +64,6 @@ class CutOffCalls:
 
 
 def ending_after_cut_off(log: StepLog, turn: int) -> Finished | None:
-    """Returns the end of an episode whose model call was cut off by it."""
     if not log.model_calls[turn].HasField("failure"):
         return None
     kind = failure_from_proto(log.model_calls[turn].failure).kind
@@ -234,7 +231,6 @@ def _may_hold_money(end: Finished, log: StepLog) -> bool:
 
 
 def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
-    """Returns whether a tool that keeps state for the episode was called."""
     called = {
         call.observation.call.tool_name
         for turn in log.tool_calls.values()
@@ -248,7 +244,6 @@ def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
 def _judgement(
     episode: RunningEpisode, log: StepLog, end: Finished, unjudged_reason: str
 ) -> check_pb2.Judgement | None:
-    """Returns the check's judgement; None where no check was requested."""
     check = episode.spec.check
     if not episode.spec.HasField("check") or log.judgement is not None:
         return log.judgement

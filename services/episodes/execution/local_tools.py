@@ -33,7 +33,6 @@ class ToolFinder:
         episode: RunningEpisode,
         finder: toolset_pb2.ResolvedTool,
     ) -> None:
-        """Completes the record with the tools found. Raises DomainError."""
         arguments = record.observation.call.arguments_json
         if problem := arguments_problem(arguments, finder.parameters_json_schema):
             failure = ToolFailure(FailureKind.INVALID_ARGUMENTS, f"{finder.name}: {problem}")
@@ -88,13 +87,10 @@ def wrong_arguments(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) ->
 
 @dataclass(frozen=True)
 class ClientCalls:
-    """Requests calls from the episode's caller, and reads their results."""
-
     logs: StepLogs
     store: ClientResultStore
 
     async def request(self, log: StepLog, turn: int, calls: list[pb.ToolCall]) -> None:
-        """Logs the calls for the caller, which watches the episode."""
         if not log.has(turn, StepKind.CLIENT_CALLS):
             requested = episode_pb2.ClientCallsRequested(calls=calls)
             await self.logs.append(log, [(turn, StepKind.CLIENT_CALLS, 0, requested)])
@@ -108,7 +104,6 @@ class ClientCalls:
 
 
 def note_result(record: trajectory_pb2.ToolInvocation, result: ClientResult) -> None:
-    """Completes the record with the caller's result and latency."""
     if result.answer.error:
         failure = ToolFailure(FailureKind.TOOL_ERROR, result.answer.error)
         record.observation.failure.CopyFrom(failure_to_proto(failure))

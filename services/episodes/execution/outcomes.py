@@ -34,8 +34,6 @@ class EpisodeResult:
 
 @dataclass(frozen=True)
 class Approval:
-    """A person's decision on one waiting call."""
-
     turn: int
     call_index: int
     approved: bool

@@ -21,8 +21,6 @@ DECISIONS_MAX = 50_000
 
 
 class Policies(Protocol):
-    """The registry, asked as the episode's subject."""
-
     async def check(self, policy: str, questions: Sequence[PolicyQuestion]) -> list[PolicyDecision]:
         """Returns one decision per question, in order. Raises Unavailable and its like."""
 

@@ -1,5 +1,3 @@
-"""A tool call from the model's decision to its record, in one form."""
-
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -141,7 +139,6 @@ def problem_of(instance: Any, schema: str) -> str:
 
 
 def arguments_problem(arguments_json: str, schema: str) -> str:
-    """Returns why a call's arguments do not fit its tool; empty when they do."""
     try:
         return problem_of(json.loads(arguments_json or "{}"), schema)
     except (ValueError, RecursionError) as error:

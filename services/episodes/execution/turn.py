@@ -45,8 +45,6 @@ CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
 
 @dataclass(frozen=True)
 class TurnRunner:
-    """Takes turns of an episode, continuing where an earlier attempt stopped."""
-
     episodes: RunningEpisodes
     logs: StepLogs
     decider: Decider
@@ -208,7 +206,6 @@ class TurnRunner:
 
 
 def approval_of(turn: TurnInput, call_index: int) -> trajectory_pb2.ApprovalDecision | None:
-    """Returns the decision about a call for its record; None while there is none."""
     approved = turn.approvals.get(str(call_index))
     if approved is None:
         return None

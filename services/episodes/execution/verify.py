@@ -56,7 +56,6 @@ INTERRUPTED = (StopReason.CANCELLED, StopReason.FAILED)
 
 
 def verifier_of(check: check_pb2.Check) -> Verifier:
-    """Returns the verifier that a check names. Raises InvalidVerifier."""
     try:
         parameters = json.loads(check.parameters_json or "{}")
     except ValueError as error:
@@ -231,7 +230,6 @@ class AnswerJudge:
     calls: VerifierCalls
 
     async def judge_answer(self, episode_id: str, *, is_retry: bool, answer_time: datetime) -> None:
-        """Judges one answer, continuing where an earlier attempt stopped."""
         episode = await self.episodes.get(episode_id)
         with (
             acting_as(episode.identity),

@@ -1,1 +1,0 @@
-"""From an episode's end to its record on the trajectory topic."""

@@ -21,8 +21,6 @@ WINDOW_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Findings:
-    """Counts of the checked records."""
-
     present: int
     lost: int
 

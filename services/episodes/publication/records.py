@@ -79,7 +79,6 @@ def stream_body(record: OutboxRecord) -> bytes:
 
 
 def validate(body: bytes) -> None:
-    """Checks the fields that a trainer relies on. Raises InvalidTrajectory with the reason."""
     for turn in pb.TrajectoryRecord.FromString(body).trajectory.turns:
         response = turn.model_call.response
         logprobs, ids = response.completion_logprobs, response.completion_token_ids

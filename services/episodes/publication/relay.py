@@ -1,5 +1,3 @@
-"""Publishes the records of the outbox, oldest first, from one worker at a time."""
-
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

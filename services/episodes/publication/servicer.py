@@ -1,5 +1,3 @@
-"""podium.episodes.v1.DeadLetterService."""
-
 from typing import Any
 
 import grpc

@@ -1,5 +1,3 @@
-"""The dead letters of the outbox in PostgreSQL."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,8 +10,6 @@ from podium_kit.postgres.engine import autocommit, transaction
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record of the outbox that is not published, and the reason."""
-
     row_id: int
     record_id: str
     tenant: str

@@ -143,16 +143,12 @@ TRAJECTORY = text(
 
 @dataclass(frozen=True)
 class PendingRecord:
-    """A record that is not on the stream yet."""
-
     row_id: int
     record: OutboxRecord
 
 
 @dataclass(frozen=True)
 class PublishedRecord:
-    """A record the broker once acknowledged."""
-
     row_id: int
     record_id: str
     digest: str
@@ -162,15 +158,11 @@ class PublishedRecord:
 
 @dataclass(frozen=True)
 class GroupMember:
-    """A finished member of a group and the digest of its record."""
-
     episode_id: str
     digest: str
 
 
 class OutboxStore:
-    """Finishes episodes and tracks the records of the stream."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -266,7 +258,6 @@ class OutboxStore:
             await connection.execute(PUBLISHED, values)
 
     async def mark_dead(self, entry: PendingRecord, reason: str) -> None:
-        """Dead-letters a record."""
         async with transaction(self._engine) as connection:
             await connection.execute(DEAD, {"id": entry.row_id, "reason": reason})
             await add_event(connection, record_dead_lettered(entry.record, reason))
@@ -283,7 +274,6 @@ class OutboxStore:
         ]
 
     async def confirm(self, row_ids: Sequence[int]) -> None:
-        """Marks records as read back from the topic."""
         async with autocommit(self._engine) as connection:
             await connection.execute(CONFIRM, {"ids": list(row_ids)})
 

@@ -25,8 +25,6 @@ def create_topic(kafka: KafkaSettings, topic: str, partitions: int) -> None:
 
 
 class TopicReader:
-    """The records on the topic now."""
-
     def __init__(self, kafka: KafkaSettings, topic: str) -> None:
         self._kafka = kafka
         self._topic = topic

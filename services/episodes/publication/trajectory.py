@@ -1,5 +1,3 @@
-"""Builds the trajectory of an ended episode from its step log."""
-
 from datetime import UTC, datetime
 
 from episodes.keys import StepKind
@@ -114,7 +112,6 @@ def _all_calls_failed(log: StepLog) -> bool:
 
 
 def _warnings(log: StepLog) -> list[str]:
-    """Warns where no tool call succeeded, and of content that the model was not shown, by turn."""
     failed = ["every tool call failed, so the answer rests on no result"]
     return (failed if _all_calls_failed(log) else []) + [
         f"turn {turn}: not shown to the model, whose context was full: {each}"
@@ -135,7 +132,6 @@ def total_cost(costs: list[Money | None]) -> Money | None:
 
 
 def children_cost(log: StepLog) -> Money | None:
-    """Sums the charges of the called episodes; None when nothing of them was ever priced."""
     return total_cost([optional_money_from_proto(child.cost) for child in _children(log)])
 
 
@@ -206,7 +202,6 @@ def _unjudged_reason(judgement: check_pb2.Judgement | None) -> str:
 def _latency_to_answer_s(
     episode: RunningEpisode, judgement: check_pb2.Judgement | None
 ) -> float | None:
-    """Returns the seconds to a judged answer; otherwise None."""
     if judgement is None or not judgement.HasField("answer_time"):
         return None
     answered = timestamp_from_proto(judgement.answer_time)

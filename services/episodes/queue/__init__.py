@@ -1,1 +1,0 @@
-"""Episodes and direct calls in PostgreSQL queues, leased by one worker at a time."""

@@ -36,8 +36,6 @@ FAULT = "a fault of the platform, whose log says which; what it has cost is not 
 
 
 class Work(Protocol[T]):
-    """The work on a leased row."""
-
     async def do(self, leased: LeasedRow[T]) -> None:
         """Continues from what is stored. Its errors are retried where a retry may help."""
 
@@ -83,7 +81,6 @@ class LeaseWorker(Generic[T]):
         self._news.set()
 
     def notify_all(self) -> None:
-        """Reports that any row may be new or changed."""
         self._changed |= bool(self._running)
         self._news.set()
 
@@ -182,7 +179,6 @@ class LeaseWorker(Generic[T]):
             await self._end(leased, FAULT)
 
     async def _failed(self, leased: LeasedRow[T], error: DomainError) -> None:
-        """Retries a row where that may help, and ends it otherwise."""
         transient = isinstance(error, TRANSIENT)
         if isinstance(error, InternalError):
             transient = faults_of(self._name(leased.id)) < FAULTS_MAX

@@ -40,7 +40,6 @@ class LeasedEpisodes:
             self.executor.turns.logs.forget(leased.id)
 
     async def fail(self, leased: LeasedRow[QueuedEpisode], message: str) -> None:
-        """Ends an episode that would fail at every attempt."""
         new = self.executor.turns.episodes.cache(leased.item.stored).stored.new
         failed = Finished(StopReason.FAILED, message)
         end = failed if leased.age_s < leased.item.time_limit_s else OUT_OF_TIME

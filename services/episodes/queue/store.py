@@ -137,8 +137,6 @@ class LeasedRow(Generic[T]):
 
 
 class WorkQueue(Generic[T]):
-    """Leases rows for one holder, and releases them."""
-
     def __init__(self, engine: AsyncEngine, table: QueueTable[T], holder: str = "") -> None:
         self._engine = engine
         self.table = table
@@ -274,8 +272,6 @@ EPISODE_QUEUE = QueueTable(
 
 
 class EpisodeQueue:
-    """Changes of queued episodes by others than the holder."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

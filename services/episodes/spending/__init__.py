@@ -1,1 +1,0 @@
-"""Money of a call: its worst case, its hold and its cost."""

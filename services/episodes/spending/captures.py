@@ -1,5 +1,3 @@
-"""Costs of calls that were made: captures, and the return of holds that were not used."""
-
 import logging
 
 from episodes.clients import Ledger

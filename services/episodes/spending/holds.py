@@ -114,8 +114,6 @@ class Payer:
 
 
 class Charges:
-    """Captures what is done and reserves what comes next, in one transaction."""
-
     def __init__(self, ledger: Ledger, logs: StepLogs) -> None:
         self._ledger = ledger
         self._logs = logs
@@ -201,7 +199,6 @@ class Charges:
         return [key for key in held if key not in log.unsent]
 
     async def release_unsent(self, key: str) -> None:
-        """Releases the hold of a call that was rejected before it was made."""
         await self._ledger.apply([release(key, NOT_BEGUN)])
 
     async def settle_as_unknown(self, log: StepLog, step: Step, reason: str) -> None:

@@ -27,7 +27,6 @@ def episode_budget(new: NewEpisode, spec: episode_pb2.EpisodeSpec) -> budget_pb.
 def shared_budget_id(
     episode_id: str, spec: episode_pb2.EpisodeSpec, toolset: toolset_pb2.Toolset
 ) -> str:
-    """Returns the budget that the episode's calls name; empty for none."""
     if spec.HasField("budget") and calls_orchestrators(toolset):
         return budget_id(episode_id)
     return spec.parent.budget_id

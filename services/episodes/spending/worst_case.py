@@ -1,5 +1,3 @@
-"""The price and the worst case of a call before it is made."""
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,8 +59,6 @@ def hold_request(
 
 @dataclass(frozen=True)
 class ToolHolds:
-    """The holds of one turn's tool calls."""
-
     episode: RunningEpisode
     steps: StepLog
     turn: int
@@ -163,7 +159,6 @@ def model_alias(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool) -> str:
 
 
 def model_problem(call: pb.ToolCall, tool: toolset_pb2.ResolvedTool | None) -> ToolFailure | None:
-    """Returns why an llm tool cannot be asked, for the model that wrote the call."""
     if tool is None or not tool.model_skus or model_alias(call, tool):
         return None
     aliases = ", ".join(sorted(tool.model_skus))

@@ -1,1 +1,0 @@
-"""The log of an episode's steps, from which every attempt continues."""

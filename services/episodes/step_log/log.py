@@ -37,8 +37,6 @@ BODY_OF: dict[StepKind, type[Body]] = {
 
 @dataclass
 class StepLog:
-    """The steps of one episode, parsed once."""
-
     episode_id: str
     steps: list[Step] = field(default_factory=list)
     model_calls: dict[int, trajectory_pb2.ModelCall] = field(default_factory=dict)
@@ -111,8 +109,6 @@ def unknown(failure: failure_pb2.Failure) -> usage_pb2.Usage:
 
 
 class StepLogs:
-    """Opens, appends to and settles the logs of running episodes."""
-
     def __init__(self, store: StepStore, settlements: Settlements) -> None:
         self._store = store
         self._settlements = settlements

@@ -1,5 +1,3 @@
-"""An episode in the memory of the worker that runs it."""
-
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
@@ -17,8 +15,6 @@ CACHED_EPISODES = 4096
 
 @dataclass(frozen=True)
 class RunningEpisode:
-    """The constant parts of a running episode."""
-
     stored: StoredEpisode
     spec: episode_pb2.EpisodeSpec
     toolset: toolset_pb2.Toolset
@@ -76,7 +72,6 @@ class RunningEpisodes:
         self._cache: OrderedDict[str, RunningEpisode] = OrderedDict()
 
     async def get(self, episode_id: str) -> RunningEpisode:
-        """Returns the episode. Raises EpisodeNotFound."""
         if episode_id in self._cache:
             self._cache.move_to_end(episode_id)
             return self._cache[episode_id]

@@ -34,7 +34,6 @@ class Settlements:
         self.notify(step.episode_id)
 
     def notify(self, episode_id: str) -> None:
-        """Queues an announcement that the episode has news."""
         self._announced[episode_id] = None
         self._ready.set()
 

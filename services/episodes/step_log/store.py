@@ -72,8 +72,6 @@ IDS_PER_NOTIFICATION = 200
 
 
 class StepStore:
-    """Reads, appends and settles the steps of episodes."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._appends = GroupCommit(self._append, len, STEPS_PER_COMMIT)

@@ -37,8 +37,6 @@ class ClientResults:
 
 
 class ClientResultStore:
-    """Stores the first results of each turn."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

@@ -1,5 +1,3 @@
-"""PostgreSQL notifications of new steps, and of new and ended direct calls."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Requests of this process that wait for news of an episode or direct call."""
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Webhooks and deliveries on the wire."""
-
 from episodes.errors import InvalidWebhook
 from episodes.webhooks.models import Delivery, DeliveryState, EventType, Webhook
 from podium.episodes.v1 import webhook_service_pb2 as pb
@@ -24,7 +22,6 @@ _STATES = {number: state for state, number in STATES.items()}
 
 
 def webhook_from_proto(request: pb.PutWebhookRequest, subject: str) -> Webhook:
-    """Raises InvalidWebhook for an unknown event type."""
     types = dict.fromkeys(_TYPES.get(number) for number in request.event_types)
     if None in types:
         known = ", ".join(pb.WebhookEventType.Name(number) for number in _TYPES)
@@ -47,7 +44,6 @@ def webhook_to_proto(webhook: Webhook) -> pb.Webhook:
 
 
 def states_from_proto(request: pb.ListWebhookDeliveriesRequest) -> list[DeliveryState]:
-    """Raises InvalidWebhook for an unknown state."""
     if strange := [each for each in request.states if each not in _STATES]:
         raise InvalidWebhook("states", f"holds {strange[0]}, which is no state of a delivery")
     return [_STATES[each] for each in request.states]

@@ -1,5 +1,3 @@
-"""Webhooks, their events and the outcomes of deliveries."""
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,8 +39,6 @@ class Webhook:
 
 @dataclass(frozen=True)
 class Event:
-    """An event, whose data holds no text of users or models."""
-
     tenant: str
     type: EventType
     # The same for the same thing, so that a repeated transaction tells it once; without a full
@@ -71,8 +67,6 @@ class PassedLimit:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One event for one webhook."""
-
     id: int
     webhook_id: str
     message_id: str
@@ -88,8 +82,6 @@ class Delivery:
 
 @dataclass(frozen=True)
 class DueDelivery:
-    """The sender's view of a due delivery."""
-
     id: int
     tenant: str
     url: str

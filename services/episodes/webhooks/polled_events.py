@@ -19,14 +19,10 @@ WINDOW = timedelta(days=7)
 
 
 class Alerts(Protocol):
-    """A source of passed limits."""
-
     async def passed_limits(self, since: datetime) -> list[PassedLimit]: ...
 
 
 class BudgetAlerts:
-    """Adds budget alerts to the deliveries of webhooks."""
-
     def __init__(self, store: WebhookStore, alerts: Alerts) -> None:
         self._store = store
         self._alerts = alerts
@@ -46,21 +42,16 @@ TENANT = "podium"
 
 
 class Promoted(Protocol):
-    """A source of the promoted version."""
-
     async def promoted(self) -> str: ...
 
 
 class Promotions:
-    """Adds changes of the promoted version to the deliveries of webhooks."""
-
     def __init__(self, store: PromotionStore, webhooks: WebhookStore, models: Promoted) -> None:
         self._store = store
         self._webhooks = webhooks
         self._models = models
 
     async def poll(self) -> None:
-        """Adds the promoted version if it has changed since the last poll."""
         with acting_as(Identity(TENANT, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
             version = await self._models.promoted()
         latest = await self._store.latest()

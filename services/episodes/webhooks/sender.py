@@ -42,14 +42,10 @@ ERROR_CHARACTERS_MAX = 500
 
 
 class Receivers(Protocol):
-    """The service that signs and sends."""
-
     async def deliver(self, delivery: DueDelivery) -> Attempt: ...
 
 
 class _Sending:
-    """Deliveries that are under way."""
-
     def __init__(self) -> None:
         self.tasks: dict[asyncio.Task[None], DueDelivery] = {}
 
@@ -86,8 +82,6 @@ class _Sending:
 
 
 class WebhookSender:
-    """Sends due deliveries and stores their outcomes."""
-
     def __init__(
         self, store: WebhookStore, receivers: Receivers, waits_s: tuple[float, ...] = WAITS_S
     ) -> None:

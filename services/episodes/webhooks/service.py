@@ -1,5 +1,3 @@
-"""Manages the webhooks of a tenant."""
-
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -17,7 +15,6 @@ class Webhooks:
         self._store = store
 
     async def put(self, webhook: Webhook) -> Webhook:
-        """Raises InvalidWebhook, TooManyWebhooks."""
         _check(webhook)
         stored = await self._store.put(current_identity().tenant, webhook, WEBHOOKS_MAX)
         if stored is None:
@@ -28,7 +25,6 @@ class Webhooks:
         return await self._store.list(current_identity().tenant, after, limit)
 
     async def delete(self, webhook_id: str) -> None:
-        """Raises WebhookNotFound."""
         if not await self._store.delete(current_identity().tenant, webhook_id):
             raise WebhookNotFound(webhook_id)
 

@@ -1,5 +1,3 @@
-"""Webhooks, their deliveries and the last promoted version in PostgreSQL."""
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -258,8 +256,6 @@ SEEN = text("INSERT INTO promotions (version) VALUES (:version) RETURNING id")
 
 
 class PromotionStore:
-    """Stores the promoted versions that were seen."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

@@ -44,7 +44,6 @@ class PayloadEncryption(PayloadCodec):
     """AES-256-GCM under the current key of the file; without a file nothing is encrypted."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raises FailedPrecondition when the file holds no keys."""
         self._file = None if path is None else KeyFile(path)
         self._keys()
 
@@ -105,8 +104,6 @@ PAYLOAD_BYTES_MAX = 64 * 1024
 
 
 class BoundedPayloadConverter(DefaultPayloadConverter):
-    """JSON payloads of at most 64 KiB."""
-
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         payloads = super().to_payloads(values)
         for value, payload in zip(values, payloads, strict=True):
@@ -122,7 +119,6 @@ class BoundedPayloadConverter(DefaultPayloadConverter):
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type[Any]] | None = None
     ) -> list[Any]:
-        """Raises UnreadablePayload."""
         for payload in payloads:
             if payload.metadata.get(ENCODING) == REJECTED:
                 raise UnreadablePayload(payload.data.decode())
@@ -130,8 +126,6 @@ class BoundedPayloadConverter(DefaultPayloadConverter):
 
 
 def data_converter(payload_keys_file: Path | None = None) -> DataConverter:
-    """Returns the converter of every client and worker. Raises FailedPrecondition for a file
-    without keys."""
     return replace(
         DataConverter.default,
         payload_converter_class=BoundedPayloadConverter,

@@ -29,8 +29,6 @@ ATTEMPTS_MAX = 60
 
 
 class TemporalUnreachable(Unavailable):
-    """Temporal's frontend does not answer."""
-
     def __init__(self, target: str, cause: Exception) -> None:
         super().__init__(f"Temporal at {target} does not answer: {cause}; {_fix(str(cause))}")
 
@@ -77,13 +75,11 @@ async def connect_temporal(
 
 
 async def check_temporal(client: Client) -> None:
-    """Raises Unavailable unless the frontend serves."""
     if not await client.service_client.check_health():
         raise Unavailable("Temporal's frontend does not serve")
 
 
 def connection_security(settings: TemporalSettings) -> dict[str, Any]:
-    """Returns arguments of `Client.connect`. Raises OSError when a file cannot be read."""
     if not settings.tls:
         # Named, because the client turns TLS on by itself where there is a key.
         return {"tls": False}
@@ -107,8 +103,6 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 class TemporalConnection:
-    """The current client, as `client`; `open` connects and `renew` reconnects."""
-
     def __init__(
         self, target: str, namespace: str, settings: TemporalSettings, client: Client
     ) -> None:
@@ -123,7 +117,6 @@ class TemporalConnection:
     async def open(
         cls, target: str, namespace: str, settings: TemporalSettings
     ) -> "TemporalConnection":
-        """Raises TemporalUnreachable after a minute without the frontend."""
         client = await connect_temporal(target, namespace, settings)
         return cls(target, namespace, settings, client)
 

@@ -150,7 +150,6 @@ class EpisodeWorkflow:
         return ending
 
     async def _judge(self, episode: EpisodeInput) -> str:
-        """Judges the answer, and returns why it could not, when it could not."""
         try:
             await workflow.execute_activity(
                 JUDGE_ANSWER,
@@ -193,7 +192,6 @@ class EpisodeWorkflow:
     async def _following(
         self, episode: EpisodeInput, asked: TurnInput, result: TurnResult
     ) -> TurnInput:
-        """Returns the next run, once the turn's waits are over."""
         if result.turn > asked.turn:
             asked = turn_input(episode, result.turn)
         self._deciding = range(asked.turn, asked.turn + bool(result.pending))

@@ -1,5 +1,3 @@
-"""Payloads between the workflow and its activities."""
-
 from dataclasses import dataclass, field
 
 from episodes.execution.outcomes import ChildCall, Finished, Outcome, Waiting
@@ -57,8 +55,6 @@ OUT_OF_TIME = TurnResult(stop="deadline", message="the episode's time limit has 
 
 @dataclass(frozen=True)
 class EpisodeInput:
-    """The input of an episode's workflow."""
-
     episode_id: str
     turn_limit: int
     time_limit_s: float
@@ -111,6 +107,4 @@ class FinishInput:
 
 @dataclass(frozen=True)
 class JudgeInput:
-    """The input of judging an episode's answer."""
-
     episode_id: str

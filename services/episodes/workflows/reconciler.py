@@ -19,15 +19,12 @@ BATCH = 200
 
 
 class WorkflowReconciler:
-    """Checks the unfinished episodes in rounds, a batch at a time."""
-
     def __init__(self, episodes: EpisodeStore, starter: WorkflowStarter) -> None:
         self._episodes = episodes
         self._starter = starter
         self._after_id = ""
 
     async def reconcile(self) -> None:
-        """Ends episodes of the next batch whose workflow is gone. Raises TemporalUnavailable."""
         batch = await self._episodes.unfinished(self._after_id, BATCH)
         for stored in batch:
             await self._reconcile(stored)

@@ -1,5 +1,3 @@
-"""Search attributes and input of an episode's workflow."""
-
 from collections.abc import Mapping
 
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes

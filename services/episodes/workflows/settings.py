@@ -1,5 +1,3 @@
-"""Credentials of the episodes server and its worker for Temporal, and the keys of payloads."""
-
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, FilePath, SecretStr, model_validator

@@ -1,5 +1,3 @@
-"""Starts, cancels and updates the workflows of episodes."""
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator
@@ -36,15 +34,11 @@ GONE = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 
 
 class TemporalUnavailable(Unavailable):
-    """Temporal does not answer; the same request may work in a moment."""
-
     def __init__(self) -> None:
         super().__init__("Temporal does not answer; try again")
 
 
 class WorkflowStarter:
-    """One workflow per episode, found by the episode's id."""
-
     def __init__(self, temporal: TemporalConnection, task_queue: str, timeout_s: float) -> None:
         self._temporal = temporal
         self._task_queue = task_queue
@@ -81,7 +75,6 @@ class WorkflowStarter:
             raise TemporalUnavailable from error
 
     async def cancel(self, episode_id: str) -> None:
-        """Asks the workflow to end. Raises TemporalUnavailable."""
         handle = self._temporal.client.get_workflow_handle(workflow_id(episode_id))
         try:
             async with self._answer():

@@ -1,5 +1,3 @@
-"""Versions of the worker in a Temporal worker deployment."""
-
 from dataclasses import dataclass
 
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest

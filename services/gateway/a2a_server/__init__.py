@@ -1,5 +1,3 @@
-"""The platform as an agent of the Agent2Agent protocol."""
-
 import os
 
 # Spans of the library hold exceptions, and so what users wrote; it looks here when imported.

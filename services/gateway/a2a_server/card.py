@@ -1,5 +1,3 @@
-"""The agent card: who this is, where it listens, and how to authenticate."""
-
 from importlib.metadata import version
 
 from a2a.types.a2a_pb2 import (

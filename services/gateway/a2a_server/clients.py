@@ -1,5 +1,3 @@
-"""Episodes as tasks, in the service that has them."""
-
 from collections.abc import AsyncIterator
 from datetime import UTC
 from typing import Protocol
@@ -21,16 +19,12 @@ STANDINGS = {
 
 
 class Tasks(Protocol):
-    """The tenant's tasks, as an agent shows them."""
-
     async def find(self, task_id: str) -> TaskRecord | None: ...
     async def before(self, context_id: str, task_id: str) -> TaskRecord | None: ...
     async def prior_messages(self, task_id: str) -> PriorMessages: ...
 
 
 class TasksClient:
-    """Asks episodes."""
-
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = EpisodeServiceStub(channel)
 
@@ -50,7 +44,6 @@ class TasksClient:
         return None
 
     async def prior_messages(self, task_id: str) -> PriorMessages:
-        """Returns the messages of the task and before it, with its answer."""
         found = await answer(self._stub.GetEpisode(pb.GetEpisodeRequest(episode_id=task_id)))
         require_content(found.episode)
         return prior_messages_from_proto(found.episode, "message.contextId")

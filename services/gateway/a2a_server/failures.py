@@ -1,5 +1,3 @@
-"""Domain errors in the protocol's own words."""
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,3 @@
-"""The protocol's operations over episodes."""
-
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -138,7 +136,6 @@ class TaskHandler(RequestHandler):
         return await self.tasks.prior_messages(last.id)
 
     async def _events(self, run: EpisodeRun, history_length: int | None) -> AsyncIterator[Any]:
-        """The task, what happens, and how it ends."""
         record = await self._record(run.episode_id)
         yield task_of(record, history_length)
         numbers = count(1)

@@ -1,5 +1,3 @@
-"""Episodes as tasks of agents, apart from how they travel."""
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,8 +11,6 @@ CONTEXT_LABEL = "a2a_context"
 
 
 class TaskProgress(StrEnum):
-    """The progress of an episode."""
-
     PENDING = "pending"
     RUNNING = "running"
     WAITING = "waiting"
@@ -23,8 +19,6 @@ class TaskProgress(StrEnum):
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """An episode: what was asked, how it stands, what came of it."""
-
     id: str
     context_id: str
     task: str

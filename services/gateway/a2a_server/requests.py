@@ -1,5 +1,3 @@
-"""Messages of agents as orders of episodes."""
-
 import hashlib
 import json
 from collections.abc import Iterable
@@ -65,7 +63,6 @@ class TaskRequest:
         return [part for part in self.parts if isinstance(part, SentFile)]
 
     def after(self, before: PriorMessages, order: EpisodeOrder) -> EpisodeOrder:
-        """Returns the order of the message after the earlier ones. Raises TooManyFiles."""
         files = placed(self.files, before.files)
         return replace(order, task=_text(self.parts), history=before.messages, files=files)
 
@@ -82,7 +79,6 @@ class TaskRequest:
 
 
 def length_of(given: Any) -> int | None:
-    """Returns the requested length of a history. Raises InvalidParamsError."""
     if not given.HasField("history_length"):
         return None
     if given.history_length < 0:
@@ -110,7 +106,6 @@ def _text(parts: Iterable[str | SentFile]) -> str:
 
 
 def _part(index: int, part: Part) -> str | SentFile:
-    """Raises ContentTypeNotSupportedError for a file that cannot be taken."""
     place = f"message.parts[{index}]"
     match part.WhichOneof("content"):
         case "text":

@@ -1,5 +1,3 @@
-"""Tasks, their states and the events of their streams, as the protocol words them."""
-
 from a2a.types.a2a_pb2 import (
     Artifact,
     Message,
@@ -29,7 +27,6 @@ UNDER_WAY = {
 
 
 def task_of(record: TaskRecord, history_length: int | None = None) -> Task:
-    """All of it, with at most so many messages."""
     outcome = record.outcome
     task = Task(id=record.id, context_id=record.context_id, status=_status(record))
     if record.ended:

@@ -27,7 +27,6 @@ def from_url_or_base64(text: str, noun: str, name: str = "") -> SentFile:
 
 
 def from_base64(text: str, media_type: str, noun: str, name: str = "") -> SentFile:
-    """The file of base64's digits. Raises InvalidFile."""
     try:
         data = base64.b64decode(text, validate=True)
     except (BadBase64, ValueError) as error:
@@ -40,7 +39,6 @@ def from_base64(text: str, media_type: str, noun: str, name: str = "") -> SentFi
 
 
 def fetches_nothing(noun: str) -> InvalidFile:
-    """A file that is somewhere else."""
     return InvalidFile(
         f"invalid_{noun}_url",
         "nothing is fetched from the network for a request; send the bytes in it, as base64 or as a"
@@ -49,7 +47,6 @@ def fetches_nothing(noun: str) -> InvalidFile:
 
 
 def reject_id(noun: str) -> InvalidFile:
-    """A file that was to be uploaded before."""
     return InvalidFile(
         f"unsupported_{noun}_id",
         f"no files are uploaded here, so there is none of an id; send the {noun}'s bytes in the"

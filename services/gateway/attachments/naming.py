@@ -1,5 +1,3 @@
-"""The request parameter that an error about a file names."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,5 +1,3 @@
-"""All files of a request, once it is read: counted, and called by a number in their order."""
-
 from collections.abc import Sequence
 
 from gateway.attachments.sent_file import SentFile

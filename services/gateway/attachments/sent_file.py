@@ -1,5 +1,3 @@
-"""A file as a request brings it: what it is by its bytes, and what stands for it in the text."""
-
 import hashlib
 import re
 import warnings
@@ -44,7 +42,6 @@ class SentFile:
 
     @classmethod
     def of(cls, data: bytes, declared: str, name: str = "") -> "SentFile":
-        """Raises InvalidFile."""
         noun = "image" if declared.startswith("image/") else "file"
         if not data:
             raise InvalidFile(f"empty_{noun}", f"the {noun} is empty; send its bytes")

@@ -1,1 +1,0 @@
-"""The audit log of administrative changes."""

@@ -1,5 +1,3 @@
-"""Entries of the audit log, and what of them is listed."""
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,8 +31,6 @@ class Claimant:
 
 @dataclass(frozen=True)
 class AuditRecord(AuditEntry):
-    """An entry as it is read: with its time and its outcome."""
-
     time: datetime
     # None while the outcome is unknown, "" when the change was made, otherwise the reason.
     rejection: str | None

@@ -21,7 +21,6 @@ REDACTED = "[redacted]"
 
 
 def redacted(value: Any) -> Any:
-    """The value with every text redacted that has a secret's name or looks like one."""
     match value:
         case dict():
             return {name: _field(str(name), inner) for name, inner in value.items()}

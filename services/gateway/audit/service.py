@@ -19,8 +19,6 @@ from podium_kit.rpc.identity import current_identity
 
 
 class AuditLogStore(Protocol):
-    """The storage of entries."""
-
     async def begin(self, entry: AuditEntry) -> None: ...
     async def finish(self, entry_id: str, rejection: str, after: Json | None) -> None: ...
     async def list(
@@ -29,8 +27,6 @@ class AuditLogStore(Protocol):
 
 
 class AuditLog:
-    """Writes and lists entries."""
-
     def __init__(self, store: AuditLogStore) -> None:
         self._store = store
 
@@ -52,7 +48,6 @@ class AuditLog:
     async def list(
         self, tenant: str, keep: AuditFilter, before_id: str, limit: int
     ) -> list[AuditRecord]:
-        """The tenant's entries, newest first."""
         return await self._store.list(tenant, keep, before_id, limit)
 
 

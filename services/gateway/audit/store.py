@@ -33,8 +33,6 @@ OUTCOMES = Table(
 
 
 class PostgresAuditStore:
-    """See `audit.AuditStore`."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

@@ -1,5 +1,3 @@
-"""JSON Schemas that requests want their answers to fit, as schemas that can be enforced."""
-
 import json
 from dataclasses import dataclass
 from functools import lru_cache, partial

@@ -18,8 +18,6 @@ ENCODED_CHARACTERS = 27
 
 @dataclass(frozen=True)
 class CallId:
-    """One call of an episode."""
-
     episode_id: str
     turn: int
     index: int

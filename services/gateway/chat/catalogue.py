@@ -22,8 +22,6 @@ TOOL_PREFIX = "tool/"
 
 
 class CatalogueSource(Protocol):
-    """The source of the names."""
-
     async def models(self) -> list[OrchestratorModel]: ...
     async def policy_names(self) -> list[str]: ...
     async def tools(self) -> list[ToolModels]: ...
@@ -38,7 +36,6 @@ class Names:
     tools: tuple[ToolModels, ...]
 
     def ids(self) -> Iterator[str]:
-        """Yields the ids that a request may name."""
         plain = [DEFAULT_ALIAS, *(model.name for model in self.models)]
         yield from plain
         yield from (f"{name}:{policy}" for name in plain for policy in self.policies)
@@ -83,7 +80,6 @@ class ChatModels:
         return _choice(model_id, await self._newest())
 
     async def orchestrator(self, model_id: str) -> Choice:
-        """Resolves the id of an orchestrator. Raises ModelNotFound, UnsupportedParameter."""
         choice = await self.resolve(model_id)
         if choice.tool:
             raise UnsupportedParameter("model", "this needs an orchestrator; name podium")

@@ -1,5 +1,3 @@
-"""`tools` and `tool_choice` of a request: functions that its client runs."""
-
 import json
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
@@ -63,7 +61,6 @@ class TextFunction(BaseModel):
     format: dict[str, Any] | None = None
 
     def tool(self) -> Tool:
-        """The function as an orchestrator calls it."""
         function = FunctionSchema(
             name=self.name, description=self.description, parameters=CUSTOM_PARAMETERS
         )
@@ -148,10 +145,6 @@ ToolChoice = Literal["none", "auto", "required"] | NamedTool | NamedCustomTool
 
 
 def first_tools(offered: tuple[ClientTool, ...], choice: ToolChoice | None) -> tuple[str, ...]:
-    """Returns the tools of which the episode calls one first.
-
-    Raises UnsupportedParameter.
-    """
     names = tuple(tool.name for tool in offered)
     if isinstance(choice, NamedTool | NamedCustomTool):
         chosen = choice.function if isinstance(choice, NamedTool) else choice.custom

@@ -23,8 +23,6 @@ ERROR_OF_CALL: dict[FailureKind, type[errors.DomainError]] = {
 
 
 class DirectCallRunner(Protocol):
-    """The episode service, as direct calls of models use it."""
-
     async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None: ...
     async def outcome(self, call_id: str) -> Outcome: ...
     async def embed(self, call_id: str, order: EmbeddingOrder) -> None: ...
@@ -46,11 +44,9 @@ class DirectRun:
 
     @property
     def episode_id(self) -> str:
-        """The call's id, which no episode has."""
         return self._call.value
 
     async def start(self, order: EpisodeOrder) -> None:
-        """Starts the call, as the root of its own trace. Raises UnsupportedParameter."""
         _require_direct(order)
         tool, alias = self._choice.tool, self._choice.alias
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
@@ -61,7 +57,6 @@ class DirectRun:
         yield await self.outcome()
 
     async def outcome(self, *, with_calls: bool = False) -> Outcome:
-        """Waits for it; no calls are made in it."""
         try:
             async with asyncio.timeout(self._wait_s):
                 ended = await self._calls.outcome(self.episode_id)
@@ -71,12 +66,10 @@ class DirectRun:
             raise call_error(self._choice.tool, self.episode_id, ended.failure)
         return ended
 
-    async def leave(self, reason: str) -> None:
-        """Does nothing."""
+    async def leave(self, reason: str) -> None: ...
 
 
 def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainError:
-    """Returns the caller's error for a failed call."""
     error = ERROR_OF_CALL.get(failure.kind, errors.DomainError)
     return error(
         f"{tool} gave no answer: {failure.message}",
@@ -88,7 +81,6 @@ def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainEr
 
 
 def _require_direct(order: EpisodeOrder) -> None:
-    """Raises UnsupportedParameter for what needs an orchestrator."""
     given = {
         "tools": order.client_tools,
         "response_format": order.answer_schema,

@@ -1,5 +1,3 @@
-"""Work that is only worth doing while the client waits for it."""
-
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress

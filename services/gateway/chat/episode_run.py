@@ -1,5 +1,3 @@
-"""An episode that a request started or continues with, and the wait for what it comes to."""
-
 import asyncio
 import logging
 import time
@@ -16,8 +14,6 @@ log = logging.getLogger(__name__)
 
 
 class EpisodeRunner(Protocol):
-    """The episode service, as requests use it."""
-
     async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
     async def count_tokens(self, order: EpisodeOrder) -> int: ...
     async def answer(self, results: ToolResults) -> None: ...
@@ -44,12 +40,10 @@ class EpisodeRun:
         return self._episode.value
 
     async def start(self, order: EpisodeOrder) -> None:
-        """Starts the episode, as the root of its own trace."""
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
             await self._episodes.start(self.episode_id, order)
 
     async def go_on(self, results: ToolResults) -> None:
-        """Gives the episode what the client's functions gave."""
         await self._episodes.answer(results)
 
     async def outcome(self, *, with_calls: bool = False) -> Outcome:

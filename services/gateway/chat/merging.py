@@ -1,5 +1,3 @@
-"""Several runs of one request at once."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 

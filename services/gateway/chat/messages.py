@@ -1,5 +1,3 @@
-"""Messages of a chat: the earlier messages, the task, and the results of a client's own tools."""
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -64,8 +62,6 @@ class ChatMessage(BaseModel):
 
 @dataclass(frozen=True)
 class Conversation:
-    """The messages of a request."""
-
     messages: Sequence[ChatMessage]
 
     def files(self) -> list[SentFile]:
@@ -106,7 +102,6 @@ class Conversation:
         return "\n\n".join([self.messages[at].text(), *since])
 
     def history(self) -> tuple[EarlierMessage, ...]:
-        """Returns the messages before the task."""
         return tuple(self._as_history(self.messages[: self._task_at()]))
 
     def _task_at(self) -> int | None:

@@ -1,5 +1,3 @@
-"""The end of an episode for clients of OpenAI: a finish reason, or an error."""
-
 from typing import Literal
 
 from gateway.errors import BudgetExhausted, EpisodeCancelled
@@ -53,12 +51,10 @@ def finish_reason(outcome: Outcome) -> FinishReason:
 
 
 def has_answer(outcome: Outcome) -> bool:
-    """Returns whether there is something to show."""
     return no_answer(outcome) is None
 
 
 def no_answer(outcome: Outcome) -> errors.DomainError | None:
-    """The error that says why there is nothing to show; None when there is something."""
     try:
         finish_reason(outcome)
     except errors.DomainError as error:
@@ -67,7 +63,6 @@ def no_answer(outcome: Outcome) -> errors.DomainError | None:
 
 
 def episode_error(outcome: Outcome) -> errors.DomainError:
-    """Returns the error of an episode without an answer."""
     if outcome.stop_reason is StopReason.CANCELLED:
         return EpisodeCancelled(outcome.episode_id)
     kind = _failure_kind(outcome)

@@ -1,5 +1,3 @@
-"""Parameters of OpenAI's Chat Completions."""
-
 from gateway.parameters import ApiParameters, honoured, ignored, rejected
 
 CHAT = ApiParameters(

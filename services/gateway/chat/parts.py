@@ -1,5 +1,3 @@
-"""Parts of a message's content, as Chat Completions and Responses send them."""
-
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -50,7 +48,6 @@ class Part(BaseModel):
 
     @property
     def sent(self) -> SentFile | None:
-        """The file that it is; None for text."""
         return self._sent
 
     @classmethod
@@ -106,12 +103,10 @@ def _read(part: Part) -> Part:
 
 
 def unreadable(error: InvalidFile) -> PydanticCustomError:
-    """Wraps the error for the validation of a request."""
     return PydanticCustomError(INVALID_PART, "{words}", {"words": str(error), "code": error.code})
 
 
 def require_texts_of(role: str, content: Iterable[Part]) -> None:
-    """Raises PydanticCustomError for a file that is not the user's."""
     if role != "user" and any(part.sent for part in content):
         raise unreadable(
             InvalidFile(

@@ -1,5 +1,3 @@
-"""The body of /v1/chat/completions: OpenAI's fields, and Podium's own under `podium`."""
-
 from decimal import Decimal
 from typing import ClassVar, Self
 
@@ -89,10 +87,6 @@ class ChatRequest(RequestModel):
         return self.n or 1
 
     def order(self, choice: Choice) -> EpisodeOrder:
-        """The episode it asks for.
-
-        Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
-        """
         CHAT.check(self.model_extra)
         conversation, options = Conversation(self.messages), self.podium
         files = placed(conversation.files())
@@ -120,7 +114,6 @@ class ChatRequest(RequestModel):
         )
 
     def ignored(self) -> tuple[str, ...]:
-        """Names of the ignored parts. Raises UnsupportedParameter."""
         return (*CHAT.check(self.model_extra), *hosted(self.tools))
 
     def custom_tools(self) -> frozenset[str]:

@@ -1,5 +1,3 @@
-"""OpenAI's response objects, made from an outcome."""
-
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
@@ -46,7 +44,6 @@ def _choice(index: int, outcome: Outcome, custom: Set[str]) -> Json:
 
 
 def _tool_calls(outcome: Outcome, custom: Set[str]) -> list[Json]:
-    """The calls of the client's functions, and with a text those of its custom tools."""
     calls: list[Json] = []
     for call in outcome.client_calls:
         made = {"id": str(CallId(outcome.episode_id, call.turn, call.index))}
@@ -143,7 +140,6 @@ class Chunks:
         return self._delta(choice, {"reasoning_content": line})
 
     def choice(self, choice: int, outcome: Outcome) -> Iterator[bytes]:
-        """The answer and the finish reason. Raises the error of an episode without an answer."""
         reason = finish_reason(outcome)
         for index, call in enumerate(_tool_calls(outcome, self._custom)):
             yield from self._tool_call(choice, index, call)
@@ -153,7 +149,6 @@ class Chunks:
         yield self._delta(choice, {}, reason, {"podium": podium(outcome)})
 
     def closing(self, outcomes: Mapping[int, Outcome]) -> bytes:
-        """The usage, when asked for, and the end."""
         last = {**self._head, "choices": [], "usage": usage(*outcomes.values())}
         return (data(last) if self._include_usage else b"") + b"data: [DONE]\n\n"
 

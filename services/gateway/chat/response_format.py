@@ -1,5 +1,3 @@
-"""`response_format` of a request: what the answer looks like."""
-
 import json
 from typing import Any, Literal
 

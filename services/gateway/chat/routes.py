@@ -1,5 +1,3 @@
-"""/v1/chat/completions and /v1/models, as OpenAI's clients expect them."""
-
 from typing import Any
 
 from fastapi import APIRouter, Request

@@ -1,5 +1,3 @@
-"""The interface of runs: requests wait for their events."""
-
 from collections.abc import AsyncIterator
 from typing import Protocol
 

@@ -1,5 +1,3 @@
-"""Chat completions of episodes: whole, or as a stream."""
-
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-"""The episode of a request: a new one, or the one that waits for the results in it."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,8 +19,6 @@ from podium_kit.rpc.errors import DomainError
 
 
 class Body(Protocol):
-    """A request that is served as an episode."""
-
     @property
     def model(self) -> str: ...
     @property
@@ -46,8 +42,6 @@ class StartedRuns:
 
 @dataclass(frozen=True)
 class EpisodeStarter:
-    """The parts that answer requests."""
-
     catalogue: ChatModels
     episodes: EpisodeRunner
     direct_calls: DirectCallRunner
@@ -101,7 +95,6 @@ class EpisodeStarter:
         return EpisodeRun(self.episodes, episode, self.wait_s, answered_turn)
 
     async def left(self, *runs: Run) -> None:
-        """The client went away."""
         if self.cancel_on_disconnect:
             await _leave(runs, "the client disconnected")
 
@@ -116,7 +109,6 @@ class EpisodeStarter:
 
 
 async def _order(body: Body, choice: Choice) -> tuple[EpisodeOrder, tuple[str, ...]]:
-    """The order of a request, and the places of its schemas that are not enforced."""
     order, parameter = body.order(choice), body.answer_parameter
     schema = await enforceable(order.answer_schema, parameter)
     names = [f"{parameter}:{place}" for place in schema.loosened]

@@ -1,5 +1,3 @@
-"""Texts that an answer ends before."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any

@@ -1,1 +1,0 @@
-"""The console: one static page without a build step."""

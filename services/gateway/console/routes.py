@@ -1,5 +1,3 @@
-"""/console: one page without build step or foreign hosts, for people who want to watch."""
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 

@@ -1,1 +1,0 @@
-"""OpenAI's embeddings: a model of a tool, called without an episode."""

@@ -1,5 +1,3 @@
-"""Parameters of OpenAI's Embeddings."""
-
 from gateway.parameters import ApiParameters, honoured, ignored
 
 EMBEDDINGS = ApiParameters(

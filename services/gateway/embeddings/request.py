@@ -1,5 +1,3 @@
-"""The body of /v1/embeddings: OpenAI's fields, and Podium's own under `podium`."""
-
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -50,7 +48,6 @@ class EmbeddingRequest(RequestModel):
     podium: EmbeddingOptions = EmbeddingOptions()
 
     def order(self, choice: Choice) -> EmbeddingOrder:
-        """The call it asks for. Raises UnsupportedParameter, InvalidMoney."""
         EMBEDDINGS.check(self.model_extra)
         if not choice.tool:
             raise UnsupportedParameter("model", NO_TOOL)

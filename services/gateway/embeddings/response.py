@@ -1,5 +1,3 @@
-"""Vectors as OpenAI's clients expect them."""
-
 import base64
 import struct
 from typing import Any
@@ -13,7 +11,6 @@ FLOAT_BYTES = 4
 def embeddings_response(
     vectors: Vectors, call_id: str, model: str, encoding_format: str
 ) -> dict[str, Any]:
-    """The body; `podium` has the call's id and cost."""
     readable = _floats if encoding_format == "float" else str
     return {
         "object": "list",

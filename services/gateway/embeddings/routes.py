@@ -1,5 +1,3 @@
-"""/v1/embeddings, as OpenAI's clients expect it."""
-
 import asyncio
 
 from fastapi import APIRouter, Request

@@ -1,1 +1,0 @@
-"""HTTP itself: bodies and their limits, errors, streams, logs and health."""

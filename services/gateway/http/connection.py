@@ -13,8 +13,6 @@ KIB = 1024
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One connection."""
-
     header_timeout_s = 60.0
     header_bytes_max = 64 * KIB
 

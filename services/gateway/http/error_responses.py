@@ -1,5 +1,3 @@
-"""Errors as HTTP responses: those of services, and those of malformed bodies and queries."""
-
 from collections.abc import Mapping
 from math import ceil
 from typing import Any
@@ -21,7 +19,6 @@ INVALID_PART = "invalid_part"
 
 
 def malformed_request(error: RequestValidationError) -> MalformedRequest:
-    """The first fault, and the parameter that has it."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         fault, place = first["ctx"]["error"], first["loc"][-1]
@@ -96,7 +93,6 @@ def _cut(text: str) -> str:
 
 
 def error_response(error: errors.DomainError) -> JSONResponse:
-    """The error as a response, with Retry-After and OpenAI's retry hint where known."""
     status, headers = http_status(error)[0], {}
     if status == 403:
         note_rejection(error.reason)

@@ -35,8 +35,6 @@ GUARDED = "/v1/"
 
 
 class BodyRejected(Exception):
-    """The body is larger or slower than bodies may be."""
-
     def __init__(self, status: int, message: str, reason: str) -> None:
         super().__init__(message)
         self.response = plain_error_response(status, message, reason)
@@ -51,7 +49,6 @@ class LargeBodies:
         self._places = FairSemaphore(LARGE_AT_ONCE)
 
     async def turn(self) -> "Turn":
-        """Waits for a turn, which its owner ends. Raises ServerBusy."""
         tenant = current_identity().tenant
         try:
             async with asyncio.timeout(self._patience_s):
@@ -101,7 +98,6 @@ class RequestBodyMiddleware:
         self._large = LargeBodies(2 * timeout_s, 2 * timeout_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers 400, 408, 413 or 503 itself."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -23,8 +23,6 @@ PROBES = {"/healthz", "/readyz"}
 
 @dataclass
 class Exchange:
-    """The facts of a request at its end."""
-
     request_id: str
     started: float
     status: int = 0
@@ -40,7 +38,6 @@ class RequestLogMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves the request; an uncaught exception becomes a 500 without details."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

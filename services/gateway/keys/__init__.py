@@ -1,1 +1,0 @@
-"""API keys: creation, rotation, revocation, last use."""

@@ -1,5 +1,3 @@
-"""API keys, and requests for them."""
-
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -40,11 +38,9 @@ class ApiKey:
 
     @property
     def claimant(self) -> Claimant:
-        """Returns the key's holder, as the audit log names it."""
         return Claimant(self.tenant, self.subject, f"api-key {self.id}")
 
     def shown(self) -> dict[str, object]:
-        """Returns the fields that the audit log may show."""
         return {
             "id": self.id,
             "subject": self.subject,
@@ -59,8 +55,6 @@ class ApiKey:
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """The order of a new key."""
-
     tenant: str
     subject: str
     scopes: frozenset[str] = frozenset()

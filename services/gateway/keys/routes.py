@@ -1,5 +1,3 @@
-"""/v1/api-keys: a tenant's admin creates, lists, rotates and revokes the tenant's keys."""
-
 from datetime import datetime, timedelta
 
 from fastapi import APIRouter, Query
@@ -32,7 +30,6 @@ class CreateApiKeyRequest(RequestModel):
     expire_time: Time | None = Field(None, description="unset means never")
 
     def of(self, admin: Identity) -> KeyRequest:
-        """The key the admin may ask for. Raises UnknownScope, ScopeNotGrantable."""
         check_grantable(admin, self.scopes, self.roles)
         return KeyRequest(
             tenant=admin.tenant,

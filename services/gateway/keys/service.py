@@ -40,8 +40,6 @@ KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 
 class ApiKeyStore(Protocol):
-    """The storage of issued keys."""
-
     async def insert(self, key: ApiKey) -> None: ...
     async def get(self, key_id: str) -> ApiKey | None: ...
     async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]: ...
@@ -105,7 +103,6 @@ class ApiKeys:
         return ending, new, text
 
     async def verify(self, text: str) -> ApiKey:
-        """The key behind the text. Raises InvalidApiKey, ExpiredApiKey, RevokedApiKey."""
         prefix, _, rest = text.partition("_")
         key_id, _, secret = rest.partition("_")
         known = prefix == PREFIX and KEY_ID.fullmatch(key_id)
@@ -156,7 +153,6 @@ class ApiKeys:
 
 
 def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:
-    """A fresh key and its text. Raises InvalidApiKeyRequest, UnknownScope."""
     now = datetime.now(UTC)
     _check_names(("tenant", wanted.tenant), ("subject", wanted.subject))
     for param, names in (("teams", wanted.teams), ("agents", wanted.agents)):
@@ -199,7 +195,6 @@ def known_scopes(scopes: Iterable[str]) -> frozenset[str]:
 
 
 def check_grantable(granter: Identity, scopes: Iterable[str], roles: Iterable[Role]) -> None:
-    """Raises ScopeNotGrantable, UnknownScope."""
     require_within(granter, known_scopes(scopes) | scopes_of(roles))
 
 

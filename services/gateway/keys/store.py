@@ -1,5 +1,3 @@
-"""API keys in PostgreSQL."""
-
 import builtins
 from collections.abc import Mapping
 from datetime import datetime
@@ -39,8 +37,6 @@ USED = USED.values(last_used_time=func.greatest(API_KEYS.c.last_used_time, bindp
 
 
 class PostgresApiKeyStore:
-    """See `api_keys.ApiKeyStore`."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -64,7 +60,6 @@ class PostgresApiKeyStore:
                 raise ApiKeyEnded(old.id)
 
     async def note_uses(self, uses: Mapping[str, datetime]) -> None:
-        """Writes when keys were used last."""
         rows = [{"key_id": key_id, "used_time": used} for key_id, used in uses.items()]
         async with autocommit(self._engine) as connection:
             await connection.execute(USED, rows)
@@ -76,7 +71,6 @@ class PostgresApiKeyStore:
             return _key((await connection.execute(query)).one_or_none())
 
     async def list(self, tenant: str, after_id: str, limit: int) -> builtins.list[ApiKey]:
-        """The tenant's keys after an id, in id order."""
         mine = (API_KEYS.c.tenant == tenant) & (API_KEYS.c.id > after_id)
         query = API_KEYS.select().where(mine).order_by(API_KEYS.c.id).limit(limit)
         async with autocommit(self._engine) as connection:

@@ -1,5 +1,3 @@
-"""The last uses of API keys: collected in memory, written every few seconds."""
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Protocol
@@ -10,8 +8,6 @@ WRITE_INTERVAL_S = 10.0
 
 
 class UseStore(Protocol):
-    """The storage of uses."""
-
     async def note_uses(self, uses: Mapping[str, datetime]) -> None: ...
 
 

@@ -1,1 +1,0 @@
-"""Limits per tenant: requests per second, open requests, running episodes."""

@@ -1,5 +1,3 @@
-"""Holds every authenticated request to its tenant's limits, and says where the tenant stands."""
-
 import asyncio
 
 from starlette.datastructures import MutableHeaders
@@ -32,7 +30,6 @@ class LimitMiddleware:
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on, or answers 429 or 503 with Retry-After."""
         if not is_guarded(scope):
             await self._app(scope, receive, send)
             return

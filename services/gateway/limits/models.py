@@ -1,5 +1,3 @@
-"""Limits of a tenant."""
-
 from dataclasses import dataclass
 
 from gateway.errors import InvalidLimits

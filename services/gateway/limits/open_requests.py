@@ -30,8 +30,6 @@ class SlotStore(Protocol):
 
 
 class OpenRequests:
-    """Counts this replica's open requests against its leased slots."""
-
     def __init__(self, store: SlotStore) -> None:
         self._store = store
         self._open: Counter[str] = Counter()
@@ -40,7 +38,6 @@ class OpenRequests:
 
     @asynccontextmanager
     async def slot(self, tenant: str, limits: TenantLimits) -> AsyncIterator[None]:
-        """A slot for as long as the request is open. Raises TooManyRequests."""
         spare = limits.concurrency // SPARE_DIVISOR
         async with self._leasing[tenant]:
             if self._open[tenant] >= self._slots[tenant]:
@@ -59,7 +56,6 @@ class OpenRequests:
         self._slots = Counter(await self._store.renew(LEASE_S))
 
     async def close(self) -> None:
-        """Gives everything back."""
         for tenant in list(self._slots):
             await self._store.keep(tenant, 0)
 

@@ -56,8 +56,6 @@ class _Lease:
 
 
 class RateLimiter:
-    """Admits or rejects requests of tenants."""
-
     def __init__(self, store: BucketStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
@@ -89,12 +87,10 @@ class RateLimiter:
 
 
 def batch(limits: TenantLimits) -> int:
-    """Tokens drawn at once."""
     return max(1, min(int(limits.requests_per_s * BATCH_S), limits.burst // 16))
 
 
 def rate_limit_status(limits: TenantLimits, tokens: float) -> RateLimitStatus:
-    """Returns the tenant's status with that many tokens."""
     missing = max(0.0, limits.burst - tokens)
     return RateLimitStatus(limits.burst, max(0, int(tokens)), missing / limits.requests_per_s)
 

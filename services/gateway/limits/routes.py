@@ -1,5 +1,3 @@
-"""/v1/limits shows a tenant its limits; a platform admin changes those of any tenant."""
-
 from typing import Annotated
 
 from fastapi import APIRouter, Path

@@ -1,5 +1,3 @@
-"""Limits of a tenant: requests per second, open requests and running episodes."""
-
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,8 +30,6 @@ def current_limits() -> TenantLimits:
 
 
 class LimitsStore(Protocol):
-    """The storage of tenants' limits."""
-
     async def get(self, tenant: str) -> TenantLimits | None: ...
     async def put(
         self, tenant: str, limits: TenantLimits, changed: Collection[str]

@@ -1,5 +1,3 @@
-"""Limits of tenants, their buckets and their slots in PostgreSQL."""
-
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
@@ -63,8 +61,6 @@ class _Statements:
 
 
 class PostgresLimitsStore(_Statements):
-    """See `limits.LimitsStore`."""
-
     async def get(self, tenant: str) -> TenantLimits | None:
         row = (await self._run(GET, {"tenant": tenant})).one_or_none()
         return TenantLimits(**row._mapping) if row else None
@@ -84,7 +80,7 @@ class PostgresLimitsStore(_Statements):
 
 
 class PostgresBucketStore(_Statements):
-    """See `rate_limiter.BucketStore`. Without a `clock` the database's own is used."""
+    """Without a `clock` the database's own is used."""
 
     def __init__(self, engine: AsyncEngine, clock: Callable[[], datetime] | None = None) -> None:
         super().__init__(engine)
@@ -104,7 +100,7 @@ class PostgresBucketStore(_Statements):
 
 
 class PostgresSlotStore(_Statements):
-    """See `open_requests.SlotStore`; the slots of one replica."""
+    """The slots of one replica."""
 
     def __init__(self, engine: AsyncEngine, replica: UUID) -> None:
         super().__init__(engine)

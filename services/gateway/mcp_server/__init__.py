@@ -1,1 +1,0 @@
-"""The platform as a Model Context Protocol server."""

@@ -1,5 +1,3 @@
-"""The tools of a policy, and calls of them without an episode, in the services that have them."""
-
 import json
 from typing import Any, Protocol
 
@@ -34,22 +32,17 @@ SIDE_EFFECTS: dict[int, SideEffect] = {
 
 
 class PolicyTools(Protocol):
-    """The platform's tools, as an MCP server uses them."""
-
     async def offered(self) -> list[OfferedTool]: ...
     async def start(self, call_id: str, order: ToolOrder) -> None: ...
     async def result(self, call_id: str) -> ToolResult: ...
 
 
 class PolicyToolsClient:
-    """Asks tool-registry for the tools and episodes for the calls."""
-
     def __init__(self, registry: grpc.aio.Channel, episodes: grpc.aio.Channel) -> None:
         self._registry = ToolRegistryServiceStub(registry)
         self._calls = DirectCallServiceStub(episodes)
 
     async def offered(self) -> list[OfferedTool]:
-        """Returns the offered tools in name order."""
         try:
             reply = await answer(self._registry.ResolveToolset(registry_pb.ResolveToolsetRequest()))
         except FailedPrecondition:
@@ -78,7 +71,6 @@ class PolicyToolsClient:
         await answer(self._calls.StartDirectCall(request))
 
     async def result(self, call_id: str) -> ToolResult:
-        """Returns the result of a call, once it has ended."""
         return _result(await ended_call(self._calls, call_id))
 
 

@@ -1,5 +1,3 @@
-"""Corpora and episodes of the tenant, as pages of resources and as JSON to read."""
-
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -25,8 +23,6 @@ Json = dict[str, Any]
 
 
 class Resources(Protocol):
-    """The tenant's resources, as an MCP server shows them."""
-
     async def corpora(self, page_token: str) -> ResourcePage: ...
     async def episodes(self, page_token: str) -> ResourcePage: ...
     async def documents(self, corpus: str, page_token: str) -> Json: ...
@@ -37,8 +33,6 @@ class Resources(Protocol):
 
 @dataclass(frozen=True)
 class ResourcesClient:
-    """Asks tool-adapters and episodes. Names and ids are as the services have them."""
-
     adapters: grpc.aio.Channel
     episode_service: grpc.aio.Channel
 

@@ -120,7 +120,6 @@ class McpEndpoint:
 
 
 def _telling(context: Context) -> Tell:
-    """Sends lines as progress to a client that asked for it."""
     token = (context.meta or {}).get("progress_token")
     steps = count(1)
 

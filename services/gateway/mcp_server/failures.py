@@ -1,5 +1,3 @@
-"""Errors in the protocol's own words, with nothing of what is inside."""
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

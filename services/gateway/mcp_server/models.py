@@ -1,5 +1,3 @@
-"""Tools as MCP clients see them, and calls of theirs, apart from how they travel."""
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,8 +23,6 @@ class OfferedTool:
 
 @dataclass(frozen=True)
 class ToolOrder:
-    """A call that an MCP client asks for."""
-
     tool: str
     arguments_json: str
     policy: str
@@ -36,8 +32,6 @@ class ToolOrder:
 
 @dataclass(frozen=True)
 class ToolFile:
-    """A file that a tool made."""
-
     name: str
     media_type: str
     data: bytes

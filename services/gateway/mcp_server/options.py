@@ -24,8 +24,6 @@ class TaskOptions(RequestModel):
 
 
 class CallOptions(TaskOptions):
-    """Options of any other tool."""
-
     policy: str = Field("", description="preference policy; the tenant's active one")
     budget_usd: Decimal | None = Field(
         None, gt=0, max_digits=28, decimal_places=12, description="most money, in US dollars"
@@ -34,12 +32,10 @@ class CallOptions(TaskOptions):
 
 
 def options(kind: type[M], meta: Mapping[str, Any] | None) -> M:
-    """Reads the options of a call's `_meta`. Raises MalformedRequest."""
     return checked(kind, (meta or {}).get(NAME, {}), f"_meta.{NAME}.")
 
 
 def checked(kind: type[M], given: Any, prefix: str = "") -> M:
-    """The value. Raises MalformedRequest, which names the field."""
     try:
         return kind.model_validate(given)
     except ValidationError as error:

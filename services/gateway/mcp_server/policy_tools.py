@@ -27,8 +27,6 @@ TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
 
 @dataclass(frozen=True)
 class ToolCalls:
-    """Lists them, a page at a time, and calls one."""
-
     tools: PolicyTools
     episode_ids: EpisodeIds
     wait_s: float
@@ -51,7 +49,6 @@ class ToolCalls:
     async def call(
         self, name: str, arguments: dict[str, Any], options: CallOptions
     ) -> types.CallToolResult:
-        """Calls a tool. Raises MCPError for an unknown one, and DomainErrors."""
         order = ToolOrder(
             tool=name,
             arguments_json=json.dumps(arguments, sort_keys=True),

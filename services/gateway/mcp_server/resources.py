@@ -44,23 +44,17 @@ TEMPLATES = (
 
 
 class TooLong(InvalidArgument):
-    """A resource that no model could read whole."""
-
     def __init__(self, uri: str) -> None:
         super().__init__(f"{uri} is longer than {TEXT_BYTES_MAX} bytes; the REST API has it")
 
 
 class NoSuchResource(NotFound):
-    """The URI is none of the templates'."""
-
     def __init__(self, uri: str) -> None:
         super().__init__(f"there is no {uri[:200]}; resources/templates/list has what there is")
 
 
 @dataclass(frozen=True)
 class TenantResources:
-    """Lists and reads them."""
-
     source: Resources
 
     async def page(self, cursor: str | None) -> types.ListResourcesResult:
@@ -84,7 +78,6 @@ class TenantResources:
             raise _protocol_error(error) from error
 
     async def read(self, uri: str) -> types.ReadResourceResult:
-        """Its JSON. Raises MCPError."""
         try:
             text = json.dumps(await self._content(uri[:URI_CHARACTERS_MAX]), ensure_ascii=False)
             if len(text.encode()) > TEXT_BYTES_MAX:

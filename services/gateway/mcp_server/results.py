@@ -1,5 +1,3 @@
-"""Results of calls as MCP words them."""
-
 import base64
 import json
 from typing import Any
@@ -13,7 +11,6 @@ MESSAGE_CHARACTERS_MAX = 4_000
 
 
 def failed(message: str, meta: dict[str, Any] | None = None) -> types.CallToolResult:
-    """Returns the error as a result for the calling model."""
     text = message[:MESSAGE_CHARACTERS_MAX]
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], is_error=True, _meta=meta
@@ -21,7 +18,6 @@ def failed(message: str, meta: dict[str, Any] | None = None) -> types.CallToolRe
 
 
 def call_result(result: ToolResult) -> types.CallToolResult:
-    """Returns the result or failure of a tool, and its cost."""
     meta = {"podium": _podium(result)}
     if result.failure is not None:
         return failed(result.failure.message, meta)

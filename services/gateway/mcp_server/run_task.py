@@ -30,7 +30,6 @@ class TaskArguments(PodiumOptions):
     model: str = Field(DEFAULT_ALIAS, description="orchestrator; the platform's default one")
 
     def order(self, choice: Choice) -> EpisodeOrder:
-        """The episode that they ask for. Raises InvalidMoney."""
         return EpisodeOrder(
             task=self.task,
             history=(),
@@ -64,7 +63,6 @@ DEFINITION = types.Tool(
 async def run_task(
     starter: EpisodeStarter, arguments: dict[str, Any], options: TaskOptions, tell: Tell
 ) -> types.CallToolResult:
-    """The answer. Raises the DomainError that says why there is none."""
     given = checked(TaskArguments, arguments)
     return answered(await _outcome(starter, given, options, tell))
 
@@ -86,7 +84,6 @@ async def _outcome(
 
 
 def answered(outcome: Outcome) -> types.CallToolResult:
-    """Raises the error of an episode without an answer."""
     finish_reason(outcome)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=outcome.answer)],

@@ -1,1 +1,0 @@
-"""Anthropic's Messages, served as episodes."""

@@ -1,5 +1,3 @@
-"""Messages of Anthropic's API, as those of a conversation."""
-
 import json
 from typing import Annotated, Any, Literal, Self
 
@@ -101,7 +99,6 @@ class FileBlock(_Block):
 
     @property
     def part(self) -> Part:
-        """Returns the block as a part of Chat Completions."""
         return self._part
 
     def _as_part(self) -> Part:
@@ -193,7 +190,6 @@ class AnthropicMessage(BaseModel):
         return [*results, ChatMessage(role=self.role, content=parts, tool_calls=calls or None)]
 
     def parts(self) -> list[Part]:
-        """Returns the texts and files of the blocks."""
         return [
             block.part if isinstance(block, FileBlock) else Part(type="text", text=block.text)
             for block in self.content

@@ -1,5 +1,3 @@
-"""Parameters of Anthropic's Messages."""
-
 from gateway.parameters import ApiParameters, honoured, ignored, rejected
 
 MESSAGES = ApiParameters(

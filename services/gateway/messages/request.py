@@ -1,5 +1,3 @@
-"""The body of /v1/messages: Anthropic's fields, and Podium's own under `podium`."""
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -85,7 +83,6 @@ class ToolChoice(BaseModel):
     name: str = ""
 
     def chat(self) -> Literal["none", "auto", "required"] | NamedTool:
-        """Returns the choice in the words of Chat Completions."""
         if self.type == "tool":
             return NamedTool(type="function", function=NamedFunction(name=self.name))
         return "required" if self.type == "any" else self.type
@@ -119,7 +116,6 @@ class MessageRequest(RequestModel):
         return self
 
     def ignored(self) -> tuple[str, ...]:
-        """Names of the ignored parts. Raises UnsupportedParameter."""
         blocks = (
             f"messages[{at}].content[{place}]:{block.type}"
             for at, message in enumerate(self.messages)
@@ -129,18 +125,10 @@ class MessageRequest(RequestModel):
         return (*MESSAGES.check(self.model_extra), *hosted(self.tools), *blocks)
 
     def results(self) -> ToolResults | None:
-        """Returns the results of client functions for a waiting episode; else None.
-
-        Raises InvalidChat, UnsupportedParameter.
-        """
         MESSAGES.check(self.model_extra)
         return self._conversation().results()
 
     def order(self, choice: Choice) -> EpisodeOrder:
-        """The episode it asks for.
-
-        Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
-        """
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None

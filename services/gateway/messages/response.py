@@ -1,5 +1,3 @@
-"""Anthropic's messages, made from an outcome: whole, or as server-sent events."""
-
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -24,7 +22,6 @@ STOP_REASONS = {
 
 
 def message(outcome: Outcome, model: str) -> Json:
-    """A message. Raises the error of an episode without an answer."""
     reason = STOP_REASONS[finish_reason(outcome)]
     return {
         **_head(outcome.episode_id, model),
@@ -75,7 +72,6 @@ def _usage(outcome: Outcome) -> Json:
 
 
 async def answered(run: Run, request: MessageRequest) -> Json:
-    """The message that a run comes to. Raises the error of an episode without an answer."""
     outcome = stopped(await run.outcome(), request.stop_sequences or ())
     return message(outcome, request.model)
 

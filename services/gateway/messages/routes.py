@@ -1,5 +1,3 @@
-"""/v1/messages, as Anthropic's clients expect it."""
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask

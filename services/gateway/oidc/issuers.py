@@ -1,5 +1,3 @@
-"""Trusted OpenID Connect providers, and the meaning of their claims."""
-
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -71,7 +69,6 @@ class OidcIssuer(BaseModel):
         return None
 
     def names_of_roles(self, claims: Mapping[str, Any]) -> list[str]:
-        """The provider's own words for the caller's roles."""
         return words_at(claims, self.roles_claim)
 
     def teams_of(self, claims: Mapping[str, Any]) -> list[str]:

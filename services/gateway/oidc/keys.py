@@ -24,8 +24,6 @@ REFETCH_INTERVAL_S = 10.0
 
 
 class ProviderKeys:
-    """The keys of one issuer."""
-
     def __init__(self, issuer: str) -> None:
         self._issuer = issuer
         self._http: httpx.AsyncClient | None = None
@@ -38,7 +36,6 @@ class ProviderKeys:
             await self._http.aclose()
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
-        """The key of that id. Raises InvalidToken, IdentityProviderUnavailable."""
         if not self._known(key_id):
             async with self._fetching:
                 if not self._known(key_id):

@@ -1,5 +1,3 @@
-"""Callers who come with a token of their own identity provider: OIDC JWTs to identities."""
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,10 +21,6 @@ class OidcVerifier:
         self._keys = {name: ProviderKeys(name) for name in self._issuers}
 
     async def verify(self, token: str) -> tuple[Identity, str]:
-        """The identity a token stands for, and its issuer.
-
-        Raises InvalidToken, NoRole, IdentityProviderUnavailable.
-        """
         header, issuer = self._read(token)
         if header.get("alg") not in issuer.algorithms:
             raise InvalidToken(

@@ -1,5 +1,3 @@
-"""Registered tools of MCP servers, in tool-registry."""
-
 import json
 from typing import Protocol
 
@@ -16,15 +14,11 @@ SUBJECT = "gateway"
 
 
 class McpTools(Protocol):
-    """The platform's tools, as responses use them."""
-
     async def registered(self) -> list[RegisteredTool]: ...
     async def allowed(self, policy: str) -> frozenset[str]: ...
 
 
 class McpToolsClient:
-    """Asks tool-registry."""
-
     def __init__(self, registry: grpc.aio.Channel) -> None:
         self._registry = ToolRegistryServiceStub(registry)
 
@@ -46,7 +40,6 @@ class McpToolsClient:
             request.page_token = page.next_page_token
 
     async def allowed(self, policy: str) -> frozenset[str]:
-        """Names of the tools that an episode under the policy may use."""
         reply = await answer(self._registry.ResolveToolset(pb.ResolveToolsetRequest(policy=policy)))
         return frozenset(tool.name for tool in reply.toolset.tools)
 

@@ -22,6 +22,5 @@ def ignored_formats(tools: Iterable[object] | None) -> Iterator[str]:
 
 
 def custom_names(offered: Iterable[ClientTool]) -> frozenset[str]:
-    """Names of the custom tools among an episode's functions of its client."""
     parameters = json.dumps(CUSTOM_PARAMETERS)
     return frozenset(tool.name for tool in offered if tool.parameters_schema == parameters)

@@ -24,7 +24,6 @@ class ResponseId:
 
     @classmethod
     def read(cls, text: str) -> "ResponseId":
-        """Raises ResponseNotFound for an id that is not of Podium's making."""
         digits = text.removeprefix(PREFIX)
         if digits == text or len(digits) != EPISODE_DIGITS + TURN_DIGITS:
             raise ResponseNotFound(text)

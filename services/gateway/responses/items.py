@@ -1,5 +1,3 @@
-"""Items of a request's `input`, as the messages of a conversation."""
-
 import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
@@ -189,5 +187,4 @@ def hosted_items(given: Input) -> Iterator[str]:
 
 
 def messages_of(given: Input) -> list[ChatMessage]:
-    """The messages, oldest first."""
     return [message for item in given for message in item.messages()]

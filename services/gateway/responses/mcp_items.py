@@ -1,5 +1,3 @@
-"""Results of a request's MCP servers, as items of its response."""
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,7 +33,6 @@ def mcp_lists(id: ResponseId, servers: Iterable[NamedServer]) -> list[Json]:
 def mcp_calls(
     id: ResponseId, servers: Iterable[NamedServer], made: Iterable[MadeCall]
 ) -> list[Json]:
-    """The calls of their tools, oldest first."""
     found = ((call, *_of(servers, call.name)) for call in made)
     return [
         {

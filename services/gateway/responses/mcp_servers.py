@@ -1,5 +1,3 @@
-"""The MCP servers of a request, and of a response that is asked for later."""
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -20,8 +18,6 @@ URL_DIGEST_BY_LABEL = TypeAdapter(dict[str, str])
 
 @dataclass(frozen=True)
 class RegisteredMcpTools:
-    """Finds their tools among those that are registered."""
-
     tools: McpTools
 
     async def named(self, wanted: Sequence[McpTool], policy: str) -> tuple[NamedServer, ...]:

@@ -79,7 +79,6 @@ class McpTool(BaseModel):
         return given
 
     def server(self, registered: list[RegisteredTool]) -> NamedServer:
-        """The tools it names. Raises UnknownMcpServer, UnsupportedParameter."""
         found = [tool for tool in registered if self.is_of(tool)]
         if not found:
             raise UnknownMcpServer(self.server_url or self.server_label)
@@ -116,7 +115,6 @@ class McpChoice(BaseModel):
     name: str | None = None
 
     def names(self, servers: tuple[NamedServer, ...]) -> tuple[str, ...]:
-        """Registered names. Raises UnsupportedParameter."""
         found = tuple(
             tool.name
             for server in servers

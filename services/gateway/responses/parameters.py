@@ -1,5 +1,3 @@
-"""Parameters of OpenAI's Responses."""
-
 from gateway.parameters import ApiParameters, honoured, ignored, rejected
 
 RESPONSES = ApiParameters(

@@ -1,5 +1,3 @@
-"""The body of /v1/responses: OpenAI's fields, and Podium's own under `podium`."""
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -124,7 +122,6 @@ class ResponseRequest(RequestModel):
         return self
 
     def ignored(self) -> tuple[str, ...]:
-        """Names of the ignored parts. Raises UnsupportedParameter."""
         return (
             *RESPONSES.check(self.model_extra),
             *hosted(self.tools),
@@ -133,15 +130,10 @@ class ResponseRequest(RequestModel):
         )
 
     def results(self) -> ToolResults | None:
-        """Returns the results of client functions for a waiting episode; else None.
-
-        Raises InvalidChat, UnsupportedParameter.
-        """
         self._reject_unsupported()
         return self._conversation().results()
 
     def mcp_tools(self) -> list[McpTool]:
-        """The MCP servers that its episode may use."""
         if self.tool_choice == "none":
             return []
         return [each for each in self.tools or () if isinstance(each, McpTool)]
@@ -152,10 +144,6 @@ class ResponseRequest(RequestModel):
         before: PriorMessages = NO_PRIOR_MESSAGES,
         servers: tuple[NamedServer, ...] = (),
     ) -> EpisodeOrder:
-        """Returns the order of an episode after the earlier messages.
-
-        Raises InvalidChat, UnsupportedParameter, InvalidMoney, TooManyFiles.
-        """
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files(), before.files)
         chosen = () if self.tool_choice == "none" else self.tools or ()

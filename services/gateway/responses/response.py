@@ -1,5 +1,3 @@
-"""OpenAI's response objects, made from an outcome."""
-
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +35,6 @@ class Shape:
     def of(
         cls, id: ResponseId, request: ResponseRequest, servers: tuple[NamedServer, ...]
     ) -> "Shape":
-        """Returns the request's fields that its responses repeat."""
         given = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
         repeated = {key: given[key] for key in REPEATED & given.keys()}
         custom = frozenset(
@@ -46,11 +43,9 @@ class Shape:
         return cls(id, request.model, servers, custom, repeated)
 
     def running(self) -> Json:
-        """Before anything came of it."""
         return self._response("in_progress", [])
 
     def ended(self, outcome: Outcome) -> Json:
-        """Returns the finished response. Raises the error of an episode without an answer."""
         short = CUT_SHORT.get(finish_reason(outcome))
         return {
             **self._response("incomplete" if short else "completed", self.output(outcome)),
@@ -60,7 +55,6 @@ class Shape:
         }
 
     def failed(self, code: str, message: str) -> Json:
-        """Returns the response without an answer."""
         error = {"code": code, "message": message}
         return {**self._response("failed", []), "error": error}
 
@@ -85,7 +79,6 @@ class Shape:
         return {"type": "function_call", "id": id, **named, "arguments": call.arguments}
 
     def message(self, text: str) -> Json:
-        """The answer as an item."""
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
         return {
             "type": "message",
@@ -131,7 +124,6 @@ REPEATED = DEFAULTS.keys()
 
 
 def usage_of(outcome: Outcome) -> Json:
-    """Tokens, as this API names them."""
     found = usage(outcome)
     return {
         "input_tokens": found["prompt_tokens"],

@@ -1,5 +1,3 @@
-"""/v1/responses, as OpenAI's clients expect it."""
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +25,6 @@ PREVIOUS = "previous_response_id"
 
 @dataclass(frozen=True)
 class ResponsesApi:
-    """The parts that answer requests."""
-
     starter: EpisodeStarter
     episodes: EpisodesClient
     mcp_servers: RegisteredMcpTools

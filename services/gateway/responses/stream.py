@@ -1,5 +1,3 @@
-"""A response as server-sent events: what came of it, in the order that OpenAI's clients expect."""
-
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -42,8 +40,6 @@ async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
 
 
 class _Events:
-    """Numbers the events of one stream."""
-
     def __init__(self) -> None:
         self._sequence = -1
 
@@ -54,7 +50,6 @@ class _Events:
         return f"event: {kind}\ndata: {text}\n\n".encode()
 
     def item(self, index: int, item: Json, outcome: Outcome) -> Iterator[bytes]:
-        """Yields the events of an MCP server's result, a call, or the answer."""
         place = {"output_index": index, "item_id": item["id"]}
         opened = {**item, **EMPTY[item["type"]]}
         yield self.event("response.output_item.added", output_index=index, item=opened)

@@ -1,1 +1,0 @@
-"""The REST API: one table of routes, transcoded to RPCs."""

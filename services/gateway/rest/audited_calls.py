@@ -1,5 +1,3 @@
-"""Administrative RPCs, each surrounded by its entry in the audit log."""
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""HTTP requests to protobuf messages, and messages to JSON, by their descriptors alone."""
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,7 +22,6 @@ def method_of(route: Route) -> MethodDescriptor:
 
 
 def new_request(method: MethodDescriptor) -> Message:
-    """An empty request of the RPC."""
     message: Message = GetMessageClass(method.input_type)()
     return message
 

@@ -1,5 +1,3 @@
-"""The OpenAPI document: FastAPI's routes, and the table's from the contract's descriptors."""
-
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -65,7 +63,6 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def document_of(app: FastAPI) -> dict[str, Any]:
-    """The document, made once."""
     app.openapi_schema = app.openapi_schema or document(app)
     return app.openapi_schema
 
@@ -143,5 +140,4 @@ def _error(status: HTTPStatus) -> Schema:
 
 
 def _error_name(status: HTTPStatus) -> str:
-    """BadRequest for 400."""
     return "".join(word.capitalize() for word in status.name.split("_"))

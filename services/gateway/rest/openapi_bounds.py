@@ -1,5 +1,3 @@
-"""Bounds of the contract (podium.common.v1.bounds) as JSON Schema says them."""
-
 from typing import Any
 
 from podium_kit.rpc.bounds import Bounds, number_text
@@ -17,7 +15,6 @@ def bounded_list(items: Schema, bounds: Bounds) -> Schema:
 
 
 def bounded_entries(values: Schema, bounds: Bounds) -> Schema:
-    """A map to such values."""
     schema: Schema = {
         "type": "object",
         "additionalProperties": bounded(values, bounds.each, needed=True),

@@ -1,5 +1,3 @@
-"""JSON Schemas of protobuf messages, from their descriptors and the bounds of their fields."""
-
 from collections.abc import Collection
 from typing import Any
 
@@ -49,7 +47,6 @@ class MessageSchemas:
         self._in_paths = {each.full_name for each in in_paths}
 
     def wrapped(self, message: Descriptor, name: str) -> Schema:
-        """Returns the schema of a field's content."""
         return self._single(message.fields_by_name[name])
 
     def reference(self, message: Descriptor) -> Schema:

@@ -25,8 +25,6 @@ VERSIONS = "podium.orchestrator.v1.ModelVersionService"
 
 @dataclass(frozen=True)
 class Route:
-    """One HTTP method and path, and the RPC behind it."""
-
     method: str
     path: str
     service: str

@@ -1,5 +1,3 @@
-"""Episodes by their caller's Idempotency-Key, in PostgreSQL."""
-
 from datetime import timedelta
 
 from sqlalchemy import Column, DateTime, MetaData, Table, Text, func, text

@@ -1,5 +1,3 @@
-"""The routes of the table as HTTP endpoints."""
-
 import asyncio
 import json
 import re
@@ -41,8 +39,6 @@ SEQUENCE = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Transcoder:
-    """Turns rows of the table into endpoints."""
-
     calls: AuditedCalls
     episodes: EpisodesClient
     episode_ids: EpisodeIds

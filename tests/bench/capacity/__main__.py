@@ -36,8 +36,6 @@ SHARES_SHOWN = 12
 
 @dataclass(frozen=True)
 class Cost:
-    """What one part of the platform takes."""
-
     episode_ms: float
     """Processor time for an episode."""
 
@@ -85,7 +83,6 @@ async def measure_costs(
 
 
 def shared(costs: list[Cost]) -> float:
-    """Episodes a second when all parts share the machine's cores and none is limited by itself."""
     cores = (psutil.cpu_count() or 1) - sum(cost.idle_cores for cost in costs)
     return 1000 * cores / sum(cost.episode_ms for cost in costs)
 
@@ -142,7 +139,6 @@ async def measure_shares(figures: Figures, product: Product, episodes: int) -> N
 
 
 def by_part(product: Product) -> Mapping[str, float]:
-    """Seconds of processor time so far, of every part, and of model server and caller."""
     parts = {
         name: processor_seconds([process.pid])
         for name, process in product.platform.processes.items()

@@ -1,5 +1,3 @@
-"""Where the processor time of a process goes, sampled by py-spy: by library, and by our folders."""
-
 import asyncio
 import re
 import sys
@@ -42,7 +40,6 @@ async def shares(pid: int, load: Awaitable[object]) -> dict[str, float]:
 
 
 def counted(raw: str) -> Counter[str]:
-    """Samples by library or folder of ours; each line is a stack and how often it was seen."""
     ours = {"podium", "podium_kit", *(path.name for path in SERVICES.iterdir())}
     counts: Counter[str] = Counter()
     for line in raw.splitlines():

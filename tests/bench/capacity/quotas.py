@@ -30,7 +30,6 @@ def quota(name: str, pid: int, cores: float) -> Iterator[None]:
 
 
 def is_possible() -> bool:
-    """Returns whether this process may make such groups."""
     if CPU_V1.is_dir():
         return os.access(CPU_V1, os.W_OK)
     controllers = ROOT / "cgroup.subtree_control"

@@ -1,5 +1,3 @@
-"""More processes of one service, in place of the platform's own."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -94,7 +92,6 @@ async def _running(
 
 
 def _with(platform: LocalPlatform, name: str, **settings: str) -> ServiceProcess:
-    """A service of the platform with other settings."""
     if platform.around is None:
         raise RuntimeError("the platform is not up")
     service = next(each for each in service_processes(platform.around) if each.name == name)

@@ -103,7 +103,6 @@ async def _product_ms_per_turn(product: Product) -> float:
 
 
 async def main() -> None:
-    """Runs the parts asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parts = ["overhead", "throughput", "history", "recovery", "inference"]
     parser.add_argument("parts", nargs="*", default=parts, help=f"any of {', '.join(parts)}")

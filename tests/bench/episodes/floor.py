@@ -1,5 +1,3 @@
-"""The floor: what durable steps alone cost on this machine, now."""
-
 import asyncio
 import sys
 import time
@@ -19,13 +17,10 @@ from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
 class TemporalFloor:
-    """Runs floor workflows."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def run(self, floor: FloorInput) -> float:
-        """Seconds one workflow takes."""
         started = time.perf_counter()
         await self._client.execute_workflow(
             Floor.run, floor, id=f"floor-{uuid.uuid4()}", task_queue=TASK_QUEUE
@@ -33,7 +28,6 @@ class TemporalFloor:
         return time.perf_counter() - started
 
     async def load(self, floor: FloorInput, concurrent: int, total: int) -> Load:
-        """Many workflows, so many at a time."""
         seconds: list[float] = []
         gate = asyncio.Semaphore(concurrent)
 
@@ -48,7 +42,6 @@ class TemporalFloor:
 
 @asynccontextmanager
 async def running_floor() -> AsyncIterator[TemporalFloor]:
-    """A Temporal server like the product's, and a bare worker process."""
     with TemporaryDirectory(prefix="podium-bench-") as folder:
         temporal = EmbeddedTemporal(Path(folder), free_port())
         await temporal.start()

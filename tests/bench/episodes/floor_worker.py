@@ -31,7 +31,6 @@ class FloorInput:
 
 @activity.defn
 async def step(wait_s: float) -> str:
-    """One durable step."""
     if wait_s:
         await asyncio.sleep(wait_s)
     return "done"
@@ -39,8 +38,6 @@ async def step(wait_s: float) -> str:
 
 @workflow.defn
 class Floor:
-    """Turns of sequential activities."""
-
     @workflow.run
     async def run(self, floor: FloorInput) -> int:
         for turn in range(1, floor.turns + 1):
@@ -55,7 +52,6 @@ class Floor:
 
 
 async def work(target: str) -> None:
-    """Works until killed."""
     client = await Client.connect(target)
     await Worker(
         client,

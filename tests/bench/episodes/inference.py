@@ -1,5 +1,3 @@
-"""orchestrator-inference against the vLLM it asks, called directly with the same requests."""
-
 import asyncio
 import sys
 import time
@@ -51,7 +49,6 @@ Ask = Callable[[int], Awaitable[int]]
 
 
 async def measure_inference(figures: Figures) -> None:
-    """Tokens per second through the service, over those of the engine alone."""
     say("inference: starting vLLM")
     with TemporaryDirectory(prefix="podium-bench-") as name:
         folder = Path(name)

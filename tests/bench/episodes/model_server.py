@@ -28,7 +28,6 @@ class Script:
     in_flight: int = 0
 
     async def chat(self, request: web.Request) -> web.Response:
-        """POST /v1/chat/completions"""
         body = await request.json()
         with self._counted():
             await asyncio.sleep(self.delay_s)
@@ -38,7 +37,6 @@ class Script:
         return web.json_response(self._completion(body, turn))
 
     async def models(self, _request: web.Request) -> web.Response:
-        """GET /v1/models"""
         return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
     async def calls(self, _request: web.Request) -> web.Response:
@@ -70,7 +68,6 @@ class Script:
 
 
 def main() -> None:
-    """Serves until a signal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--delay-s", type=float, required=True)

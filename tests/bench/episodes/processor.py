@@ -1,5 +1,3 @@
-"""Processor time of processes with all their children."""
-
 from collections.abc import Iterable
 from contextlib import suppress
 

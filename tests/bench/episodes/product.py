@@ -1,5 +1,3 @@
-"""The product: the whole platform with a model server that answers after a set time."""
-
 import asyncio
 import sys
 import time
@@ -47,15 +45,11 @@ ANSWERED = episode_pb2.STOP_REASON_ANSWERED
 
 @dataclass(frozen=True)
 class Size:
-    """What an episode left behind, in bytes."""
-
     history: int
     stored: int
 
 
 class Product:
-    """Runs episodes through EpisodeService, as any application would."""
-
     def __init__(
         self, platform: LocalPlatform, client: "EpisodeServiceAsyncStub", model_origin: str
     ) -> None:
@@ -64,7 +58,6 @@ class Product:
         self._model_origin = model_origin
 
     async def start(self) -> str:
-        """Starts an episode; its id."""
         episode_id = str(uuid.UUID(int=uuid_utils.uuid7().int))
         spec = episode_pb2.EpisodeSpec(
             task="what is 6 x 7?", tool_names=["calculator"], turn_limit=200
@@ -73,11 +66,9 @@ class Product:
         return episode_id
 
     async def cancel(self, episode_id: str) -> None:
-        """Asks an episode to stop."""
         await self._client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode_id))
 
     async def turns(self, episode_id: str) -> AsyncGenerator[int, None]:
-        """The number of every turn, as its action is decided."""
         async for response in self._client.WatchEpisode(
             pb.WatchEpisodeRequest(episode_id=episode_id)
         ):
@@ -124,7 +115,6 @@ class Product:
         return loads, processor_ms
 
     async def load(self, concurrent: int, total: int) -> Load:
-        """Many episodes, so many at a time."""
         seconds: list[float] = []
         failed = 0
         gate = asyncio.Semaphore(concurrent)
@@ -209,8 +199,7 @@ async def running_product(
                 await platform.stop()
 
 
-def _quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def _quiet(_step: str, _done: bool) -> None: ...
 
 
 def _episodes(platform: LocalPlatform) -> tuple[str, TokenSigner, Identity]:
@@ -223,7 +212,6 @@ def _episodes(platform: LocalPlatform) -> tuple[str, TokenSigner, Identity]:
 async def model_server(
     folder: Path, delay_s: float, turns: int, thought_bytes: int = 0
 ) -> AsyncIterator[str]:
-    """The scripted model's origin."""
     port = free_port()
     process = ManagedProcess(
         "model server",

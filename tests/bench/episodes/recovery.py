@@ -1,5 +1,3 @@
-"""How soon a killed worker is back at work, and how soon a cancel reaches the model server."""
-
 import asyncio
 import contextlib
 import statistics

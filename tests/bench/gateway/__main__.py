@@ -100,7 +100,6 @@ def conclude(figures: Figures, found: Mapping[str, Mapping[int, Measured]]) -> N
 
 @asynccontextmanager
 async def running_model(delay_s: float = 0.0) -> AsyncIterator[str]:
-    """The scripted model server, which answers after a delay; its base URL."""
     port = free_port()
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.episodes.model_server"]
@@ -128,8 +127,6 @@ async def running_platform(model_url: str) -> AsyncIterator[tuple[LocalPlatform,
 
 
 async def podiums(platform: LocalPlatform, connection: Connection) -> list[Endpoint]:
-    """A model of a tool, and an episode; the time of every process of the platform counts."""
-
     def pids() -> list[int]:
         return [process.pid for process in platform.processes.values() if process.pid]
 
@@ -144,15 +141,13 @@ async def podiums(platform: LocalPlatform, connection: Connection) -> list[Endpo
 
 
 async def tool_model(connection: Connection) -> str:
-    """The first registered language model."""
     headers = {"authorization": f"Bearer {connection.api_key}"}
     async with httpx.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
         listed = (await http.get(f"{connection.gateway_url}/v1/models")).raise_for_status().json()
     return next(str(each["id"]) for each in listed["data"] if each["id"].startswith("tool/"))
 
 
-def quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

@@ -1,5 +1,3 @@
-"""How much of a budget can be used when many calls want it at once."""
-
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any

@@ -1,5 +1,3 @@
-"""LiteLLM's proxy, as published, in an environment of its own."""
-
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -26,15 +24,12 @@ START_TIMEOUT_S = 180.0
 
 @dataclass(frozen=True)
 class Proxy:
-    """Where it listens, and its process."""
-
     base_url: str
     pid: int
     version: str
 
 
 async def install() -> None:
-    """Once; the newest version that there is. Raises InstallFailed."""
     done = ENVIRONMENT / "installed"
     if done.exists():
         return

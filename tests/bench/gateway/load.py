@@ -1,5 +1,3 @@
-"""Chat completions sent to one endpoint, so many at a time."""
-
 import asyncio
 import statistics
 import time
@@ -49,7 +47,6 @@ class Measured:
 
 
 async def listens(port: int) -> bool:
-    """Returns whether a server of this machine takes connections."""
     return accepts_connections(port)
 
 
@@ -110,7 +107,6 @@ def _spent(endpoint: Endpoint) -> tuple[float, float]:
 async def _run(
     session: aiohttp.ClientSession, endpoint: Endpoint, concurrent: int, total: int
 ) -> tuple[list[float], int]:
-    """Seconds of every request, and how many failed."""
     gate, seconds, failed = asyncio.Semaphore(concurrent), [], 0
     url, body = f"{endpoint.base_url}/chat/completions", {"model": endpoint.model}
 

@@ -27,21 +27,17 @@ from podium_kit.postgres.migrations import upgrade
 
 @dataclass
 class Databases:
-    """One server: the floor's database and the ledger's, as owner and as service."""
-
     server: EmbeddedPostgres
     floor_url: str
     owner_url: str
 
     @property
     def service_url(self) -> str:
-        """The ledger's database as its service logs in."""
         return as_service(self.owner_url)
 
 
 @asynccontextmanager
 async def databases() -> AsyncIterator[Databases]:
-    """Fresh databases on a server of their own."""
     with tempfile.TemporaryDirectory(prefix="podium-bench-") as folder:
         server = EmbeddedPostgres(Path(folder) / "data")
         await server.start()
@@ -65,7 +61,6 @@ class Run:
     _guaranteed: GuaranteedFloor | None = field(default=None, init=False)
 
     async def floor(self) -> Floor:
-        """The least SQL, in this run."""
         if self._floor is None:
             say("floor")
             self._floor = await measure_floor(self.databases.floor_url)
@@ -75,7 +70,6 @@ class Run:
         return self._floor
 
     async def guaranteed_floor(self) -> GuaranteedFloor:
-        """Plain SQL with the ledger's guarantees, in this run."""
         if self._guaranteed is None:
             say("floor with the ledger's guarantees")
             measured = await measure_guaranteed_floor(self.databases.floor_url)
@@ -100,7 +94,6 @@ async def measure_sql(run: Run) -> None:
 
 
 async def measure_service(run: Run) -> None:
-    """Durable posts over gRPC with the client beside it, over many tenants and over one."""
     floor, figures = await run.floor(), run.figures
     guaranteed = await run.guaranteed_floor()
     say("service")
@@ -175,7 +168,6 @@ PARTS = {
 
 
 async def main() -> None:
-    """Runs the parts asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"any of {', '.join(PARTS)}")
     parser.add_argument(

@@ -56,7 +56,6 @@ BALANCE = """
 
 
 def tenant_name(number: int) -> str:
-    """Tenants are numbered from 0."""
     return f"reader-{number}"
 
 

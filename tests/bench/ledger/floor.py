@@ -74,15 +74,12 @@ SELECT floor_capture(:tenant, :key, 0.00225);
 
 @dataclass(frozen=True)
 class Floor:
-    """What the least SQL does, per second."""
-
     single: float
     batched_rows: float
     pairs: float
 
 
 async def measure_floor(database_url: str) -> Floor:
-    """Measures the three shapes with eight clients."""
     url = make_url(database_url).set(drivername="postgresql")
     connection = await asyncpg.connect(url.render_as_string(hide_password=False))
     await connection.execute(SCHEMA)

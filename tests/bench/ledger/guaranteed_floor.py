@@ -154,8 +154,6 @@ WRONG_BOOKS = """
 
 @dataclass(frozen=True)
 class GuaranteedFloor:
-    """What plain SQL with the ledger's guarantees does, per second."""
-
     single: float
     pairs: float
 
@@ -176,6 +174,5 @@ async def measure_guaranteed_floor(database_url: str) -> GuaranteedFloor:
 
 
 async def connect(database_url: str) -> asyncpg.Connection:
-    """A connection of the bare driver."""
     url = make_url(database_url).set(drivername="postgresql")
     return await asyncpg.connect(url.render_as_string(hide_password=False))

@@ -1,5 +1,3 @@
-"""pgbench from the PostgreSQL wheel, on the database of a running embedded server."""
-
 import asyncio
 import os
 import re

@@ -77,7 +77,6 @@ SETUP = """
 
 
 async def prepare(owner_url: str) -> None:
-    """A hundred tenants with three budgets each."""
     url = make_url(owner_url).set(drivername="postgresql")
     connection = await asyncpg.connect(url.render_as_string(hide_password=False))
     await connection.execute(SETUP.format(created=CREATED.isoformat()))
@@ -206,7 +205,6 @@ def _filled(statement: str, arguments: list[str]) -> str:
 
 
 def _decided(operations: list[Operation]) -> Books:
-    """The books after the operations, on a tenant whose budgets have room."""
     books = _books()
     if isinstance(operations[0], Capture):
         decide((_reserve(),), books)

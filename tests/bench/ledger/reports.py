@@ -1,5 +1,3 @@
-"""How long spend reports take over a journal of millions of entries."""
-
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -22,8 +20,6 @@ BY_MODEL = (pb.SPEND_DIMENSION_MODEL,)
 
 
 class Reader:
-    """Asks a running service for the last thirty whole days, one report after the other."""
-
     def __init__(self, service: Service) -> None:
         self._service = service
         self._tenants = [service.token(tenant_name(number)) for number in range(TENANTS)]

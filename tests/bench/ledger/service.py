@@ -1,5 +1,3 @@
-"""The service as a process, and clients that keep it busy over gRPC."""
-
 import asyncio
 import os
 import sys
@@ -35,8 +33,6 @@ Call = Callable[[Metadata], Awaitable[object]]
 
 @dataclass(frozen=True)
 class Load:
-    """What sixty-four callers got done."""
-
     count: int
     per_second: float
     p50_ms: float
@@ -48,8 +44,6 @@ class Load:
 
 @dataclass
 class Service:
-    """A running ledger and a token for each tenant."""
-
     process: ManagedProcess
     stub: LedgerOperations
     keys: KeyPair
@@ -77,11 +71,9 @@ class Service:
         return Load(len(latencies), per_second, centiles[49], centiles[98])
 
     async def post(self, metadata: Metadata) -> None:
-        """A durable post: a record."""
         await self.stub.Record(make_record(), metadata=metadata)
 
     async def pair(self, metadata: Metadata) -> None:
-        """A hold and its capture."""
         request = make_reserve(dispatched=True)
         await self.stub.Reserve(request, metadata=metadata)
         await self.stub.Capture(make_capture(request.key), metadata=metadata)
@@ -95,7 +87,6 @@ class Service:
             await self.stub.Apply(pb.ApplyRequest(operations=operations), metadata=metadata)
 
     def cpu_s(self) -> float:
-        """CPU time the server has used."""
         times = psutil.Process(self.process.pid).cpu_times()
         return float(times.user + times.system)
 

@@ -44,8 +44,6 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Measured:
-    """The seconds of B's calls, and how many of them failed."""
-
     seconds: list[float]
     failed: int
 
@@ -56,8 +54,6 @@ class Measured:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row's measurements."""
-
     row: Row
     alone: Measured
     beside: Measured
@@ -102,7 +98,6 @@ async def main(only: str) -> int:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[tuple[Tenant, Tenant]]:
-    """The platform, and its two tenants."""
     receiver = Receiver()
     with (
         server_folder("neighbours") as folder,
@@ -142,7 +137,6 @@ async def measured(row: Row, evil: Tenant, bank: Tenant) -> Outcome:
 
 
 async def calls(row: Row, bank: Tenant, duration_s: float) -> Measured:
-    """B's call again and again, until the time is up."""
     seconds: list[float] = []
     failed = 0
     end = time.monotonic() + duration_s

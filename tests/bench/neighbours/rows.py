@@ -1,5 +1,3 @@
-"""The rows of the table: what tenant A floods a service with, and which call tenant B makes."""
-
 import asyncio
 import base64
 import json
@@ -67,7 +65,6 @@ async def join_flights(tenant: Tenant) -> None:
 
 
 async def fill_corpus(tenant: Tenant) -> None:
-    """Ten documents of nearly a megabyte."""
     for number in range(10):
         await _put(tenant, {"id": f"big-{number}", "content": _text(90_000)})
 

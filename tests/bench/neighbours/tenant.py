@@ -1,5 +1,3 @@
-"""A tenant of the measured platform, its calls, and the receiver of its webhooks."""
-
 import asyncio
 import json
 import random
@@ -67,8 +65,6 @@ class Receiver:
 
 @dataclass
 class Tenant:
-    """A tenant with the key of its admin, the receiver, and ended episodes of its own."""
-
     http: httpx.AsyncClient
     receiver: Receiver
     episode_ids: list[str] = field(default_factory=list)
@@ -76,7 +72,6 @@ class Tenant:
     async def ask(
         self, method: str, path: str, body: Any = None, **params: str | int | list[str]
     ) -> Any:
-        """The answer of one request; an error raises CallFailed."""
         try:
             reply = await self.http.request(method, path, json=body, params=params)
         except httpx.HTTPError as error:
@@ -86,14 +81,12 @@ class Tenant:
         return reply.json()
 
     async def start_call(self, tool: str, **arguments: object) -> str:
-        """Starts a direct call; its id."""
         call_id = new_id()
         spec = {"tool_name": tool, "arguments_json": json.dumps(arguments)}
         await self.ask("POST", "/v1/direct-calls", {"call_id": call_id, "spec": spec})
         return call_id
 
     async def call(self, tool: str, **arguments: object) -> None:
-        """Calls the tool and waits for its answer."""
         call_id = await self.start_call(tool, **arguments)
         call: dict[str, Any] = {}
         while not call.get("ended"):
@@ -103,7 +96,6 @@ class Tenant:
             raise CallFailed(f"{tool}: {call.get('failure')}")
 
     async def start_episode(self, **spec: object) -> str:
-        """Starts an episode with the calculator; its id."""
         episode_id = new_id()
         offered = {"task": "what is 6 x 7?", "tool_names": ["calculator"], **spec}
         await self.ask("POST", "/v1/episodes", {"episode_id": episode_id, "spec": offered})
@@ -122,12 +114,10 @@ class Tenant:
         return episode_id
 
     async def give_feedback(self, feedback_id: str) -> None:
-        """Adds feedback to one of the tenant's ended episodes."""
         path = f"/v1/episodes/{random.choice(self.episode_ids)}/feedback"
         await self.ask("POST", path, {"id": feedback_id, "score": 1.0})
 
     async def subscribe(self, name: str, path: str) -> None:
-        """Has feedback sent to the receiver."""
         hook = {
             "url": f"{self.receiver.base_url}{path}",
             "secret": {"name": "hooks"},
@@ -149,7 +139,6 @@ def new_id() -> str:
 
 @asynccontextmanager
 async def tenant(platform: LocalPlatform, name: str, receiver: Receiver) -> AsyncIterator[Tenant]:
-    """The tenant, after a first episode that ended."""
     settings = DatabaseSettings(database_url=platform.dsn["gateway"])
     wanted = KeyRequest(name, f"admin of {name}", roles=frozenset({Role.TENANT_ADMIN}))
     async with api_keys(settings) as keys:

@@ -39,7 +39,6 @@ STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def run(options: argparse.Namespace) -> None:
-    """All arms, one after the other; a table and its figures, however it ends."""
     families = options.family or list(FAMILIES)
     tasks = generate(options.count, Split.HELD_OUT, options.seed, families)
     run_id = run_id_from(STARTED, uuid.UUID(int=options.seed))
@@ -81,7 +80,6 @@ def _asked(options: argparse.Namespace, families: list[str], study: Study) -> di
 
 
 def main() -> None:
-    """Reads the options and runs."""
     parser = argparse.ArgumentParser(
         prog="bench.orchestrators",
         description=__doc__,

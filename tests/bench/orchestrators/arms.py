@@ -1,5 +1,3 @@
-"""An arm: one orchestrator on a whole platform, on every task under every policy."""
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -40,8 +38,6 @@ class Arm:
 
 @dataclass(frozen=True)
 class Course:
-    """What every arm runs: the same tasks with the same tools and prices."""
-
     run_id: str
     study: Study
     tasks: Sequence[Task]
@@ -148,5 +144,4 @@ def _evaluated(rolled: Rolled) -> Evaluated:
     return rolled.evaluated
 
 
-def _quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
+def _quiet(_step: str, _done: bool) -> None: ...

@@ -1,5 +1,3 @@
-"""The results of the arms side by side, with 95 % intervals over tasks."""
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,8 +17,6 @@ ONE_SIDED = 0.975
 
 @dataclass(frozen=True)
 class Line:
-    """One arm under one policy: means over its tasks."""
-
     arm: str
     policy: str
     outcome: Interval
@@ -50,7 +46,6 @@ HEADER = (
 
 
 def lines(policy: str, weights: Preferences, results: Results, baseline: str) -> list[Line]:
-    """A line per arm; until the baseline has begun, an arm adheres as well as itself."""
     earned = _rewards(weights, results)
     return [
         Line(

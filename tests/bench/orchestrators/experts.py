@@ -1,5 +1,3 @@
-"""The expert pool as a process of its own, and orchestrators that always ask one of its experts."""
-
 import re
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -44,7 +42,6 @@ async def serving_experts(
 
 
 def always_asking(tool: str, alias: str, model: str) -> OpenAiServer:
-    """An orchestrator that asks that expert and passes its reply on."""
     call = {"tool": tool, "arguments": {"model": alias}}
     relayed = re.compile(rf'{tool} {{"model":"{alias}"}}\)?(?: ->|:) (.+)')
 

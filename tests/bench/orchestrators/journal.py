@@ -1,5 +1,3 @@
-"""Episodes as they end, one line each: an interrupted comparison resumes where it stopped."""
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,14 +25,12 @@ class Journal:
             self._keep(entry["arm"], entry["preference"], Evaluated(**entry["episode"]))
 
     def add(self, arm: str, preference: str, episode: Evaluated) -> None:
-        """Keeps an episode, on disk as well."""
         entry = {"arm": arm, "preference": preference, "episode": episode.model_dump(mode="json")}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(entry)}\n")
         self._keep(arm, preference, episode)
 
     def has(self, arm: str, preference: str, task_id: str) -> bool:
-        """Returns whether the episode has been kept."""
         return task_id in self._found.get((arm, preference), {})
 
     def results(self, arms: Sequence[str], preference: str) -> Results:

@@ -21,7 +21,6 @@ CALLS = 10
 
 
 async def measure_experts(gateway: Gateway, pool: Pool, tasks: Sequence[Task], policy: str) -> None:
-    """Waits until the registry knows what calls of all of them take."""
     tool = pool.tool
     aliases = [each.alias for each in pool.experts]
     for alias in aliases:

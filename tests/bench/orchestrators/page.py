@@ -1,5 +1,3 @@
-"""The page of a study in docs/studies: what was unseen, the table, and what follows from it."""
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

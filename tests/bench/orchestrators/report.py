@@ -1,5 +1,3 @@
-"""The table of what has been measured so far, and what it says of the trained orchestrator."""
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,8 +32,6 @@ MOVES: tuple[tuple[str, str, str, Measure | None, int], ...] = (
 
 @dataclass(frozen=True)
 class Report:
-    """What a study found."""
-
     rows: list[str]
     """Of a Markdown table, without its header."""
     findings: dict[str, Any]
@@ -43,7 +39,6 @@ class Report:
 
 
 def show(study: Study, arms: Sequence[Arm], journal: Journal, figures: Figures) -> None:
-    """Prints a row for every arm that has begun, and a verdict under every policy."""
     found = report(study, arms, journal)
     sys.stdout.write("".join(f"{row}\n" for row in (HEADER, *found.rows)))
     for name, finding in found.findings.items():

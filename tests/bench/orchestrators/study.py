@@ -24,8 +24,6 @@ USUAL = "unseen-preferences"
 
 
 class NewName(BaseModel):
-    """What a bundled tool is called and described by in a study."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
@@ -33,8 +31,6 @@ class NewName(BaseModel):
 
 
 class Study(BaseModel):
-    """Orchestrators are compared under every policy, on the same tasks, tools and prices."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str
@@ -49,7 +45,6 @@ class Study(BaseModel):
     """By the name that training knew."""
 
     def specs(self) -> dict[str, policy_pb2.PolicySpec]:
-        """The policies by name, in the order of the table."""
         admitted = {"unknownPrice": "UNKNOWN_PRICE_RULE_ADMIT"}
         specs = [
             json_format.ParseDict(document | admitted, policy_pb2.PolicySpec())
@@ -59,7 +54,6 @@ class Study(BaseModel):
 
 
 def read_study(name: str) -> Study:
-    """Raises pydantic's ValidationError and OSError."""
     text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return Study.model_validate(yaml.safe_load(text))
 

@@ -20,7 +20,6 @@ PARTS = {
 
 
 async def main() -> None:
-    """Runs the parts asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"any of {', '.join(PARTS)}")
     figures = Figures("tools")

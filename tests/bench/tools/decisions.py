@@ -1,5 +1,3 @@
-"""How long one decision of a policy takes, every rule of it in use."""
-
 import time
 from decimal import Decimal
 

@@ -1,5 +1,3 @@
-"""A call through the adapters against the same call of the same server, in turns."""
-
 import statistics
 import sys
 import time
@@ -113,7 +111,6 @@ async def _http(url: str) -> AsyncIterator[Call]:
 
 @asynccontextmanager
 async def _mcp(server: Any) -> AsyncIterator[Call]:
-    """The official SDK's client, as it comes."""
     async with Client(server) as client:
 
         async def call() -> None:

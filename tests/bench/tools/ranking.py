@@ -35,7 +35,6 @@ INVENTED = Path(__file__).with_name("invented_tools.yaml")
 
 
 async def measure_ranking(figures: Figures) -> None:
-    """Recall at eight, and seconds."""
     bundled, tasks = _bundled(), list(draw_tasks(TASKS, SEED))
     questions = [(task.question, frozenset(task.tools)) for task in tasks if task.tools]
     many = [*bundled, *islice(_invented(), SIZE - len(bundled))]

@@ -1,5 +1,3 @@
-"""What the measurements of the adapters need: their process, their database, and tool servers."""
-
 import asyncio
 import socket
 import sys

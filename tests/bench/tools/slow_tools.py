@@ -44,8 +44,6 @@ async def _measure(figures: Figures, running: Serving, kind: str, spec: tool_pb2
 
 
 async def _at_once(running: Serving, tool: str) -> list[float]:
-    """Seconds each of the calls took, seen by its caller."""
-
     async def call(number: int) -> float:
         start = time.perf_counter()
         answer = await running.adapters.call(tool, episode_id=f"episode-{number % EPISODES}")

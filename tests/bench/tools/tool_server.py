@@ -17,13 +17,11 @@ server = MCPServer("bench", version="1.0", log_level="WARNING")
 
 @server.tool()
 def double(number: int) -> int:
-    """Twice the number."""
     return 2 * number
 
 
 @server.tool()
 async def slow() -> str:
-    """Half a second later."""
     await asyncio.sleep(SLOW_S)
     return "at last"
 

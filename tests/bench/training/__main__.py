@@ -12,8 +12,6 @@ from bench.training.step import SHAPES
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one trainer, in the words of `bench.training.step`."""
-
     recomputed: str
     averages: str
 
@@ -30,8 +28,6 @@ OURS_LEANEST = Settings("layers", "bytes")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two trainers on one batch."""
-
     name: str
     shape: str
     trained: str
@@ -70,7 +66,6 @@ def measured(trainer: str, shape: str, trained: str, settings: Settings) -> dict
 
 
 def main() -> None:
-    """Both trainers, one after the other, on every shape of batch."""
     figures = Figures("training")
     for each in COMPARISONS:
         rows, prompt, completion, _ = SHAPES[each.shape]

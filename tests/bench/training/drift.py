@@ -1,5 +1,3 @@
-"""How far trainer and vLLM are apart for the same tokens, with the grammar replayed and without."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -64,7 +62,6 @@ class Drift:
 
 
 async def measure_drift(figures: Figures, folder: Path, engine_url: str, model: str) -> None:
-    """Samples actions through orchestrator-inference and computes their tokens again in torch."""
     async with _service(folder, engine_url, model) as stub:
         asked = [_request(task, seed) for task in TASKS for seed in range(SEEDS)]
         # vLLM opens no connection while it compiles its first grammar.

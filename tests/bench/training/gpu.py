@@ -90,7 +90,6 @@ CASES = {
 
 
 def make_rows(case: Case) -> list[Row]:
-    """The same random rows for both trainers."""
     draw = torch.Generator().manual_seed(0)
 
     def ids(count: int) -> tuple[int, ...]:
@@ -101,7 +100,6 @@ def make_rows(case: Case) -> list[Row]:
 
 
 def make_model(case: Case) -> PreTrainedModel:
-    """On the GPU, in float32, as a run loads it."""
     torch.manual_seed(0)
     with CUDA:
         model = AutoModelForCausalLM.from_config(
@@ -138,7 +136,6 @@ def ours(model: PreTrainedModel, rows: list[Row], advantages: list[float]) -> Ca
 def trl(
     model: PreTrainedModel, rows: list[Row], advantages: list[float], recomputed: bool, folder: Path
 ) -> Callable[[], None]:
-    """A step of TRL's GRPOTrainer on the same rows."""
     trainer = trl_trainer(model, OPTIONS, folder, len(rows), use_cpu=False)
     if recomputed:
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -213,7 +210,6 @@ def compare(name: str, figures: Figures) -> None:
 
 
 def main() -> None:
-    """All cases, or those that are asked for."""
     parser = argparse.ArgumentParser(prog="bench.training.gpu", description=__doc__)
     parser.add_argument("--case", action="append", choices=list(CASES), help="all by default")
     chosen = parser.parse_args()

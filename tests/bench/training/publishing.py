@@ -22,7 +22,6 @@ RANK = 16
 
 
 def trained(step: int) -> PeftModel:
-    """A fresh adapter on all attention layers, moved as by training."""
     base = AutoModelForCausalLM.from_pretrained(SmolLM2().directory, dtype=torch.float32)
     layers = ["q_proj", "k_proj", "v_proj", "o_proj"]
     model = get_peft_model(base, LoraConfig(r=RANK, lora_alpha=16, target_modules=layers)).eval()
@@ -35,7 +34,6 @@ def trained(step: int) -> PeftModel:
 
 
 async def measure_publishing(figures: Figures, folder: Path, engine_url: str) -> None:
-    """Versions one after the other: seconds until each is written, admitted, and answers."""
     seconds = await _seconds(folder, engine_url)
     for part, values in seconds.items():
         figures.note(f"publishing.{part}_s", {"median": median(values), "worst": max(values)})
@@ -43,7 +41,6 @@ async def measure_publishing(figures: Figures, folder: Path, engine_url: str) ->
 
 
 async def _seconds(folder: Path, engine_url: str) -> dict[str, list[float]]:
-    """Seconds of every part, version by version."""
     tokenizer = AutoTokenizer.from_pretrained(SmolLM2().directory)
     store = VersionStore(folder)
     publisher = Publisher(store, "bench", base_digest(SmolLM2().directory), tokenizer)

@@ -1,5 +1,3 @@
-"""What only a running vLLM shows: drift, and how long a version takes to its first token."""
-
 import asyncio
 import sys
 from pathlib import Path
@@ -16,7 +14,6 @@ NAME = "base"
 
 
 async def run() -> None:
-    """Both on one engine, which takes a minute to start."""
     figures = Figures("training_served")
     with TemporaryDirectory(prefix="podium-bench-") as text:
         folder = Path(text)

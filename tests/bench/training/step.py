@@ -42,7 +42,6 @@ OPTIONS = LossOptions(loss=Loss.DAPO)
 
 
 def make_rows(shape: str) -> list[Row]:
-    """The same random rows for every trainer."""
     rows, prompt, completion, shared = SHAPES[shape]
     draw = torch.Generator().manual_seed(0)
 
@@ -86,7 +85,6 @@ def _accumulate(
 def trl(
     model: PreTrainedModel, rows: list[Row], advantages: list[float], recomputed: str, folder: Path
 ) -> Callable[[], None]:
-    """A step of TRL's GRPOTrainer on the same rows."""
     # Here: our own process must not hold TRL and all that it imports.
     from unit.podium_training.grpo.trl_reference import trl_inputs, trl_trainer  # noqa: PLC0415
 
@@ -114,7 +112,6 @@ def measure(backward: Callable[[], None], optimizer: torch.optim.Optimizer) -> f
 
 
 def make_optimizer(model: PreTrainedModel, averages: str) -> torch.optim.Optimizer:
-    """The same for both trainers."""
     trained = [weights for weights in model.parameters() if weights.requires_grad]
     if averages == "bytes":
         return ByteAdamW(trained, lr=1e-6, weight_decay=0.01)
@@ -123,7 +120,6 @@ def make_optimizer(model: PreTrainedModel, averages: str) -> torch.optim.Optimiz
 
 
 def main() -> None:
-    """Prints what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trainer", choices=["ours", "trl"])
     parser.add_argument("shape", choices=list(SHAPES))

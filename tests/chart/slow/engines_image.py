@@ -24,8 +24,6 @@ MADE_WITHIN_S = 120
 
 @dataclass(frozen=True)
 class Keeper:
-    """The container, and the API server it asks."""
-
     server: KServeServer
     container: Json
 

@@ -39,14 +39,11 @@ SUM = {"thought": "I will compute it.", "tool": "calculator", "arguments": {"exp
 
 @dataclass(frozen=True)
 class Cluster:
-    """The release's objects, and the node that its Deployments are played on."""
-
     objects: list[Json]
     node: Node
 
     @property
     def deployments(self) -> list[Json]:
-        """All of them."""
         return of_kind(self.objects, "Deployment")
 
     def helm_test(self, name: str) -> str:
@@ -57,7 +54,6 @@ class Cluster:
         return podman("exec", "podium-gateway-gateway", *command, check=False)
 
     async def until_ready(self) -> None:
-        """Waits for every pod."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         for deployment in self.deployments:
             address = self.node.addresses[deployment["metadata"]["name"]]
@@ -68,7 +64,6 @@ class Cluster:
                 await asyncio.sleep(1)
 
     def gateway(self, key: str) -> httpx.AsyncClient:
-        """A client of the gateway with an API key."""
         return httpx.AsyncClient(
             base_url=f"http://{self.node.addresses['podium-gateway']}:{HTTP_PORT}",
             headers={"authorization": f"Bearer {key}"},
@@ -106,7 +101,6 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 def values(around: Neighbours) -> Json:
-    """The profile, with the addresses of its dependencies."""
     endpoints = {"temporal": {"target": around.temporal}, "kafka": {"bootstrap": around.kafka}}
     places = {
         "imageRegistry": "localhost",

@@ -1,5 +1,3 @@
-"""What the chart expects outside of the release, run here: databases, Temporal, Kafka, a model."""
-
 import asyncio
 import secrets
 import tempfile
@@ -24,8 +22,6 @@ START_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Where they are; database URLs by component."""
-
     database_urls: dict[str, str]
     temporal: str
     kafka: str
@@ -34,7 +30,6 @@ class Neighbours:
 
 @asynccontextmanager
 async def neighbours(folder: Path, script: list[Scripted]) -> AsyncIterator[Neighbours]:
-    """All of them, running on loopback."""
     kafka = EmbeddedKafka(free_port(), log_path=folder / "kafka.log")
     temporal = EmbeddedTemporal(folder / "temporal", free_port())
     with OpenAiServer(script=script, models=["scripted-model"]) as model:

@@ -91,7 +91,6 @@ class Node:
 
 
 def podman(*arguments: str | Path, check: bool = True) -> str:
-    """Output of a podman command, errors included."""
     done = subprocess.run(
         ["scripts/containers.sh", "podman", *map(str, arguments)],
         cwd=ROOT,
@@ -105,7 +104,6 @@ def podman(*arguments: str | Path, check: bool = True) -> str:
 
 
 def play(node: Node, deployments: list[Json]) -> None:
-    """Starts the pods of these Deployments."""
     file = node.folder / "pods.yaml"
     file.write_text(yaml.safe_dump_all([node.pod(each) for each in deployments]))
     podman("play", "kube", "--network", "host", file)
@@ -141,6 +139,5 @@ def run_restricted(node: Node, deployment: Json) -> None:
 
 
 def container_of(deployment: Json) -> str:
-    """podman's name of a Deployment's one container."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return f"{deployment['metadata']['name']}-{container['name']}"

@@ -47,7 +47,6 @@ def node() -> Iterator[Node]:
 
 
 def sandbox(**own: Json) -> Json:
-    """The sandbox's Deployment of the minimal profile, with values of its own."""
     values = {"imageRegistry": "localhost", "components": {"sandbox": {"enabled": True, **own}}}
     deployments = of_kind(render(merged(profile("minimal-cpu"), values)), "Deployment")
     return next(one for one in deployments if one["metadata"]["name"] == NAME)

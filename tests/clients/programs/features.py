@@ -51,7 +51,6 @@ def get_weather(city: str) -> str:
 
 @contextmanager
 def gives_up(kind: type[Exception]) -> Iterator[list[Exception]]:
-    """The error that the block must end with."""
     found: list[Exception] = []
     try:
         yield found
@@ -86,7 +85,6 @@ def episode_of(question: str) -> dict[str, str]:
 
 
 def check(found: object, wanted: object) -> None:
-    """Raises AssertionError where something else was found."""
     if found != wanted:
         raise AssertionError(f"{found!r} is not {wanted!r}")
 

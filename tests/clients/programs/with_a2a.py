@@ -25,8 +25,6 @@ VERSIONS = ("1.0", "0.3")
 
 
 class Credentials:
-    """The key, for the scheme of the card that takes it as a bearer token."""
-
     def __init__(self, key: str) -> None:
         self.key = key
 
@@ -107,7 +105,6 @@ async def cancelled(version: str, question: str) -> str:
 
 
 async def left(version: str, question: str) -> str:
-    """Closes a stream; the task's id."""
     async with client(version, streaming=True) as agent:
         async for event in agent.send_message(message(question)):
             return event.task.id

@@ -1,5 +1,3 @@
-"""Anthropic's own client."""
-
 import anthropic
 import features
 
@@ -90,7 +88,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """The client's own time limit, and a stream that is closed."""
     question = features.slow_question()
     hasty = client.with_options(timeout=features.IMPATIENCE_S, max_retries=0)
     with features.gives_up(anthropic.APITimeoutError):

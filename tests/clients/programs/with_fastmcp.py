@@ -1,5 +1,3 @@
-"""FastMCP's client: the platform as an MCP server."""
-
 import asyncio
 
 import features
@@ -50,7 +48,6 @@ async def left(question: str) -> None:
 
 
 def cancel() -> None:
-    """A call that is cancelled."""
     question = features.slow_question()
     asyncio.run(left(question))
     features.ends(question, features.CANCELLED)

@@ -1,5 +1,3 @@
-"""Instructor: structured answers, by a call that must be made or by a schema."""
-
 import features
 import instructor
 import openai
@@ -42,7 +40,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """The client's own time limit."""
     question = features.slow_question()
     with features.gives_up(InstructorRetryException):
         ask(instructor.Mode.TOOLS, question=question, timeout=features.IMPATIENCE_S)

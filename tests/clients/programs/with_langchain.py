@@ -1,5 +1,3 @@
-"""LangChain's ChatOpenAI."""
-
 from typing import Any
 
 import features
@@ -66,7 +64,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """The client's own time limit, and a stream that is closed."""
     question = features.slow_question()
     with features.gives_up(openai.APITimeoutError):
         model(timeout=features.IMPATIENCE_S).invoke(question)

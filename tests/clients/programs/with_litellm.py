@@ -1,5 +1,3 @@
-"""LiteLLM's client, with Podium as an OpenAI-compatible provider."""
-
 import json
 import os
 
@@ -87,7 +85,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """The client's own time limit."""
     question = features.slow_question()
     with features.gives_up(litellm.Timeout):
         ask(question, timeout=features.IMPATIENCE_S)

@@ -1,5 +1,3 @@
-"""The command `llm`."""
-
 import base64
 import json
 import os
@@ -82,7 +80,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """A command that is killed, whole and streamed."""
     for options in (("--no-stream",), ()):
         question = features.slow_question()
         with features.gives_up(subprocess.TimeoutExpired):

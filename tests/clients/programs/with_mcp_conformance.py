@@ -63,8 +63,6 @@ TIMEOUT_S = 120
 
 
 class WithKey(BaseHTTPRequestHandler):
-    """Passes requests on with the key, and answers as they arrive."""
-
     def do_POST(self) -> None:
         self.passed_on("POST")
 
@@ -91,8 +89,7 @@ class WithKey(BaseHTTPRequestHandler):
             self.wfile.flush()
         platform.close()
 
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+    def log_message(self, *_: object) -> None: ...
 
 
 def is_passed_on(name: str) -> bool:
@@ -101,7 +98,6 @@ def is_passed_on(name: str) -> bool:
 
 @contextmanager
 def with_key() -> Iterator[str]:
-    """The URL of the MCP server for clients without a key."""
     with ThreadingHTTPServer(("127.0.0.1", 0), WithKey) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{proxy.server_port}{urlsplit(features.URL).path}/mcp"

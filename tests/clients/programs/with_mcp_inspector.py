@@ -1,5 +1,3 @@
-"""The command of MCP's official inspector."""
-
 import json
 import os
 import subprocess
@@ -49,7 +47,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """A command that is killed."""
     question = features.slow_question()
     given = ("--tool-name", "run_task", "--tool-arg", f"task={question}")
     with features.gives_up(subprocess.TimeoutExpired):

@@ -1,5 +1,3 @@
-"""OpenAI's Agents SDK, over chat completions."""
-
 import asyncio
 import os
 
@@ -69,13 +67,11 @@ def images() -> None:
 
 
 async def left(running: Coroutine[Any, Any, object]) -> None:
-    """Cancels it after a while."""
     with features.gives_up(TimeoutError):
         await asyncio.wait_for(running, features.IMPATIENCE_S)
 
 
 def cancel() -> None:
-    """A run that is cancelled, whole and streamed."""
     for run in (Runner.run, streamed):
         question = features.slow_question()
         asyncio.run(left(run(agent(), question)))

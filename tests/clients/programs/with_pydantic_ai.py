@@ -1,5 +1,3 @@
-"""Pydantic AI."""
-
 import asyncio
 import base64
 from collections.abc import Coroutine
@@ -61,13 +59,11 @@ def images() -> None:
 
 
 async def left(running: Coroutine[Any, Any, object]) -> None:
-    """Cancels it after a while."""
     with features.gives_up(TimeoutError):
         await asyncio.wait_for(running, features.IMPATIENCE_S)
 
 
 def cancel() -> None:
-    """A run that is cancelled, whole and streamed."""
     question = features.slow_question()
     asyncio.run(left(agent().run(question)))
     features.ends(question, features.CANCELLED)

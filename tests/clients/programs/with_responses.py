@@ -1,5 +1,3 @@
-"""OpenAI's own client and its Agents SDK, over the Responses API."""
-
 import asyncio
 import json
 import os
@@ -95,7 +93,6 @@ def images() -> None:
 
 
 def cancel() -> None:
-    """One in the background, and a stream that is closed."""
     question = features.slow_question()
     begun = client.responses.create(model="podium", input=question, background=True)
     features.check(begun.status, "in_progress")

@@ -1,1 +1,0 @@
-"""What pods of a check run with the platform's own image."""

@@ -40,7 +40,6 @@ def has_ended(found: Body) -> bool:
 async def asked(
     client: httpx.AsyncClient, method: str, path: str, body: Body | None = None
 ) -> Body:
-    """The answer; the same request is sent again while the platform cannot answer."""
     until = time.monotonic() + PATIENCE_S
     last = "nothing"
     while time.monotonic() < until:
@@ -59,7 +58,6 @@ async def asked(
 
 
 async def answered(client: httpx.AsyncClient, kind: str) -> None:
-    """Starts one and waits for its end."""
     id = str(uuid7())
     path = f"/v1/{kind}"
     await asked(client, "POST", path, episode(id) if kind == "episodes" else call(id))

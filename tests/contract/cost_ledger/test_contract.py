@@ -1,5 +1,3 @@
-"""The contract of the ledger and its models agree."""
-
 from decimal import Decimal
 from pathlib import Path
 

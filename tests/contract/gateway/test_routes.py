@@ -1,5 +1,3 @@
-"""Every line of the table of routes fits the contract it names."""
-
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 

@@ -1,5 +1,3 @@
-"""Every choice of the contract has a meaning in the service."""
-
 from orchestrator_inference.convert import MODES, SECTIONS
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 

@@ -1,5 +1,3 @@
-"""The contract of the adapters and the registry's models agree."""
-
 import pytest
 
 from podium.registry.v1 import tool_pb2

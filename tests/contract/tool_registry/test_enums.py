@@ -1,5 +1,3 @@
-"""Every choice of the contract has a meaning in the registry."""
-
 import pytest
 
 from podium.registry.v1 import policy_pb2, tool_pb2

@@ -259,7 +259,6 @@ ROUTES: dict[tuple[str, str], Case] = {
 
 
 def filled(values: Any, things: dict[str, str]) -> Any:
-    """The values with every `$thing` replaced by its id."""
     match values:
         case dict():
             return {name: filled(inner, things) for name, inner in values.items()}

@@ -1,5 +1,3 @@
-"""What one of the whole platform's tenants owns."""
-
 import pytest_asyncio
 
 from e2e.conftest import WholePlatform

@@ -1,5 +1,3 @@
-"""No tenant reaches another's resources: every RPC of every contract and every route is tried."""
-
 import re
 from typing import Any
 
@@ -45,7 +43,6 @@ def test_every_rpc_has_a_case() -> None:
 
 
 async def snapshot(tenants: TwoTenants) -> dict[str, bytes]:
-    """The owner's things as the owner sees them."""
     seen = {}
     for name in READS:
         values = filled(RPCS[name][1], tenants.things)
@@ -110,7 +107,6 @@ async def documented(http: httpx.AsyncClient) -> set[tuple[str, str]]:
 async def asked(
     http: httpx.AsyncClient, method: str, path: str, values: dict[str, Any]
 ) -> httpx.Response:
-    """The request with its path filled in and the rest as body or query."""
     in_path = re.findall(r"\{(\w+)\}", path)
     url = path.format(**{name: values.get(name, "acme") for name in in_path})
     rest = {name: value for name, value in values.items() if name not in in_path}

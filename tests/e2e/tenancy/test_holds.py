@@ -1,5 +1,3 @@
-"""Money the owner has on hold: a stranger who knows the key can neither take nor free it."""
-
 from typing import Any
 
 import grpc
@@ -12,8 +10,6 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 
 
 class Ledger:
-    """The ledger as a tenant calls it, about the owner's hold of one turn."""
-
     def __init__(self, tenants: TwoTenants, turn: int) -> None:
         self._tenants = tenants
         self.key = f"{tenants.things['held_episode']}/{turn}/tool/0"
@@ -32,7 +28,6 @@ class Ledger:
         return await self._tenants.call(tenant, METHODS[f"CostLedgerService/{rpc}"], request)
 
     async def entries(self) -> list[bytes]:
-        """What the owner's journal says of the hold."""
         answer = await self.call(OWNER, "ListEntries", {"episode_id": "$held_episode"})
         listed = pb.ListEntriesResponse.FromString(answer.seen).entries
         return [one.SerializeToString() for one in listed if one.subject.turn == self._turn]

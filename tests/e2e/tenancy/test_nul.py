@@ -1,5 +1,3 @@
-"""The character NUL in any text of any RPC or route is the caller's mistake, named by its field."""
-
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote

@@ -42,8 +42,6 @@ SCHEMA = {"type": "object", "properties": {"expression": {"type": "string"}}}
 
 @dataclass
 class TwoTenants:
-    """The platform, the owner's things by name, and the API key of each tenant."""
-
     platform: LocalPlatform
     keys: dict[str, str]
     things: dict[str, str] = field(default_factory=dict)
@@ -97,7 +95,6 @@ async def _answer(channel: grpc.aio.Channel, method: MethodDescriptor, request: 
 
 
 async def own_something(platform: LocalPlatform) -> TwoTenants:
-    """Tenants with an admin's key each, of which the first owns one of everything."""
     tenants = TwoTenants(platform, {})
     settings = DatabaseSettings(database_url=platform.dsn["gateway"])
     async with api_keys(settings) as keys:

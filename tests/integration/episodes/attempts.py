@@ -33,8 +33,6 @@ TENANT = "acme"
 
 @dataclass(frozen=True)
 class Workers:
-    """Any number of workers on one database, and the services that they call."""
-
     engine: AsyncEngine
     config: WorkerConfig
     tenants: TenantNeighbours
@@ -47,7 +45,6 @@ class Workers:
     async def episode(
         self, toolset: toolset_pb2.Toolset | None = None, place: Membership | None = None
     ) -> str:
-        """A new episode that no worker has begun."""
         offered = toolset or make_toolset("calculator")
         new = replace(new_episode(tenant=TENANT), toolset=offered.SerializeToString())
         new = replace(new, toolset_digest=new.episode_id.encode())
@@ -73,20 +70,17 @@ async def workers_on(engine: AsyncEngine, folder: Path) -> AsyncIterator[Workers
 
 
 def run_from(episode_id: str, turn: int = 1) -> TurnInput:
-    """Asks for the turns from one on, as a workflow does."""
     return TurnInput(episode_id, turn, run_to=5, finishes=True)
 
 
 async def run(
     executor: EpisodeExecutor, asked: TurnInput, *, is_retry: bool = False, drains: bool = False
 ) -> Outcome:
-    """Runs an episode until it ends or waits, or its worker drains; the time is unlimited."""
     limits = ExecutionLimits(math.inf, asyncio.Event(), lambda _: "drain" if drains else "")
     return await executor.run(asked, limits, is_retry=is_retry)
 
 
 def attempt(number: int) -> ActivityEnvironment:
-    """Temporal's surroundings of an activity's attempt."""
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, attempt=number)
     return environment

@@ -1,5 +1,3 @@
-"""One episodes server and worker for all tests of this folder, or of a test's own to kill."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -27,7 +25,6 @@ async def shared_platform(
 
 @pytest_asyncio.fixture
 async def platform(shared_platform: EpisodesPlatform) -> AsyncIterator[EpisodesPlatform]:
-    """The shared platform as a tenant of this test alone, with neighbours of its own."""
     platform = shared_platform.for_new_tenant()
     yield platform
     await platform.end_episodes()
@@ -44,7 +41,6 @@ async def own_platform(
 
 @pytest_asyncio.fixture
 async def engine(database: Database) -> AsyncIterator[AsyncEngine]:
-    """Of a database with this service's tables, where no server runs."""
     url = await database("episodes")
     await upgrade(url, MIGRATIONS)
     engine = create_async_engine(url)

@@ -1,5 +1,3 @@
-"""The registry's policies, as the episode worker asks them."""
-
 from typing import Any
 
 import grpc
@@ -13,8 +11,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class FixedPolicies(policies_rpc.PolicyServiceServicer):
-    """A policy that allows every call but those a test rejects, from when it does."""
-
     def __init__(self) -> None:
         self.rejected: dict[str, str] = {}
         self.rejected_models: set[str] = set()

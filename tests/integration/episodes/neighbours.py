@@ -33,17 +33,14 @@ Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
 
 
 def call(tool: str, arguments: str = "{}", index: int = 0) -> orchestrator_pb.ToolCall:
-    """A call a model could ask for."""
     return orchestrator_pb.ToolCall(index=index, tool_name=tool, arguments_json=arguments)
 
 
 def calls(*requested: orchestrator_pb.ToolCall) -> orchestrator_pb.Action:
-    """An action that makes calls."""
     return orchestrator_pb.Action(tool_calls=orchestrator_pb.ToolCalls(calls=requested))
 
 
 def answer(text: str) -> orchestrator_pb.Action:
-    """An action that ends the episode."""
     return orchestrator_pb.Action(thought="I know this", final_answer=text)
 
 
@@ -53,8 +50,6 @@ def in_turns(*actions: orchestrator_pb.Action) -> Decide:
 
 
 class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
-    """Decides as the script says, after a delay."""
-
     def __init__(self) -> None:
         self.decide: Decide = in_turns(answer("42"))
         self.delay_s = 0.0
@@ -121,8 +116,6 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
 
 
 class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
-    """Every tool answers its own name, after a delay."""
-
     def __init__(self) -> None:
         self.delay_s = 0.0
         # As many calls as it counts must be in flight at once before any is answered.
@@ -195,8 +188,6 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
 
 
 class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
-    """The same toolset for everyone, and the same for everyone who knows some tools already."""
-
     def __init__(self) -> None:
         self.toolset = make_toolset("calculator", "search")
         self.found = toolset_pb2.Toolset()
@@ -213,7 +204,6 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
 
 
 def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Toolset:
-    """A frozen toolset of function tools."""
     return toolset_pb2.Toolset(
         digest="d1",
         tools=[
@@ -238,7 +228,6 @@ def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Tools
 def orchestrator_tool(
     name: str = "researcher", time_limit_s: int = 60, **podium: Any
 ) -> toolset_pb2.ResolvedTool:
-    """A tool of kind podium: its task is answered by an episode."""
     return toolset_pb2.ResolvedTool(
         name=name,
         version=1,
@@ -253,7 +242,6 @@ def orchestrator_tool(
 
 
 def tokens(input_tokens: int, output_tokens: int) -> usage_pb2.Usage:
-    """Usage of a model call."""
     return usage_pb2.Usage(
         source=usage_pb2.USAGE_SOURCE_PROVIDER,
         quantities=[
@@ -268,7 +256,6 @@ def tokens(input_tokens: int, output_tokens: int) -> usage_pb2.Usage:
 
 
 def one_call() -> usage_pb2.Usage:
-    """Usage of a tool call."""
     return usage_pb2.Usage(
         source=usage_pb2.USAGE_SOURCE_MEASURED,
         quantities=[usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_CALL, amount="1")],

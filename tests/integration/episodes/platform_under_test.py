@@ -1,5 +1,3 @@
-"""The episodes server and worker as processes, their servers embedded."""
-
 import os
 import sys
 import uuid
@@ -51,8 +49,6 @@ VERSION_VARIABLES = {
 
 @dataclass
 class EpisodesPlatform:
-    """A running episodes server and worker, and how to call them."""
-
     tenants: TenantNeighbours
     neighbours: Neighbours
     server: ManagedProcess
@@ -68,7 +64,6 @@ class EpisodesPlatform:
     tenant: str = "acme"
 
     def for_new_tenant(self) -> "EpisodesPlatform":
-        """The same processes for a tenant that has no episodes and neighbours of its own."""
         tenant = f"tenant-{uuid.uuid4().hex[:12]}"
         return replace(self, tenant=tenant, neighbours=self.tenants.add(tenant))
 
@@ -76,13 +71,11 @@ class EpisodesPlatform:
     async def client(
         self, tenant: str = "", subject: str = "ada", groups: Iterable[str] = ()
     ) -> AsyncIterator["EpisodeServiceAsyncStub"]:
-        """A client of the server, by default the platform's tenant."""
         identity = make_identity(tenant or self.tenant, subject, groups=groups)
         async with client_channel(self.port, identity, self.keys) as channel:
             yield EpisodeServiceStub(channel)
 
     async def end_episodes(self, tenant: str = "") -> None:
-        """Cancels what a tenant left running."""
         running = episode_pb2.EPISODE_STATE_RUNNING
         async with self.client(tenant) as client:
             left = await client.ListEpisodes(
@@ -93,19 +86,16 @@ class EpisodesPlatform:
                 await finished(client, episode.id)
 
     async def ready(self) -> None:
-        """Waits until the server serves."""
         await self.server.wait_ready(lambda: serving(self.port), 30)
 
 
 def new_id() -> str:
-    """A fresh episode id."""
     return str(uuid.UUID(int=uuid_utils.uuid7().int))
 
 
 async def start(
     client: "EpisodeServiceAsyncStub", task: str = "what is 6 x 7?", **spec: Any
 ) -> episode_pb2.Episode:
-    """Starts an episode."""
     request = pb.StartEpisodeRequest(
         episode_id=new_id(), spec=episode_pb2.EpisodeSpec(task=task, **spec)
     )
@@ -113,7 +103,6 @@ async def start(
 
 
 async def finished(client: "EpisodeServiceAsyncStub", episode_id: str) -> episode_pb2.Episode:
-    """The episode once it has ended."""
     async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
         if response.event.HasField("finished"):
             return response.event.finished.episode
@@ -123,7 +112,6 @@ async def finished(client: "EpisodeServiceAsyncStub", episode_id: str) -> episod
 async def events(
     client: "EpisodeServiceAsyncStub", episode_id: str
 ) -> list[episode_pb2.EpisodeEvent]:
-    """Everything a watch says, to its end."""
     watch = client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id))
     return [response.event async for response in watch]
 
@@ -138,11 +126,6 @@ async def run_platform(
     *,
     started: bool = True,
 ) -> AsyncIterator[EpisodesPlatform]:
-    """Server and worker on a fresh database, namespace-wide queue and topic of their own.
-
-    `settings` are further ones, each for the processes that know it. A test that wants to start
-    them by itself gets them not `started`.
-    """
     keys, port, health_port = make_key_pair(), free_port(), free_port()
     neighbours = Neighbours()
     tenants = TenantNeighbours(neighbours)
@@ -206,7 +189,6 @@ def _known(setting: str, kind: type[BaseSettings]) -> bool:
 def process_of(
     module: str, folder: Path, settings: Mapping[str, str], code: Sequence[str] = ()
 ) -> ManagedProcess:
-    """Of the `code` in those folders, or else of what the test imports."""
     prefix = module.replace(".", "_")
     environment = {
         VERSION_VARIABLES.get(name, f"{prefix}_{name}".upper()): value

@@ -1,5 +1,3 @@
-"""Episodes and direct calls that are stored and queued, without a server."""
-
 from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -14,7 +12,6 @@ TIME_LIMIT_S = 600.0
 
 
 def new_episode(group_size: int = 1, tenant: str = "acme") -> NewEpisode:
-    """An episode that nothing has to read."""
     episode_id = new_id()
     return NewEpisode(
         episode_id=episode_id,

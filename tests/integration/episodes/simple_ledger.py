@@ -1,5 +1,3 @@
-"""A ledger that holds and captures, and rejects when a test says so."""
-
 import asyncio
 from decimal import Decimal
 from typing import Any
@@ -45,7 +43,6 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
     async def ListAlerts(
         self, request: budget_pb.ListAlertsRequest, context: Context
     ) -> budget_pb.ListAlertsResponse:
-        """Newest first, a page for each."""
         place = int(request.page_token or 0)
         more = place + 1 < len(self.alerts)
         return budget_pb.ListAlertsResponse(
@@ -54,11 +51,9 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         )
 
     def open(self) -> set[str]:
-        """Keys of holds that were neither captured nor given back."""
         return self.holds.keys() - self.captured.keys() - self.released
 
     def total(self, episode_id: str) -> Decimal:
-        """What was captured for an episode."""
         keys = [key for key in self.captured if key.startswith(episode_id)]
         return sum((self.captured[key] for key in keys), Decimal(0))
 
@@ -152,7 +147,6 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
 
 
 def without_asking_again(request: ledger_pb.ReserveRequest) -> ledger_pb.ReserveRequest:
-    """What a key's requests must have in common."""
     common = ledger_pb.ReserveRequest()
     common.CopyFrom(request)
     common.asks_again = False

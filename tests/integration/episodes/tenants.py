@@ -40,8 +40,6 @@ else:
 
 @dataclass
 class Neighbours:
-    """The scripted services as one tenant sees them."""
-
     orchestrator: ScriptedOrchestrator = field(default_factory=ScriptedOrchestrator)
     adapters: ScriptedAdapters = field(default_factory=ScriptedAdapters)
     ledger: SimpleLedger = field(default_factory=SimpleLedger)
@@ -49,7 +47,6 @@ class Neighbours:
     policies: FixedPolicies = field(default_factory=FixedPolicies)
 
     def handlers(self) -> dict[str, Handler]:
-        """The handlers of all RPCs by the path of their method."""
         methods = _Methods()
         server = cast("grpc.aio.Server", methods)
         orchestrator_rpc.add_OrchestratorServiceServicer_to_server(self.orchestrator, server)
@@ -62,8 +59,6 @@ class Neighbours:
 
 
 class Outage:
-    """RPCs of one tenant that stall, or that fail as those of a service that is away."""
-
     def __init__(self, methods: tuple[str, ...], error: DomainError | None) -> None:
         self._methods = methods
         self._error = error
@@ -91,15 +86,12 @@ class Outage:
 
 
 class TenantNeighbours(Router):
-    """Sends a call to the neighbours of its tenant, or to `others` if it has none."""
-
     def __init__(self, others: Neighbours) -> None:
         self._others = others.handlers()
         self._by_tenant: dict[str, dict[str, Handler]] = {}
         self._outages: dict[str, Outage] = {}
 
     def add(self, tenant: str) -> Neighbours:
-        """Neighbours for one tenant alone."""
         neighbours = Neighbours()
         self._by_tenant[tenant] = neighbours.handlers()
         return neighbours
@@ -118,7 +110,6 @@ class TenantNeighbours(Router):
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[int]:
-        """Serves all of them; yields the port."""
         server = grpc.aio.server()
         server.add_generic_rpc_handlers((self,))
         port = server.add_insecure_port("127.0.0.1:0")

@@ -1,5 +1,3 @@
-"""A tool that gives the answer ends the episode, as "answer" does in ToolOrchestra."""
-
 import json
 from typing import Any
 

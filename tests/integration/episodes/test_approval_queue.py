@@ -1,5 +1,3 @@
-"""Approvers find the calls of their tenant that wait, without knowing the episodes."""
-
 from typing import TYPE_CHECKING
 
 import grpc

@@ -1,5 +1,3 @@
-"""Anyone who starts an episode does not approve its calls, unless the policy says so."""
-
 from typing import TYPE_CHECKING
 
 import grpc
@@ -44,7 +42,6 @@ async def decision_of(
 
 
 async def asked(client: "EpisodeServiceAsyncStub") -> episode_pb2.Episode:
-    """An episode whose first call waits."""
     episode = await start(client)
     await until_asked(client, episode.id)
     return episode

@@ -1,5 +1,3 @@
-"""Files that come with episodes and direct calls: kept apart, and shown to whom can read them."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -34,7 +32,6 @@ BOTH = calls(call("expert", '{"model": "eyes"}'), call("expert", '{"model": "bli
 
 
 def readers() -> toolset_pb2.Toolset:
-    """A tool with models that read images, both kinds, and text alone."""
     toolset = make_toolset("expert", "calculator")
     tool = toolset.tools[0]
     tool.kind, tool.max_output_tokens = tool_pb2.TOOL_KIND_LLM, 1000
@@ -49,7 +46,6 @@ def readers() -> toolset_pb2.Toolset:
 def starting(
     *files: attachment_pb2.AttachedFile, data: list[bytes] | None = None, **spec: Any
 ) -> pb.StartEpisodeRequest:
-    """A start; `data` are the bytes that are sent, if not all."""
     sent = [file.data for file in files] if data is None else data
     attachments = [file.attachment for file in files]
     return pb.StartEpisodeRequest(

@@ -1,5 +1,3 @@
-"""Attempts at one episode by several workers, and by one worker at once."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -180,8 +178,6 @@ async def test_an_attempt_at_the_last_of_a_group_owes_the_groups_end(
 
 
 class SearchesForEver:
-    """Adapters of which one tool never answers."""
-
     def __init__(self) -> None:
         self.asked: list[str] = []
 

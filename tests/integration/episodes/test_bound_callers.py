@@ -1,7 +1,3 @@
-"""Calls of a running episode are decided for the caller that started it: teams, roles and key
-included.
-"""
-
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
 from integration.episodes.test_children import child_id, trajectory, with_researcher

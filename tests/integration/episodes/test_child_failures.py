@@ -1,5 +1,3 @@
-"""However a child ends, its caller sees an answer or a typed failure, and continues."""
-
 import asyncio
 import json
 from collections.abc import Callable
@@ -23,8 +21,6 @@ Decide = Callable[[orchestrator_pb.NextActionRequest], orchestrator_pb.Action]
 
 @dataclass(frozen=True)
 class Misbehaviour:
-    """A way for a child to give no answer: its tool, what it does, how the caller asks."""
-
     kind: str
     tool: toolset_pb2.ResolvedTool = field(default_factory=orchestrator_tool)
     child: Decide = lambda request: answer("42")
@@ -135,7 +131,6 @@ async def test_a_child_with_an_exhausted_budget_reports_it_to_its_caller(
 
 
 async def _seen(platform: EpisodesPlatform, case: Misbehaviour) -> trajectory_pb2.ToolInvocation:
-    """The call as recorded in its caller's trajectory; the caller continued."""
     _prepare(platform, case)
     async with platform.client() as client, asyncio.timeout(30):
         ended = await finished(client, (await start(client)).id)
@@ -151,7 +146,6 @@ def _assert_failed(invocation: trajectory_pb2.ToolInvocation, kind: str) -> None
 
 
 def _prepare(platform: EpisodesPlatform, case: Misbehaviour) -> None:
-    """The caller calls the tool once, continues after any outcome, and answers."""
     toolset = make_toolset("calculator")
     toolset.tools.append(case.tool)
     platform.neighbours.registry.toolset = toolset

@@ -1,5 +1,3 @@
-"""An orchestrator that calls orchestrators, seen through its RPCs."""
-
 import asyncio
 import json
 from decimal import Decimal
@@ -44,7 +42,6 @@ def researcher_call(index: int = 0, task: str = CHILD_TASK) -> orchestrator_pb.T
 
 
 def delegates(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
-    """The parent asks once and repeats the answer; the child uses its own tool first."""
     if request.task == CHILD_TASK:
         return answer("child's 42") if request.turns else calls(call("calculator"))
     if not request.turns:
@@ -54,7 +51,6 @@ def delegates(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Act
 
 
 def with_researcher(platform: EpisodesPlatform, **podium: Any) -> None:
-    """Every episode may call the researcher, who may call everything again."""
     toolset = make_toolset("calculator", "search")
     toolset.tools.append(orchestrator_tool(**podium))
     platform.neighbours.registry.toolset = toolset
@@ -229,7 +225,6 @@ async def test_deadline_of_the_parent_bounds_the_child(platform: EpisodesPlatfor
 async def assert_refers_to_its_child(
     platform: EpisodesPlatform, parent: str, *failures: failure_pb2.FailureKind.ValueType
 ) -> None:
-    """What is spent below an episode is known above it, though it took no turn to hear of it."""
     above = await trajectory(platform, parent)
     [invocation] = above.turns[0].tool_invocations
     assert invocation.child.episode_id == child_id(parent)

@@ -1,5 +1,3 @@
-"""What an episode asks of the ledger, and how it keeps to what it is granted."""
-
 import pytest
 
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
@@ -13,7 +11,6 @@ LABELS = {"team": "red", "agent": "bot"}
 
 
 def expert_toolset() -> toolset_pb2.Toolset:
-    """An llm tool with a choice of models, one that can do the same, and one that cannot."""
     toolset = make_toolset("answer", "calculator", "retired")
     for tool, skus in zip(
         toolset.tools, ({"big": "m/big", "small": "m/small"}, {}, {}), strict=True

@@ -1,7 +1,3 @@
-"""Functions of the episode's caller: it is asked to run them, and the episode continues with
-them.
-"""
-
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +27,6 @@ LYON = call("getWeather", json.dumps({"city": "Lyon"}), index=1)
 
 
 def offered() -> toolset_pb2.Toolset:
-    """A toolset with the caller's function, as the real registry makes it."""
     toolset = make_toolset("calculator")
     toolset.tools.append(
         toolset_pb2.ResolvedTool(
@@ -69,7 +64,6 @@ async def reply(
 async def asked(
     client: "EpisodeServiceAsyncStub", episode_id: str, turn: int = 1
 ) -> list[orchestrator_pb.ToolCall]:
-    """What the caller is asked to run in a turn."""
     async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
         event = response.event
         if event.HasField("client_calls_requested") and event.turn == turn:

@@ -1,5 +1,3 @@
-"""The content of episodes and direct calls, read by others of the tenant."""
-
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,3 @@
-"""kill -9 in the middle of running episodes: nothing lost, nothing charged twice."""
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -51,7 +49,6 @@ async def test_killed_database_loses_no_episode(
 
 
 async def _run_through(platform: EpisodesPlatform, kill: Kill) -> None:
-    """Runs twenty episodes, kills while they run, and checks what must hold afterwards."""
     neighbours = platform.neighbours
     neighbours.orchestrator.delay_s = 0.4
     neighbours.adapters.delay_s = 0.2
@@ -97,7 +94,6 @@ async def _on_topic(platform: EpisodesPlatform) -> Counter[str]:
 
 
 async def _finished_after_all(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.Episode:
-    """The ended episode, watched again whenever the watch breaks."""
     async with asyncio.timeout(120):
         while True:
             try:

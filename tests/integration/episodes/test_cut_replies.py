@@ -1,5 +1,3 @@
-"""The third reply that the engine cut ends its episode, and says why and what would help."""
-
 from typing import Any
 
 from integration.episodes.neighbours import answer, call, calls, in_turns

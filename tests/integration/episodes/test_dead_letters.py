@@ -1,5 +1,3 @@
-"""Records that are quarantined from the stream are listed, and published again on request."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -112,7 +110,6 @@ async def _rejected(
 
 
 async def _dead_letter(platform: EpisodesPlatform, reason: str) -> None:
-    """Notes the tenant's records as the relay does when the broker rejects them."""
     engine = create_async_engine(platform.database_url)
     try:
         async with engine.begin() as connection:

@@ -26,12 +26,10 @@ FILL = text(
 
 
 async def stored(engine: AsyncEngine, count: int) -> list[str]:
-    """Ids of so many new calls, oldest first."""
     return [await queued_call(engine) for _ in range(count)]
 
 
 async def fill(engine: AsyncEngine, waiting: int) -> None:
-    """Has so many calls of each of two tenants wait."""
     async with engine.begin() as connection:
         for tenant in ("acme", "globex"):
             await connection.execute(FILL, {"tenant": tenant, "count": waiting})
@@ -41,7 +39,6 @@ async def fill(engine: AsyncEngine, waiting: int) -> None:
 
 
 def rows_read(plan: dict[str, Any]) -> float:
-    """From tables, with those that did not fit."""
     here = 0.0
     if "Relation Name" in plan:
         found = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)

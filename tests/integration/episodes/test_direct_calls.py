@@ -1,5 +1,3 @@
-"""Calls of tools without an episode: one key, one hold, one charge, whatever dies meanwhile."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +29,6 @@ ASK = [orchestrator_pb.ConversationMessage(role="user", content="How many moons 
 
 
 def expert() -> toolset_pb2.Toolset:
-    """One llm tool with two models."""
     toolset = make_toolset("expert")
     [tool] = toolset.tools
     tool.kind, tool.max_output_tokens = tool_pb2.TOOL_KIND_LLM, 1000
@@ -51,7 +48,6 @@ async def calls_of(platform: EpisodesPlatform) -> AsyncIterator["DirectCallServi
 async def start(
     stub: "DirectCallServiceAsyncStub", call_id: str = "", running_limit: int = 0, **spec: Any
 ) -> pb.DirectCall:
-    """A call of the expert's small model, unless the test wants another."""
     model = {} if "arguments_json" in spec else {"model_alias": "small"}
     wanted = pb.DirectCallSpec(**{"tool_name": "expert", "messages": ASK, **model, **spec})
     request = pb.StartDirectCallRequest(

@@ -1,5 +1,3 @@
-"""What an episode does, seen through its RPCs."""
-
 import asyncio
 from decimal import Decimal
 from typing import Any

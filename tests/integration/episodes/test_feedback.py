@@ -1,5 +1,3 @@
-"""What is said of an ended episode is kept once, shown with it, and is a record of the stream."""
-
 import asyncio
 import json
 

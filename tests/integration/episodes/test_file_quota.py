@@ -1,5 +1,3 @@
-"""A tenant keeps no more files, and no more bytes of them, than it may."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
@@ -63,7 +61,6 @@ async def rejection(call: Awaitable[object]) -> ResourceExhausted | None:
 
 
 async def use(url: str, tenant: str) -> tuple[int, int]:
-    """What is counted, which is what is there."""
     connection = await asyncpg.connect(url.replace("+asyncpg", ""))
     try:
         [there] = await connection.fetch(COUNTED, tenant)

@@ -1,5 +1,3 @@
-"""find_tools: what a model was not offered it may look for, and then call."""
-
 import asyncio
 import json
 from typing import Any
@@ -31,7 +29,6 @@ AWAY = Unavailable("connection refused", retry_after_s=0.01)
 
 @pytest.fixture(autouse=True)
 def registry(platform: EpisodesPlatform) -> None:
-    """One tool is offered, another one can be found."""
     registry = platform.neighbours.registry
     registry.toolset = make_toolset("calculator")
     registry.toolset.tools.append(FIND_TOOLS_DEFINITION)

@@ -1,5 +1,3 @@
-"""Files go with their episode or direct call, and no other tenant's that has its id."""
-
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import text

@@ -1,5 +1,3 @@
-"""What Temporal stores of an episode, read raw over its API, and what a change of keys does."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,7 +42,6 @@ async def encrypted(
 
 
 def with_keys(folder: Path) -> dict[str, str]:
-    """Settings that name a file with the key `first`."""
     file = folder / "payload-keys"
     if not file.exists():
         file.write_text(new_key_line("first"))
@@ -57,7 +54,6 @@ def pays(platform: EpisodesPlatform) -> None:
 
 
 async def asked(platform: EpisodesPlatform) -> str:
-    """An episode whose call waits for a person."""
     pays(platform)
     async with platform.client() as client:
         episode = await start(client, TASK)
@@ -69,7 +65,6 @@ async def asked(platform: EpisodesPlatform) -> str:
 
 
 async def approved(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.Episode:
-    """The episode as it ends after a person's yes."""
     request = pb.ApproveToolCallRequest(episode_id=episode_id, turn=1, approved=True, reason=REASON)
     async with platform.client(subject="boss") as boss:
         await boss.ApproveToolCall(request)
@@ -77,7 +72,6 @@ async def approved(platform: EpisodesPlatform, episode_id: str) -> episode_pb2.E
 
 
 async def failed(platform: EpisodesPlatform) -> str:
-    """An episode that ends for a reason that says something, once it has a workflow."""
     episode_id = await asked(platform)
     platform.neighbours.orchestrator.error = (grpc.StatusCode.FAILED_PRECONDITION, FAULT)
     episode = await approved(platform, episode_id)

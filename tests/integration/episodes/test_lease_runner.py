@@ -1,5 +1,3 @@
-"""What a worker leases, and that one that ends leaves no row behind that waits for its lease."""
-
 import asyncio
 from dataclasses import dataclass, field
 
@@ -14,8 +12,6 @@ Rows = list[LeasedRow[QueuedEpisode]]
 
 @dataclass
 class Endless:
-    """Work that never ends by itself."""
-
     begun: list[str] = field(default_factory=list)
 
     async def do(self, taken: LeasedRow[QueuedEpisode]) -> None:
@@ -30,8 +26,6 @@ class Endless:
 
 
 class SlowQueue(WorkQueue[QueuedEpisode]):
-    """Says what it has taken a while after that."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         super().__init__(engine, EPISODE_QUEUE, "slow")
         self.taken, self.gate = asyncio.Event(), asyncio.Event()

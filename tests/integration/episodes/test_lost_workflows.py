@@ -1,5 +1,3 @@
-"""An episode whose workflow was terminated, or that Temporal lost, ends all the same."""
-
 import asyncio
 from collections.abc import Callable
 
@@ -43,7 +41,6 @@ async def test_a_workflow_that_temporal_lost_ends_its_episode(
 
 
 async def _with_a_workflow(platform: EpisodesPlatform) -> str:
-    """An episode that waits for a person, which no other has a workflow for."""
     neighbours = platform.neighbours
     neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
     neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))

@@ -1,5 +1,3 @@
-"""Watchers hear of news, and look for themselves where the listener's connection was lost."""
-
 import asyncio
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""Answers are judged by the episode's check, and the trajectory says by whom and why."""
-
 import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,3 @@
-"""output_token_limit: what orchestrator and llm tools together may write for a request."""
-
 import grpc
 import pytest
 

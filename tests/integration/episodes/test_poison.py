@@ -1,5 +1,3 @@
-"""What a provider reports may be absurd; the episode ends all the same, and can be cancelled."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Under a price schedule the reward counts other prices than are charged."""
-
 from decimal import Decimal
 
 import grpc
@@ -35,7 +33,6 @@ async def test_features_count_by_the_schedule_and_the_bill_by_the_prices(
 
 
 def scaled(cost: money_pb2.Money, factor: str) -> Decimal:
-    """Every call is rounded by itself, as the ledger's are."""
     return (Decimal(cost.amount) * Decimal(factor)).quantize(Decimal("1e-12"))
 
 

@@ -1,7 +1,3 @@
-"""An episode that needs no one but its worker needs no workflow; else it gets one, and
-continues.
-"""
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +39,6 @@ LEDGER, AWAY = ("CostLedgerService/Apply",), Unavailable("connection refused", r
 async def workflow_of(
     temporal: EmbeddedTemporal, episode_id: str
 ) -> WorkflowExecutionStatus | None:
-    """What became of an episode's workflow; None where it has none."""
     client = await Client.connect(temporal.target)
     try:
         return (await client.get_workflow_handle(workflow_id(episode_id)).describe()).status

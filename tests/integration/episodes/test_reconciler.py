@@ -1,5 +1,3 @@
-"""The reconciler beside a relay that keeps publishing."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -36,21 +34,17 @@ class BusyTopic(TopicReader):
 
 @dataclass
 class Stream:
-    """An outbox, its relay and its reconciler over one topic."""
-
     outbox: OutboxStore
     relay: Relay
     topic: BusyTopic
     reconciler: Reconciler
 
     async def moved(self, kafka: EmbeddedKafka) -> None:
-        """To a topic with nothing on it, as of a broker that lost its disk."""
         name = f"empty-{new_id()[-8:]}"
         await kafka.create_topics({name: 1})
         self.topic._topic = self.relay._topic = name
 
     async def publish(self, count: int = 1) -> None:
-        """More trajectories on the topic, as one batch."""
         for _ in range(count):
             trajectory = trajectory_pb2.Trajectory(episode_id=new_id(), tenant="acme")
             trajectory.group_id = trajectory.episode_id

@@ -1,5 +1,3 @@
-"""Old episodes are forgotten with all that they said, and nothing that is still needed is."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -70,7 +68,6 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def ran(platform: EpisodesPlatform, task: str, **spec: object) -> str:
-    """An episode that ended and whose records were read back from the topic."""
     async with platform.client() as client:
         episode = await finished(client, (await start(client, task, **spec)).id)
         await client.GiveFeedback(
@@ -86,7 +83,6 @@ async def ran(platform: EpisodesPlatform, task: str, **spec: object) -> str:
 
 
 async def age(platform: EpisodesPlatform, *episode_ids: str) -> None:
-    """They ended longer ago than they are kept."""
     older = f"end_time - interval '{DAYS + 1} days'"
     await query(
         platform,

@@ -1,5 +1,3 @@
-"""What a model engine says about when to come back decides when a worker takes the turn again."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -64,7 +62,6 @@ async def test_a_turn_waits_as_long_as_the_engine_asks(
 
 
 async def first_wait_s(client: "EpisodeServiceAsyncStub", episodes: AsyncEngine) -> float:
-    """How long an episode's first turn waits for its second attempt; the episode is cancelled."""
     # No pause is longer than the episode may last.
     episode = await start(client, time_limit=duration_to_proto(7200))
     waited_s = await pause_s(episodes, episode.id)
@@ -74,7 +71,6 @@ async def first_wait_s(client: "EpisodeServiceAsyncStub", episodes: AsyncEngine)
 
 
 async def pause_s(engine: AsyncEngine, episode_id: str) -> float:
-    """Seconds until a worker may take the episode again, after its first attempt."""
     while True:
         async with engine.connect() as connection:
             found = (await connection.execute(PAUSE, {"id": episode_id})).scalar()

@@ -1,5 +1,3 @@
-"""A version before serves on the schema of this one, and beside it, while episodes run."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -55,7 +53,6 @@ def code_before(tmp_path: Path) -> list[str]:
 async def platform(
     database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
 ) -> AsyncIterator[EpisodesPlatform]:
-    """Not started, on an empty database."""
     folder = tmp_path / "platform"
     folder.mkdir()
     async with run_platform(await database(), temporal, kafka, folder, started=False) as platform:
@@ -68,8 +65,6 @@ async def platform(
 
 @dataclass
 class Before:
-    """Server and worker of the version before."""
-
     server: ManagedProcess
     worker: ManagedProcess
     port: int
@@ -92,8 +87,6 @@ class Before:
 
 @dataclass
 class Load:
-    """Episodes that begin without a pause, at the server whose turn it is."""
-
     platform: EpisodesPlatform
     port: int
     begun: list[str] = field(default_factory=list)
@@ -109,7 +102,6 @@ class Load:
             self.enough = True
 
     async def go_on(self) -> None:
-        """Until as many as are enough have begun, and as many have ended, from now on."""
         begun, ended = len(self.begun) + ENOUGH, len(self.ended) + ENOUGH
         await _until(lambda: len(self.begun) >= begun and len(self.ended) >= ended)
 
@@ -127,7 +119,6 @@ class Load:
     async def _answered(
         self, ask: Callable[["EpisodeServiceAsyncStub"], Awaitable[episode_pb2.Episode]]
     ) -> episode_pb2.Episode:
-        """As clients do: the same request again, to whichever server is there."""
         while True:
             try:
                 async with self.client() as client:

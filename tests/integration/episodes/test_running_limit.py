@@ -1,5 +1,3 @@
-"""A tenant runs no more episodes at once than it may, however many are started together."""
-
 import asyncio
 from typing import TYPE_CHECKING
 

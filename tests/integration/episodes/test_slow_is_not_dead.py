@@ -1,5 +1,3 @@
-"""A part of the platform that stalls or is away delays episodes and fails none."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -35,7 +33,6 @@ AWAY = Unavailable("connection refused", retry_after_s=0.01)
 async def impatient_platform(
     databases: Databases, temporal: EmbeddedTemporal, kafka: EmbeddedKafka
 ) -> AsyncIterator[EpisodesPlatform]:
-    """Waits half a second for an answer, where production waits thirty."""
     url = await databases.create("episodes")
     with server_folder("episodes") as folder:
         short = {"answer_timeout_s": "0.5"}

@@ -1,5 +1,3 @@
-"""Teams and agents that are charged come from the key or token; a label only narrows them."""
-
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING

@@ -1,5 +1,3 @@
-"""What waits is seen: tasks that no worker takes, records that are on no topic."""
-
 import asyncio
 import uuid
 from datetime import timedelta
@@ -29,7 +27,6 @@ async def test_a_task_that_no_worker_takes_grows_old(temporal: EmbeddedTemporal)
 
 
 async def older_than(connection: TemporalConnection, queue: str, age_s: float) -> float:
-    """The backlog's age once it is above `age_s`."""
     async with asyncio.timeout(120):
         while (found := await backlog_age_s(connection, queue)) <= age_s:
             await asyncio.sleep(0.2)

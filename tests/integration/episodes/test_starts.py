@@ -1,5 +1,3 @@
-"""An episode and its budget are created in one step or not at all."""
-
 import asyncio
 
 import grpc

@@ -1,5 +1,3 @@
-"""What a list of episodes says of those that run: whether they wait, and what they cost."""
-
 from decimal import Decimal
 
 import pytest
@@ -28,7 +26,6 @@ def steps_of(episode: str, *taken: LeasedRow) -> list[Step]:
 
 
 async def states(engine: AsyncEngine, episode: str) -> tuple[EpisodeState, list[EpisodeState]]:
-    """As it is shown, and by which filters it is found."""
     store, found = EpisodeStore(engine), []
     for state in EpisodeState:
         page, _ = await store.find("acme", EpisodeFilter(states=[state]), 50)

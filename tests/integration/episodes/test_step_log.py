@@ -1,5 +1,3 @@
-"""The worker's copy of a step log has each step once, however many attempts read it."""
-
 import asyncio
 
 import pytest

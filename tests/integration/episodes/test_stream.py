@@ -1,5 +1,3 @@
-"""The trajectory stream: every ended episode once, groups closed, losses fixed."""
-
 import asyncio
 from collections import Counter
 from pathlib import Path
@@ -117,7 +115,6 @@ async def test_records_the_broker_lost_are_published_again(
 
 
 async def _records(platform: EpisodesPlatform, count: int) -> list[trajectory_pb2.TrajectoryRecord]:
-    """The records of the platform's tenant, once there are at least `count`."""
     servers = platform.kafka.bootstrap_servers
     return await read_topic(servers, platform.topic, count, platform.tenant)
 

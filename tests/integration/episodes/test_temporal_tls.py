@@ -1,5 +1,3 @@
-"""Real handshakes with Temporal: server and worker over mutual TLS, and what a mistake says."""
-
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -39,7 +37,6 @@ def authority(tmp_path: Path) -> Authority:
 async def terminator(
     authority: Authority, temporal: EmbeddedTemporal
 ) -> AsyncIterator[TlsTerminator]:
-    """Temporal's frontend, where clients must show a certificate."""
     files = authority.issue("frontend", ("127.0.0.1", "temporal.example"))
     async with TlsTerminator(files, temporal.port, ["h2"]).listening() as terminator:
         yield terminator
@@ -47,7 +44,6 @@ async def terminator(
 
 @pytest.fixture
 def frontend(terminator: TlsTerminator) -> str:
-    """Its host:port."""
     return f"127.0.0.1:{terminator.port}"
 
 

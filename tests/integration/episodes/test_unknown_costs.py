@@ -1,5 +1,3 @@
-"""Whatever becomes of a call: no hold outlives its episode, and an unknown cost is no zero."""
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Events are told to the tenant's webhooks: at least once, with retries, a log and replays."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -54,7 +52,6 @@ async def ended(platform: EpisodesPlatform) -> str:
 
 
 async def delivered(platform: EpisodesPlatform, url: str, count: int = 1) -> list[Any]:
-    """The bodies that were sent to a URL, once there are so many."""
     while True:
         sent = [each for each in platform.neighbours.adapters.delivered if each.url == url]
         if len(sent) >= count:
@@ -63,7 +60,6 @@ async def delivered(platform: EpisodesPlatform, url: str, count: int = 1) -> lis
 
 
 async def in_state(stub: "WebhookServiceAsyncStub", state: Any) -> pb.WebhookDelivery:
-    """The newest delivery, once it has that state and was tried."""
     while True:
         found = (await stub.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())).deliveries
         if found and found[0].state == state and found[0].attempt_count:
@@ -154,7 +150,6 @@ async def test_a_receiver_that_fails_is_asked_again_and_later_replayed(
 
 
 async def due_now(platform: EpisodesPlatform) -> None:
-    """As if the wait were over."""
     engine = create_async_engine(platform.database_url)
     statement = "UPDATE webhook_deliveries SET next_attempt_time = now() WHERE tenant = :tenant"
     async with engine.begin() as connection:
@@ -217,7 +212,6 @@ async def test_bad_requests_name_field_and_fix(platform: EpisodesPlatform) -> No
 
 
 def alert(budget_id: str, age_s: float) -> alert_pb2.BudgetAlert:
-    """A passed limit of the ledger, so long ago."""
     usd = {"currency_code": "USD"}
     then = timestamp_to_proto(datetime.now(UTC) - timedelta(seconds=age_s))
     return alert_pb2.BudgetAlert(
@@ -271,7 +265,6 @@ async def test_another_promoted_version_is_told_once_and_the_first_sight_not(
 
 
 async def seen(platform: EpisodesPlatform, version: str) -> None:
-    """Until the worker knows the version."""
     engine = create_async_engine(platform.database_url)
     latest = text("SELECT version FROM promotions ORDER BY id DESC LIMIT 1")
     while True:

@@ -1,5 +1,3 @@
-"""An episode, or a direct call, is one worker's at a time, and another's when that one is gone."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,8 +17,6 @@ LONG_S = 60.0
 
 @dataclass(frozen=True)
 class Kind:
-    """A queue, and how a row comes into it."""
-
     table: QueueTable[Any]
     add: Callable[[AsyncEngine, str], Awaitable[str]]
 
@@ -30,8 +26,6 @@ KINDS = [Kind(CALL_QUEUE, queued_call), Kind(EPISODE_QUEUE, queued_episode)]
 
 @dataclass(frozen=True)
 class Queues:
-    """Of one kind, for any number of workers."""
-
     engine: AsyncEngine
     kind: Kind
 
@@ -39,7 +33,6 @@ class Queues:
         return WorkQueue(self.engine, self.kind.table, holder)
 
     async def add(self, count: int, tenant: str = "acme") -> list[str]:
-        """Ids of so many new rows, oldest first."""
         return [await self.kind.add(self.engine, tenant) for _ in range(count)]
 
 

@@ -1,5 +1,3 @@
-"""The worker's probes, asked as the kubelet asks them: gRPC in plaintext on their own port."""
-
 import asyncio
 import os
 import signal
@@ -25,7 +23,6 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 async def states(platform: EpisodesPlatform, service: str) -> AsyncIterator[int]:
-    """The states of the worker, each once, from when its port answers."""
     target = f"127.0.0.1:{platform.worker_health_port}"
     async with grpc.aio.insecure_channel(target) as channel:
         request = health_pb2.HealthCheckRequest(service=service)

@@ -1,5 +1,3 @@
-"""Reads a trajectory topic as a trainer would: manual assignment, from the beginning."""
-
 import asyncio
 
 from kafka import KafkaConsumer, TopicPartition
@@ -10,7 +8,6 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 async def read_topic(
     bootstrap: str, topic: str, count: int, tenant: str
 ) -> list[pb.TrajectoryRecord]:
-    """A tenant's records of the topic, once there are at least `count`."""
     async with asyncio.timeout(60):
         while True:
             records = await asyncio.to_thread(_read, bootstrap, topic)

@@ -1,5 +1,3 @@
-"""A gateway per test."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

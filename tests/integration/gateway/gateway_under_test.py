@@ -1,5 +1,3 @@
-"""A gateway served by uvicorn on a free port, in front of services in memory."""
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -65,16 +63,12 @@ TARGETS = (
 
 
 class SignallessServer(uvicorn.Server):
-    """Leaves SIGINT and SIGTERM to pytest."""
-
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()
 
 
 @dataclass
 class GatewayUnderTest:
-    """A running gateway, the services behind it, and the first key."""
-
     base_url: str
     database_url: str
     key: str
@@ -84,7 +78,6 @@ class GatewayUnderTest:
     settings: GatewaySettings
 
     def environment(self, **changes: object) -> dict[str, str]:
-        """The settings as a process of its own would be given them."""
         given = {**self.settings.model_dump(include=self.settings.model_fields_set), **changes}
         return {f"GATEWAY_{name.upper()}": str(value) for name, value in given.items()}
 
@@ -97,7 +90,6 @@ class GatewayUnderTest:
                 return (await keys.issue(KeyRequest(tenant, subject, frozenset(scopes))))[1]
 
     def http(self, key: str | None = None) -> httpx.AsyncClient:
-        """Sends the first key, another one, or none for ""."""
         headers = {"authorization": f"Bearer {key or self.key}"} if key != "" else {}
         # Without TLS: loading the authorities takes longer than most tests.
         return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=30, verify=False)
@@ -110,7 +102,6 @@ class GatewayUnderTest:
 async def run_gateway(
     database_url: str, folder: Path, others: Sequence[Service] = (), /, **settings: object
 ) -> AsyncIterator[GatewayUnderTest]:
-    """`others` are served besides those of `neighbours`."""
     pair = make_key_pair("gateway")
     # The stubs call a servicer abstract until it has every RPC; gRPC itself answers
     # UNIMPLEMENTED for those it lacks.

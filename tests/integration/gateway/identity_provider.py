@@ -1,5 +1,3 @@
-"""An OpenID Connect provider over HTTP: discovery and keys a test can rotate or break."""
-
 import json
 import threading
 import time
@@ -16,14 +14,11 @@ Key = RSAKey | ECKey | OKPKey
 
 
 def rsa(key_id: str) -> RSAKey:
-    """A fresh RSA key."""
     return RSAKey.generate_key(2048, {"kid": key_id, "use": "sig"})
 
 
 @dataclass
 class IdentityProvider:
-    """Issues tokens with keys it publishes, or with others when a test says so."""
-
     keys: list[Key] = field(default_factory=lambda: [rsa("first")])
     port: int = 0
     broken: bool = False
@@ -34,7 +29,6 @@ class IdentityProvider:
         return f"http://127.0.0.1:{self.port}"
 
     def document(self, path: str) -> dict[str, Any] | None:
-        """What is published at a path."""
         if path == "/.well-known/openid-configuration":
             return {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/jwks"}
         if path == "/jwks":
@@ -61,7 +55,6 @@ class IdentityProvider:
 
     @contextmanager
     def serving(self) -> Iterator["IdentityProvider"]:
-        """Serves the documents until the end of the block."""
         provider = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -1,5 +1,3 @@
-"""The other services behind the gateway, in memory, over real gRPC."""
-
 from typing import Any
 
 from podium.adapters.v1 import corpus_service_pb2 as corpus_pb
@@ -31,8 +29,6 @@ class PolicyNotFound(NotFound):
 
 
 class Models(orchestrator_rpc.OrchestratorServiceServicer):
-    """Two models; one name has a colon, as Ollama's do. Listed one a page."""
-
     NAMES = ("smollm2", "llama:8b")
 
     async def ListModels(
@@ -45,8 +41,6 @@ class Models(orchestrator_rpc.OrchestratorServiceServicer):
 
 
 class Policies(policy_rpc.PolicyServiceServicer):
-    """The presets, and what a test creates."""
-
     def __init__(self) -> None:
         self.specs = [policy_pb2.PolicySpec(name=name) for name in ("balanced", "cost-first")]
 
@@ -75,8 +69,6 @@ class Policies(policy_rpc.PolicyServiceServicer):
 
 
 class Tools(registry_rpc.ToolRegistryServiceServicer):
-    """Registered tools by name."""
-
     def __init__(self) -> None:
         self.tools: dict[str, tool_pb2.Tool] = {}
         self.listed: list[registry_pb.ListToolsRequest] = []
@@ -120,8 +112,6 @@ class Tools(registry_rpc.ToolRegistryServiceServicer):
 
 
 class Ledger(ledger_rpc.CostLedgerServiceServicer):
-    """Spend of two tools; entries fail as a service with a bug does."""
-
     async def ReportSpend(
         self, request: ledger_pb.ReportSpendRequest, context: Any
     ) -> ledger_pb.ReportSpendResponse:
@@ -143,8 +133,6 @@ def _spend(tool: str, amount: str, calls: int) -> ledger_pb.SpendRow:
 
 
 class Prices(price_rpc.PriceBookServiceServicer):
-    """Echoes which SKUs were asked for, and when."""
-
     async def GetEffectivePrices(
         self, request: price_pb.GetEffectivePricesRequest, context: Any
     ) -> price_pb.GetEffectivePricesResponse:
@@ -158,8 +146,6 @@ class BudgetNotFound(NotFound):
 
 
 class Budgets(budget_rpc.BudgetServiceServicer):
-    """Closes what it is asked to; knows none."""
-
     async def GetBudget(
         self, request: budget_pb.GetBudgetRequest, context: Any
     ) -> budget_pb.GetBudgetResponse:
@@ -172,8 +158,6 @@ class Budgets(budget_rpc.BudgetServiceServicer):
 
 
 class Corpora(corpus_rpc.CorpusServiceServicer):
-    """Finds documents that contain the query."""
-
     def __init__(self) -> None:
         self.documents: dict[str, list[corpus_pb.Document]] = {}
 

@@ -1,5 +1,3 @@
-"""An episode service that keeps its episodes in memory and plays what a test scripted."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -104,7 +102,6 @@ def make_finish(
 
 
 def make_usage(**amounts: int) -> usage_pb2.Usage:
-    """A usage by dimension, as `OUTPUT_TEXT=20`."""
     return usage_pb2.Usage(quantities=[make_quantity(*each) for each in amounts.items()])
 
 
@@ -114,7 +111,6 @@ def make_failure(kind: str, message: str, retryable: bool = False) -> failure_pb
 
 
 def calculator_script(request: pb.StartEpisodeRequest) -> list[episode.EpisodeEvent]:
-    """Two turns: one call of the calculator, then the answer, which quotes the task."""
     started = episode.EpisodeStarted(tool_names=["calculator"], policy_name="balanced")
     return [
         episode.EpisodeEvent(started=started),
@@ -128,8 +124,6 @@ def calculator_script(request: pb.StartEpisodeRequest) -> list[episode.EpisodeEv
 
 
 class RunningEpisode:
-    """One episode: its events so far, and those who wait for more."""
-
     def __init__(self, request: pb.StartEpisodeRequest, tenant: str, subject: str) -> None:
         self.request = request
         self.tenant = tenant

@@ -1,5 +1,3 @@
-"""Keys: who gets in, with what message the others stay out, and who makes keys."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

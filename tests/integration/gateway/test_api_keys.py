@@ -1,5 +1,3 @@
-"""A key's life: roles, use, rotation with overlap, its end."""
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +17,6 @@ from podium_kit.rpc.identity import Identity, Scope
 
 
 async def create(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
-    """The reply to a request for a key."""
     async with gateway.http() as http:
         reply = await http.post("/v1/api-keys", json={"subject": "robot", **body})
     assert reply.status_code == 200, reply.text
@@ -95,7 +92,6 @@ async def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(
 
 
 async def starter(gateway: GatewayUnderTest, key: str) -> Identity:
-    """As whom the services behind the gateway see the owner of a key."""
     async with gateway.http(key) as http:
         await http.post("/v1/episodes", json={"spec": {"task": "say hello"}})
     return gateway.episodes.starters[-1]

@@ -1,5 +1,3 @@
-"""Every administrative change leaves an immutable entry: who, what, before and after."""
-
 from typing import Any
 
 import asyncpg

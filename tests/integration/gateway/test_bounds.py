@@ -1,5 +1,3 @@
-"""Every bound that the contract states is kept, and no narrower than it is stated."""
-
 import json
 import re
 from collections.abc import Iterator
@@ -29,8 +27,6 @@ ALL = [case for case in cases() if case.field != OVERWRITTEN]
 
 
 class Anything:
-    """Answers every RPC of a service with an empty reply, if it gets to."""
-
     def __init__(self, name: str) -> None:
         self.name = name
 

@@ -1,5 +1,3 @@
-"""What one client sends or asks for has a ceiling before it costs memory."""
-
 import tracemalloc
 
 import pytest

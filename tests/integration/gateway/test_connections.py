@@ -1,5 +1,3 @@
-"""What a connection may cost before anybody is asked who is calling."""
-
 import asyncio
 from pathlib import Path
 
@@ -26,7 +24,6 @@ async def connect(gateway: GatewayUnderTest) -> Streams:
 
 
 async def said(streams: Streams) -> bytes:
-    """All until the gateway ends the connection."""
     reader, writer = streams
     async with asyncio.timeout(20):
         try:

@@ -1,5 +1,3 @@
-"""What a client sees while a service or the database is away or stalled: 503, and when to retry."""
-
 import asyncio
 import re
 import socket

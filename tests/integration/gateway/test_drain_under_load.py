@@ -1,5 +1,3 @@
-"""Gateways behind a load balancer are ended one after the other, under load: no request is lost."""
-
 import asyncio
 import signal
 from asyncio.subprocess import DEVNULL, Process
@@ -19,8 +17,6 @@ CALLERS = 8
 
 
 class Balancer:
-    """Sends requests to the replicas that say they are ready, as an ingress does."""
-
     def __init__(self, key: str, ports: list[int]) -> None:
         headers = {"authorization": f"Bearer {key}"}
         self._replicas = [
@@ -41,7 +37,6 @@ class Balancer:
             await asyncio.sleep(0.05)
 
     async def call(self) -> None:
-        """One caller, until cancelled."""
         turn = 0
         while True:
             if not self._ready:
@@ -52,7 +47,6 @@ class Balancer:
             await self._ask(self._replicas[ready[turn % len(ready)]])
 
     async def more(self, count: int) -> None:
-        """Returns when that many more were answered."""
         wanted = self.answered + count
         while self.answered < wanted:
             await asyncio.sleep(0.01)
@@ -101,7 +95,6 @@ async def test_gateways_that_end_one_after_the_other_lose_no_request(
 
 
 async def started(gateway: GatewayUnderTest, port: int, stack: AsyncExitStack) -> Process:
-    """A replica that is ready."""
     # The balancer learns that it leaves well before it does; no client exceeds its limit.
     settings = gateway.environment(
         port=port, drain_wait_s=3, drain_grace_s=20, requests_per_s=1e5, request_burst=10**6

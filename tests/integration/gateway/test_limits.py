@@ -1,5 +1,3 @@
-"""A tenant's limits hold over all replicas, and OpenAI's clients understand the rejections."""
-
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -53,8 +51,6 @@ async def test_too_many_requests_are_429_with_the_time_to_wait(
 
 
 class Clock:
-    """Time that passes when the test says so, in every replica and in the database."""
-
     def __init__(self) -> None:
         self.seconds = 0.0
 

@@ -1,5 +1,3 @@
-"""People come with tokens of their identity provider; anything else is a 401 that says why."""
-
 import base64
 import json
 import time
@@ -194,7 +192,6 @@ async def test_a_person_signs_in_at_a_third_party_provider(
 
 
 async def signed_in(issuer: str, claims: dict[str, Any]) -> str:
-    """The ID token of an authorization code flow."""
     back = "http://localhost/back"
     query = {"client_id": "podium", "redirect_uri": back, "response_type": "code"}
     async with httpx.AsyncClient(base_url=issuer, trust_env=False) as http:

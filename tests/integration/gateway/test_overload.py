@@ -1,5 +1,3 @@
-"""More starts at once than the platform takes, through a gateway and servers of their own."""
-
 import asyncio
 from asyncio.subprocess import DEVNULL
 from collections import Counter
@@ -33,13 +31,10 @@ CLIENTS = 20
 
 @dataclass
 class Clients:
-    """Each starts one episode, and comes again when it is told to."""
-
     http: httpx.AsyncClient
     turned_away: Counter[int] = field(default_factory=Counter)
 
     async def start(self, number: int) -> str:
-        """The id of its episode."""
         headers = {"idempotency-key": f"client-{number}"}
         body = {"spec": {"task": f"what is 6 x {number}?"}}
         while True:
@@ -50,7 +45,6 @@ class Clients:
             await asyncio.sleep(float(reply.headers["retry-after"]))
 
     async def answer(self, episode_id: str) -> str:
-        """Its answer, once it has ended."""
         while True:
             reply = await self.http.get(f"/v1/episodes/{episode_id}")
             if reply.status_code == 503:
@@ -96,7 +90,6 @@ async def test_clients_that_come_again_as_they_are_told_lose_no_episode_and_star
 async def gateway_before(
     platform: EpisodesPlatform, database_url: str, folder: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway process, called with a key of the platform's tenant."""
     key_file = folder / "gateway.pem"
     key_file.write_text(platform.keys.private_pem)
     others = platform.settings["episodes.worker"]

@@ -1,5 +1,3 @@
-"""Rejected attempts are in the tenant's audit log, and cannot fill it."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The table of routes: JSON in, RPC, JSON out, errors with reasons, events that resume."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

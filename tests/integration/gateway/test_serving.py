@@ -1,5 +1,3 @@
-"""Probes, draining, the OpenAPI document, the console and the command line."""
-
 import asyncio
 import logging
 import os

@@ -1,5 +1,3 @@
-"""With certificates the gateway speaks TLS on its port, to clients that have none."""
-
 import asyncio
 import ssl
 from pathlib import Path
@@ -18,7 +16,6 @@ from podium_kit.rpc.settings import TlsFiles
 
 
 async def shown_by(gateway: GatewayUnderTest, files: TlsFiles) -> int:
-    """Serial number of the certificate that a new connection sees."""
     context = ssl.create_default_context(cafile=files.authority)
     port = urlsplit(gateway.base_url).port
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)

@@ -1,5 +1,3 @@
-"""Calls through the real registry, ledger and adapters, made as the episode worker makes them."""
-
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -27,13 +25,10 @@ def limits_for(failure: str) -> tool_pb2.ToolLimits:
 
 @dataclass(frozen=True)
 class ChargedCall:
-    """What the model sees of a call, and what the ledger wrote about it."""
-
     answer: adapters_pb.InvokeResponse
     entry: hold_pb2.Entry
 
     def assert_failed(self, kind: str) -> None:
-        """A failure of that kind with words for the model; what it used is in the journal."""
         found = failure_pb2.FailureKind.Name(self.answer.failure.kind)
         assert found == f"FAILURE_KIND_{kind}", self.answer
         assert self.answer.failure.message
@@ -43,21 +38,17 @@ class ChargedCall:
 
     @property
     def cost(self) -> Decimal:
-        """Posted; the price is known."""
         assert self.entry.HasField("amount")
         return Decimal(self.entry.amount.amount)
 
 
 @dataclass(frozen=True)
 class ChargedCalls:
-    """Registers tools that cost something and calls each of them once."""
-
     admin: Caller
     tenant: Caller
 
     @classmethod
     async def through(cls, platform: ToolsPlatform) -> "ChargedCalls":
-        """Calls through that platform, with prices for all they may use."""
         calls = cls(await platform.admin(), await platform.tenant())
         components = [
             prices_pb.PriceComponent(dimension=_dimension(name), unit_price=price, per="1")

@@ -1,5 +1,3 @@
-"""One platform for all tests of this folder: each calls tools of its own."""
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""The wire between a service and PostgreSQL, which can break."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +21,6 @@ class DatabaseWire:
         self._server_socket = server_socket
 
     async def connected(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        """Serves one connection of a client."""
         server, requests = await asyncio.open_unix_connection(self._server_socket)
         forwarding = asyncio.create_task(_forward(client, requests))
         try:
@@ -36,7 +33,6 @@ class DatabaseWire:
             answers.transport.abort()
 
     async def _pass_on(self, answer: bytes, answers: asyncio.StreamWriter) -> bool:
-        """Returns whether the connection is still open."""
         match self.fault:
             case Fault.HANG:
                 return True
@@ -59,7 +55,6 @@ async def _forward(source: asyncio.StreamReader, target: asyncio.StreamWriter) -
 
 @asynccontextmanager
 async def database_wire(database_url: str) -> AsyncIterator[DatabaseWire]:
-    """A wire to that database, under a URL of its own."""
     url = make_url(database_url)
     wire = DatabaseWire(Path(str(url.query["host"]), SOCKET))
     with TemporaryDirectory(prefix="podium-wire-") as folder:

@@ -1,11 +1,7 @@
-"""The ways in which a tool can answer badly. Each test module says which its kind can know."""
-
 from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What is wrong with an answer."""
-
     NOT_JSON = "not_json"
     WRONG_SCHEMA = "wrong_schema"
     HUNDRED_MEGABYTES = "hundred_megabytes"

@@ -1,5 +1,3 @@
-"""A gRPC server that answers badly, and the descriptor of a method that says how it should."""
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

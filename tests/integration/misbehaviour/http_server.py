@@ -1,5 +1,3 @@
-"""A real HTTP server that answers badly in the way a test says."""
-
 import asyncio
 import gzip
 import json
@@ -102,12 +100,10 @@ def _packed() -> bytes:
 
 
 def as_json(body: bytes) -> web.Response:
-    """A body that claims to be JSON."""
     return web.Response(body=body, content_type="application/json")
 
 
 def mcp_greeting(message: dict[str, Any]) -> web.Response:
-    """What an MCP server over HTTP says before its first call."""
     reply = greeting(message)
     if reply is None:
         return web.Response(status=202 if message else 405)

@@ -18,12 +18,10 @@ INITIALIZED = {
 
 
 def is_call(message: dict[str, Any]) -> bool:
-    """Returns whether it is the request that is answered badly."""
     return message.get("method") == "tools/call"
 
 
 def greeting(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer to every other request; None to what wants none."""
     if "id" not in message:
         return None
     first = message.get("method") == "initialize"
@@ -31,12 +29,10 @@ def greeting(message: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def wrong_answer(message: dict[str, Any]) -> bytes:
-    """JSON-RPC, but not what MCP promises."""
     return json.dumps({**ENVELOPE, "id": message["id"], "result": WRONG_RESULT}).encode()
 
 
 def misbehave(fault: str) -> None:
-    """Speaks MCP over standard streams."""
     for line in sys.stdin:
         message = json.loads(line)
         if is_call(message):

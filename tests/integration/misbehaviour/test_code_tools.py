@@ -1,5 +1,3 @@
-"""Bad output or a bad end of code is a typed failure, charged for the time it took."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""A bundled function answers badly in few ways: what it promises, how much, and how long."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Every bad reply of a gRPC server is a typed failure and a paid call."""
-
 import pytest
 
 from integration.misbehaviour.charged_calls import CALL_PRICE, ChargedCalls, limits_for

@@ -1,5 +1,3 @@
-"""Every bad reply of an HTTP API is a typed failure the model sees, charged as a call."""
-
 import json
 
 import pytest

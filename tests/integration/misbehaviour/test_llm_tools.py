@@ -1,5 +1,3 @@
-"""Every bad reply of a model server, in either API, is a typed failure, charged by its usage."""
-
 import pytest
 
 from integration.misbehaviour.charged_calls import ChargedCalls, limits_for

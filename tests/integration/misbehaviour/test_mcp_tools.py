@@ -1,5 +1,3 @@
-"""Every bad reply of an MCP server, over either transport, is a typed failure and a paid call."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -86,7 +84,6 @@ async def _misbehaving(
 
 
 async def _answer_well(request: web.Request, fault: Fault | None) -> web.Response | None:
-    """Everything but the call of the tool is answered as it should be."""
     body = await request.text()
     message = json.loads(body) if body else {}
     if not mcp_program.is_call(message):

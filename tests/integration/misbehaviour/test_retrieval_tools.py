@@ -1,5 +1,3 @@
-"""A search whose database fails is a typed failure; one whose embeddings fail goes by words."""
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -43,8 +41,6 @@ CANNOT = {
 
 @dataclass(frozen=True)
 class Search:
-    """A corpus behind servers that can fail, and calls of the tools that search it."""
-
     calls: ChargedCalls
     wire: DatabaseWire
     embeddings: MisbehavingServer
@@ -114,7 +110,6 @@ async def _put_handbook(platform: ToolsPlatform) -> None:
 
 
 async def _vectors(request: web.Request, fault: Fault | None) -> web.Response | None:
-    """The same vector for every text, while nothing is wrong."""
     if fault is not None:
         return None
     texts = (await request.json())["input"]

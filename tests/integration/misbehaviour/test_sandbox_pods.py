@@ -74,7 +74,6 @@ async def test_what_is_no_answer_has_the_caller_make_the_call_again(
 async def code_tool(
     url: str, folder: Path, fault: Fault
 ) -> AsyncIterator[tuple[AdaptersUnderTest, str]]:
-    """Adapters whose pods answer with the fault, and the name of a tool that runs code."""
     spec = tool_spec(
         "python",
         "CODE",

@@ -31,7 +31,6 @@ class Page:
 
     @property
     def blocks(self) -> list[tuple[str, str]]:
-        """Language and text of each."""
         return BLOCK.findall(self.path.read_text())
 
     def commands(self) -> list[str]:
@@ -44,8 +43,6 @@ class Page:
 
 
 class Terminal:
-    """One bash in a folder, as the terminal of a person who follows a page."""
-
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
         self._bash = subprocess.Popen(
@@ -74,7 +71,6 @@ class Terminal:
         self._bash.wait(60)
 
     def type(self, command: str) -> tuple[int, str]:
-        """The command's status and all that it prints."""
         assert self._bash.stdin is not None and self._bash.stdout is not None
         self._bash.stdin.write(f"{{ {command}\n}} < /dev/null\nprintf '\\n{MARKER} %s\\n' $?\n")
         self._bash.stdin.flush()
@@ -86,7 +82,6 @@ class Terminal:
         raise AssertionError(f"the shell ended at {command!r}: {''.join(lines)}")
 
     def problems(self, page: Page, url: str, api_key: str) -> Iterator[str]:
-        """The commands of the page that fail, or print something else than stated."""
         for language, block in page.blocks:
             if named := FILE.match(block):
                 (self.folder / named[1]).write_text(block)
@@ -112,7 +107,6 @@ class Terminal:
 
 
 def statements(block: str) -> Iterator[str]:
-    """The commands of a block; one may have several lines."""
     waiting = ""
     for line in block.splitlines():
         if not waiting and (not line.strip() or line.startswith("#")):

@@ -81,7 +81,6 @@ KNOWN: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def known(body: Mapping[str, Any]) -> tuple[str, tuple[dict[str, Any], str] | None]:
-    """The prompt, and what is known of its task."""
     prompt = "\n".join(str(message["content"]) for message in body["messages"])
     return prompt, next((found for task, found in KNOWN.items() if task in prompt), None)
 
@@ -92,7 +91,6 @@ def calls(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answers(body: Mapping[str, Any]) -> dict[str, Any]:
-    """With the tool's result, or the remark that there is none."""
     prompt, found = known(body)
     result = re.search(found[1], prompt) if found else None
     return {"answer": result[0] if result else "the tool gave nothing"}
@@ -100,8 +98,6 @@ def answers(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Reader:
-    """A person with a home and a platform of their own."""
-
     home: Path
     connection: Connection
 
@@ -113,7 +109,6 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
-    """The state is where it is by itself: below the home."""
     with (
         server_folder("pages") as folder,
         # The model that a new platform has, and has a price of.

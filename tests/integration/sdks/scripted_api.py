@@ -1,5 +1,3 @@
-"""A real HTTP server in the platform's place that answers, breaks off and asks to wait."""
-
 import json
 import threading
 from collections import deque
@@ -22,8 +20,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came."""
-
     method: str
     path: str
     query: list[tuple[str, str]]
@@ -40,14 +36,12 @@ def answer(value: Mapping[str, Any], status: int = 200, **headers: str) -> Answe
 def rejected(
     status: int, reason: str, kind: str = "invalid_request_error", **headers: str
 ) -> Answer:
-    """An error as the gateway writes it."""
     error = {"message": f"because of {reason}", "type": kind, "reason": reason, "param": "task"}
     body = {"type": "error", "error": error, "request_id": "request-7"}
     return answer(body, status, **headers)
 
 
 def events(*sequences: int, finished: bool = False, cut: bool = False) -> Answer:
-    """A stream of an episode's events; the last one may end the episode."""
     text = ": ping\n\n"
     for sequence in sequences:
         ends = finished and sequence == sequences[-1]
@@ -59,8 +53,6 @@ def events(*sequences: int, finished: bool = False, cut: bool = False) -> Answer
 
 
 class ScriptedApi:
-    """Answers in order; usable as a context manager."""
-
     def __init__(self, *answers: Answer) -> None:
         self.requests: list[Received] = []
         self._answers = deque(answers)
@@ -97,8 +89,7 @@ class ScriptedApi:
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one  # noqa: N815
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Nothing."""
+            def log_message(self, format: str, *args: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

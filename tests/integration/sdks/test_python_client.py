@@ -1,5 +1,3 @@
-"""The Python client against answers that a healthy platform does not give."""
-
 import base64
 import hashlib
 import hmac
@@ -214,7 +212,6 @@ def test_ids_sort_by_their_time() -> None:
 
 
 def signed_at(moment: float, body: str, secret: str = SECRET) -> dict[str, str]:
-    """Headers of a webhook's request."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     sent = f"{int(moment)}"
     digest = hmac.digest(key, f"m-1.{sent}.{body}".encode(), hashlib.sha256)

@@ -1,5 +1,3 @@
-"""The TypeScript client as it is published, and against a platform that is not healthy."""
-
 import json
 
 from sdks.typescript_client import build, run

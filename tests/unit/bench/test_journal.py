@@ -1,5 +1,3 @@
-"""What a comparison has measured outlives it, and is compared on the tasks all arms have done."""
-
 from pathlib import Path
 
 from bench.orchestrators.journal import Journal

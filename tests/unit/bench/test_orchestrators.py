@@ -1,5 +1,3 @@
-"""The table of orchestrators: who is right and cheap earns most, and how sure that is."""
-
 from decimal import Decimal
 from pathlib import Path
 
@@ -98,7 +96,6 @@ def test_a_change_is_measured_task_by_task() -> None:
 
 
 def thinking(study: Study) -> int:
-    """Tokens that its experts think before they answer."""
     return sum(each.thinking_tokens for each in study.pool.experts)
 
 

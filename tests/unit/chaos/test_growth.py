@@ -1,5 +1,3 @@
-"""Growth beyond what a warm run took fails it, with the reason; what a start takes does not."""
-
 from collections.abc import Callable
 from typing import Any
 

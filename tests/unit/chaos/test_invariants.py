@@ -1,5 +1,3 @@
-"""What a fault may not do is found when it is planted, and nothing else is."""
-
 from dataclasses import replace
 from decimal import Decimal
 

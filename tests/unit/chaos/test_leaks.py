@@ -1,5 +1,3 @@
-"""What is left behind is named, whatever started it."""
-
 import os
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""A seed decides a run, and what no round is has a reason."""
-
 from itertools import islice
 
 import pytest

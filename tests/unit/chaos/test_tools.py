@@ -1,5 +1,3 @@
-"""Every kind of tool that the contract knows is in the load, and its absence is found."""
-
 from chaos.scripts import searching_task, steps_of, working_task
 from chaos.tools import KINDS, ORDER_TOOLS, unanswered_kinds
 from podium.registry.v1 import tool_pb2

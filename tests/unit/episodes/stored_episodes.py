@@ -1,5 +1,3 @@
-"""Episodes as the database knows them, without one."""
-
 from datetime import UTC, datetime
 
 from episodes.models import EpisodeState, Membership, NewEpisode, Progress, StoredEpisode
@@ -9,7 +7,6 @@ ID = "01900000-0000-7000-8000-00000000abcd"
 
 
 def stored_episode(id: str = ID) -> StoredEpisode:
-    """One of ada's that has done nothing yet."""
     new = NewEpisode(
         episode_id=id,
         tenant="acme",

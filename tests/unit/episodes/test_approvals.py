@@ -1,5 +1,3 @@
-"""What is said of a decision, and where a page of calls that wait begins."""
-
 from dataclasses import fields
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What a request may state of files whose bytes it does not send."""
-
 from typing import Any
 
 import pytest
@@ -29,8 +27,6 @@ class Rows:
 
 
 class Keeping:
-    """A connection to where the tenant keeps the plan."""
-
     async def execute(self, statement: Any, values: dict[str, Any]) -> Rows:
         if statement is not COPY:
             return Rows((1, len(PLAN.data)))

@@ -1,5 +1,3 @@
-"""What waits is reported, whichever part of the platform does not say what waits there."""
-
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
@@ -13,8 +11,6 @@ Reported = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 class Gauges:
-    """A meter that shows what a scrape would."""
-
     def __init__(self) -> None:
         self._reported: dict[str, Reported] = {}
 

@@ -1,5 +1,3 @@
-"""Which fields of an episode are content, and who reads them."""
-
 import pytest
 
 from callers import make_identity

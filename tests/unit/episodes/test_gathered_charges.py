@@ -1,5 +1,3 @@
-"""What episodes of one identity ask the ledger at once goes out in one request."""
-
 import asyncio
 from collections.abc import AsyncIterator
 
@@ -17,8 +15,6 @@ INVALID = "invalid"
 
 
 class SlowLedger(rpc.CostLedgerServiceServicer):
-    """Keeps the keys of every request; answers once `gate` is set."""
-
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
         self.gate = asyncio.Event()

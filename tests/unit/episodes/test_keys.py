@@ -1,5 +1,3 @@
-"""Ids that every attempt of a call derives alike."""
-
 import uuid
 
 from episodes.keys import child_episode_id, fairness_key

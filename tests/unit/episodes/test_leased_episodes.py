@@ -1,5 +1,3 @@
-"""Who continues an episode after a turn: this worker, the next one, or a workflow."""
-
 import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -15,8 +13,6 @@ TURNS, LONG_TURNS = 5, 3
 
 
 class Work:
-    """Everything an episode could be given to; it answers in turn five."""
-
     def __init__(self) -> None:
         self.taken: list[int] = []
         self.handed: list[str] = []

@@ -1,5 +1,3 @@
-"""Where a page of episodes begins."""
-
 import pytest
 
 from episodes.episodes.convert import filter_from_proto

@@ -1,5 +1,3 @@
-"""What is encrypted before Temporal stores it, and what a key that is missing says."""
-
 import base64
 from pathlib import Path
 

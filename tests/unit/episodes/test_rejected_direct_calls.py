@@ -1,5 +1,3 @@
-"""A direct call that the adapters reject was not made, and costs nothing."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -30,8 +28,6 @@ CALL = StoredCall(
 
 
 class Platform:
-    """A store, a ledger that holds and gives back, and adapters that reject every call."""
-
     def __init__(self, error: DomainError) -> None:
         self.call = CALL
         self.open: set[str] = set()

@@ -1,5 +1,3 @@
-"""The relay publishes, dead-letters and reports whether more is pending."""
-
 from collections.abc import Sequence
 
 import pytest
@@ -12,8 +10,6 @@ from podium_kit.stream.clients import Producer
 
 
 class OneRecord(OutboxStore):
-    """Gives one record, of a batch that its size may have cut short."""
-
     def __init__(self, more: bool) -> None:
         self.more = more
         self.asked: list[tuple[int, int]] = []

@@ -1,5 +1,3 @@
-"""A call that is asked for again is paid from what was held for it first."""
-
 from decimal import Decimal
 from typing import Any
 
@@ -26,8 +24,6 @@ COVERED_TOKENS = 100
 
 
 class OneAnswerLedger(Ledger):
-    """Answers a key once, covers few output tokens, and applies all operations or none."""
-
     def __init__(self) -> None:
         self.asked: dict[str, pb.ReserveRequest] = {}
         self.holds: dict[str, hold_pb2.Hold] = {}
@@ -65,7 +61,6 @@ def episode() -> RunningEpisode:
 
 @pytest.fixture
 def unsettled() -> StepLog:
-    """A log whose first model call is not captured yet."""
     usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_PROVIDER)
     call = trajectory_pb2.ModelCall(response=orchestrator_pb.NextActionResponse(usage=usage))
     log = StepLog(ID)

@@ -1,5 +1,3 @@
-"""A verdict that takes long keeps nothing else of its worker waiting."""
-
 import asyncio
 import threading
 from typing import Any
@@ -20,8 +18,6 @@ from unit.episodes.stored_episodes import ID, stored_episode
 
 
 class OneLog:
-    """The log of an episode whose first turn answered."""
-
     def __init__(self) -> None:
         action = orchestrator_pb.Action(final_answer="42")
         call = trajectory_pb2.ModelCall(response=orchestrator_pb.NextActionResponse(action=action))

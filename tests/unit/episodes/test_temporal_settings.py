@@ -1,5 +1,3 @@
-"""What secures the connection to Temporal, and what is rejected before anything is sent."""
-
 from pathlib import Path
 from typing import Any
 

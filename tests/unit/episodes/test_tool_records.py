@@ -1,5 +1,3 @@
-"""What a rejected call says to the model."""
-
 import pytest
 
 from episodes.execution.call_tools import rejected

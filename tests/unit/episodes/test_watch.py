@@ -1,5 +1,3 @@
-"""Where a watch may begin."""
-
 import pytest
 
 from episodes.episodes.watch import Watcher

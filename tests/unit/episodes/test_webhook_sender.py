@@ -1,5 +1,3 @@
-"""Deliveries share places by tenant and receiver, and none is sent twice at once."""
-
 import asyncio
 from collections import Counter
 from typing import Any

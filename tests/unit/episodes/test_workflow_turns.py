@@ -1,5 +1,3 @@
-"""What the workflow asks its activities for, turn after turn."""
-
 from collections.abc import Callable
 
 from episodes.execution.outcomes import Approval, ChildCall, EpisodeResult, TurnInput
@@ -10,8 +8,6 @@ EPISODE = EpisodeInput("e1", turn_limit=3, time_limit_s=60.0)
 
 
 class ScriptedWorkflow(EpisodeWorkflow):
-    """Turns come to what a script says; people approve at once, and children answer."""
-
     def __init__(self, script: Callable[[TurnInput], TurnResult]) -> None:
         super().__init__(EPISODE)
         self.asked: list[TurnInput] = []

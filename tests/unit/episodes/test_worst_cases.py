@@ -1,5 +1,3 @@
-"""The hold of a model call covers any text, so that no text exceeds a budget."""
-
 from dataclasses import replace
 
 import pytest

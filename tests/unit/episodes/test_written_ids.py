@@ -1,5 +1,3 @@
-"""An episode is found, watched, cancelled and decided on, however a client writes its id."""
-
 import asyncio
 from typing import Any
 
@@ -18,8 +16,6 @@ from unit.episodes.stored_episodes import ID, stored_episode
 
 
 class Platform:
-    """One episode that waits in a workflow, for a person."""
-
     def __init__(self) -> None:
         self.stored = stored_episode()
         self.queue = self

@@ -1,5 +1,3 @@
-"""No parser of others' bytes meets what fuzzing has found without a typed error."""
-
 from random import Random
 
 import pytest

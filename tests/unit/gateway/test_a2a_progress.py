@@ -1,5 +1,3 @@
-"""What an agent reads of a task while it runs."""
-
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -17,8 +15,6 @@ from unit.gateway.waiting_episodes import WaitingEpisodes, make_starter
 
 
 class TwoCalls(WaitingEpisodes):
-    """Episodes of one turn with two calls."""
-
     async def events(
         self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
     ) -> AsyncIterator[ProgressNote | Outcome]:
@@ -28,8 +24,6 @@ class TwoCalls(WaitingEpisodes):
 
 
 class Ended:
-    """Tasks that have ended."""
-
     async def find(self, task_id: str) -> TaskRecord | None:
         now = datetime.now(UTC)
         outcome = make_outcome(answer="42")

@@ -1,5 +1,3 @@
-"""Schemas of answers are read as schemas of tools are: what cannot be enforced is loosened."""
-
 import asyncio
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""Ids of calls that a client is to run."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""What a client reads that cancels a response."""
-
 from typing import Any
 
 import pytest
@@ -16,8 +14,6 @@ ID = str(ResponseId("01900000-0000-7000-8000-000000000000", 0))
 
 
 class Stands(EpisodesClient):
-    """Episodes that stand like this, cancelled or not."""
-
     def __init__(self, outcome: Outcome | None) -> None:
         self.outcome = outcome
         self.cancelled = 0

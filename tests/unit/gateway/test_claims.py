@@ -1,5 +1,3 @@
-"""Claims of tokens as identity providers write them."""
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -84,8 +82,6 @@ def test_an_access_token_of_cognito_names_its_audience_as_client(
 
 
 class Kept:
-    """A store of keys in memory."""
-
     def __init__(self) -> None:
         self.keys: dict[str, ApiKey] = {}
 

@@ -1,5 +1,3 @@
-"""Requests as programs send them today: accepted, and what is not read of them is named."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""What the gateway counts and writes later, while the database is away or attempts are strange."""
-
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -15,8 +13,6 @@ ADA, EVE = Claimant("acme", "ada", "api-key 1"), Claimant("umbrella", "eve", "ap
 
 
 class Restarting(Entries):
-    """An audit log whose database is away at first."""
-
     def __init__(self) -> None:
         super().__init__()
         self.away = True

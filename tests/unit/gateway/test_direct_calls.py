@@ -1,5 +1,3 @@
-"""The wait for a direct call, when the service that makes it is away."""
-
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,8 +18,6 @@ CALL_ID = "01900000-0000-7000-8000-000000000001"
 
 
 class Restarting(rpc.DirectCallServiceServicer):
-    """Is away for the first answers; then the call has ended."""
-
     def __init__(self) -> None:
         self.away = 2
 

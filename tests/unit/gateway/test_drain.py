@@ -1,5 +1,3 @@
-"""Requests that outlive the drain leave their episodes."""
-
 import asyncio
 import json
 from collections.abc import MutableMapping
@@ -33,7 +31,6 @@ def app_over(episodes: WaitingEpisodes) -> FastAPI:
 
 
 async def ask(app: FastAPI, path: str, body: dict[str, Any]) -> None:
-    """Until it is answered; the client stays."""
     sent = iter([{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}])
 
     async def receive() -> MutableMapping[str, Any]:

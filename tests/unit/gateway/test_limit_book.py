@@ -1,5 +1,3 @@
-"""Changes of a tenant's limits."""
-
 import asyncio
 from collections.abc import Collection
 from dataclasses import replace
@@ -15,8 +13,6 @@ DEFAULTS = TenantLimits(requests_per_s=1.0, burst=2, concurrency=3, running_epis
 
 
 class ReadTogether:
-    """A store of limits that answers readers once two have asked."""
-
     def __init__(self) -> None:
         self.rows: dict[str, TenantLimits] = {}
         self._both = asyncio.Barrier(2)
@@ -37,8 +33,6 @@ class ReadTogether:
 
 
 class Entries:
-    """An audit log that keeps what came of changes."""
-
     def __init__(self) -> None:
         self.after: list[Json | None] = []
 

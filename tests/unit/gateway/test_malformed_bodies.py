@@ -1,5 +1,3 @@
-"""What a client reads whose body cannot be read."""
-
 from typing import Any
 
 import httpx

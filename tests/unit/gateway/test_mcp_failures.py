@@ -1,5 +1,3 @@
-"""What MCP clients read when something fails unexpectedly."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +22,6 @@ VERSIONS = ["2025-06-18", "2025-11-25"]
 
 
 class Broken:
-    """Tools and resources that fail in a way of a database's."""
-
     async def page(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError(STATEMENT)
 

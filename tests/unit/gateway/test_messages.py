@@ -1,5 +1,3 @@
-"""Queries and bodies to protobuf messages."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""What an episode's end means to a client of OpenAI."""
-
 from decimal import Decimal
 from uuid import UUID
 

@@ -1,5 +1,3 @@
-"""docs/clients.md says what becomes of every parameter, as the code treats it."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Names of models and policies that the gateway remembers for a while."""
-
 import pytest
 
 from callers import make_identity
@@ -10,8 +8,6 @@ from podium_kit.rpc.identity import acting_as
 
 
 class Names:
-    """Policies come and go."""
-
     def __init__(self) -> None:
         self.policies: list[str] = []
         self.asked = 0

@@ -1,5 +1,3 @@
-"""Several episodes of one request: all of them start, or none stays."""
-
 from typing import Any
 
 import pytest
@@ -26,8 +24,6 @@ class RoomForTwo(WaitingEpisodes):
 
 
 async def rejected(episodes: WaitingEpisodes, cancel_on_disconnect: bool, key: str) -> None:
-    """A request for three."""
-
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 

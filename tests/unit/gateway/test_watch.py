@@ -1,5 +1,3 @@
-"""A watch that is resumed."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,8 +18,6 @@ from unit.gateway.test_outcomes import make_outcome
 
 
 class EndedEpisode(rpc.EpisodeServiceServicer):
-    """An episode whose last event was seen; it may be asked for others once."""
-
     def __init__(self) -> None:
         self.watches = 0
 
@@ -49,8 +45,6 @@ async def test_a_watch_after_the_last_event_ends() -> None:
 
 
 class ToolEpisode(rpc.EpisodeServiceServicer):
-    """An episode that calls a tool and ends."""
-
     async def WatchEpisode(self, request: pb.WatchEpisodeRequest, context: Any) -> Any:
         returned = episode_pb2.EpisodeEvent(sequence=2, turn=1)
         returned.tool_returned.observation.call.tool_name = "search"
@@ -79,8 +73,6 @@ PREVIOUS = "previous_response_id"
 
 
 class Standing(rpc.EpisodeServiceServicer):
-    """An episode in a state."""
-
     def __init__(self, state: str) -> None:
         number = episode_pb2.EpisodeState.Value(f"EPISODE_STATE_{state}")
         ended = state == "FINISHED"
@@ -119,7 +111,6 @@ async def test_what_was_said_is_there_once_it_has_ended_or_waits(
 
 
 def progress_line(name: str) -> str:
-    """The line about an empty event of that name."""
     event = episode_pb2.EpisodeEvent()
     getattr(event, name).SetInParent()
     progress = event_from_proto(event)

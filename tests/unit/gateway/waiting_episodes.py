@@ -1,5 +1,3 @@
-"""Episodes that do not end, and requests that wait for them."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -14,8 +12,6 @@ UNUSED: Any = None
 
 
 class WaitingEpisodes:
-    """Episodes that run until they are cancelled."""
-
     def __init__(self) -> None:
         self.started: list[str] = []
         self.cancelled: list[str] = []

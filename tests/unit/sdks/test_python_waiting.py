@@ -1,5 +1,3 @@
-"""A program that waits again for an episode whose functions it has run before."""
-
 import json
 from collections.abc import Iterator
 from typing import Any, cast
@@ -16,8 +14,6 @@ ENDED = "EPISODE_STATE_FINISHED"
 
 
 class Recorded:
-    """A platform whose episode asked for a call in turns 1 to 3, and then ended."""
-
     def __init__(self, state: str, turn_count: int, stop_reason: str) -> None:
         self.answered: list[int] = []
         self._now = {"id": "e", "state": state, "turn_count": turn_count}

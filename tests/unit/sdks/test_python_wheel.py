@@ -1,5 +1,3 @@
-"""The Python client as it is published: small, typed, and without the platform."""
-
 import ast
 import re
 import subprocess

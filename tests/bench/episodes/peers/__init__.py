@@ -32,7 +32,6 @@ class Peer:
         return FOLDER / self.program / "bin" / "python"
 
     async def install(self) -> None:
-        """Once, the newest versions that there are. Raises InstallFailed."""
         done = FOLDER / self.program / "installed"
         if done.exists():
             return
@@ -54,7 +53,6 @@ PEERS = (
 async def measure_peer(
     peer: Peer, delay_s: float, turns: int, plan: Mapping[int, int]
 ) -> dict[int, dict[str, float]]:
-    """By concurrency: episodes a second, latencies, and processor time with the database's."""
     await peer.install()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="podium-bench-")))

@@ -22,12 +22,9 @@ ANSWER = "42"
 
 
 class Model:
-    """The scripted model server, over connections that stay open."""
-
     session: aiohttp.ClientSession
 
     async def ask(self, episode: str, turn: int, messages: list[str]) -> dict[str, Any]:
-        """The action of a turn: a tool call, or the answer."""
         body = {
             "model": "bench",
             "messages": [{"role": "user", "content": text} for text in messages],
@@ -44,13 +41,11 @@ MODEL = Model()
 
 
 def calculate(expression: str) -> str:
-    """The tool: a product of two numbers."""
     left, right = expression.split("*")
     return str(int(left) * int(right))
 
 
 async def measure(episode: Episode) -> None:
-    """Prints a JSON line for every concurrency of the plan."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         MODEL.session = session
         for concurrent, total in PLAN.items():

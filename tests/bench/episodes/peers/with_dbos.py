@@ -1,5 +1,3 @@
-"""DBOS: a workflow of asynchronous steps, each stored in PostgreSQL."""
-
 import asyncio
 
 from dbos import DBOS

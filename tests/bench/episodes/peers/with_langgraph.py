@@ -1,5 +1,3 @@
-"""LangGraph: a node for the model, one for the tool; checkpoints in PostgreSQL where it has one."""
-
 import asyncio
 import operator
 from typing import Annotated, TypedDict

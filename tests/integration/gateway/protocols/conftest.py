@@ -1,5 +1,3 @@
-"""One gateway for all protocols, before services that forget between two tests."""
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""The gateway as an agent of the A2A protocol, with the protocol's own client."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -43,8 +41,6 @@ VERSIONS = ("1.0", "0.3")
 
 
 class OneKey:
-    """What a credential store of the library gives."""
-
     def __init__(self, scheme: str, key: str) -> None:
         self._scheme, self._key = scheme, key
 
@@ -89,7 +85,6 @@ async def events_of(client: Client, request: SendMessageRequest) -> list[StreamR
 
 
 async def sent(client: Client, request: SendMessageRequest) -> Task:
-    """What a client that does not stream is answered."""
     [reply] = await events_of(client, request)
     return reply.task
 

@@ -1,5 +1,3 @@
-"""Images and PDF files through every door: read at the door, numbered, and passed on once."""
-
 import base64
 import hashlib
 from collections.abc import Mapping
@@ -90,7 +88,6 @@ BOTH = [
 
 
 def started(gateway: GatewayUnderTest) -> pb.StartEpisodeRequest:
-    """The last one."""
     return list(gateway.episodes.episodes.values())[-1].request
 
 

@@ -1,5 +1,3 @@
-"""The official OpenAI client against the gateway: answers, streams, usage, errors."""
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""`n` and `stop`: several choices of one request, and answers that end before a text."""
-
 from decimal import Decimal
 
 import openai

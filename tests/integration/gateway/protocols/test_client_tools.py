@@ -1,5 +1,3 @@
-"""Tools that an OpenAI client runs itself: `tools`, `tool_calls` and messages of role tool."""
-
 import json
 from typing import Any
 
@@ -45,7 +43,6 @@ SAMPLED = make_usage(INPUT_FRESH=60, OUTPUT_TEXT=7)
 
 
 def asks(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
-    """One turn, whose calls the client is to run."""
     calls = orchestrator.ToolCalls(calls=CALLS)
     return [
         episode_pb2.EpisodeEvent(started=episode_pb2.EpisodeStarted(tool_names=["getWeather"])),
@@ -55,7 +52,6 @@ def asks(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
 
 
 def tells(request: pb.AnswerToolCallsRequest) -> list[episode_pb2.EpisodeEvent]:
-    """The results, and an answer that quotes them."""
     said = " and ".join(result.content for result in request.results)
     return [make_tool_return(1, content=said), make_finish(answer=f"It is {said}.")]
 
@@ -67,7 +63,6 @@ def weather(gateway: GatewayUnderTest) -> GatewayUnderTest:
 
 
 def with_results(answer: ChatCompletion, *contents: str) -> list[ChatCompletionMessageParam]:
-    """The conversation with what the client's functions gave."""
     message = answer.choices[0].message
     results: Any = [
         {"role": "tool", "tool_call_id": call.id, "content": content}

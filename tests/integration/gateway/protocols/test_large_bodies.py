@@ -1,5 +1,3 @@
-"""Large bodies take turns that tenants share; what is announced takes none before it comes."""
-
 import asyncio
 from collections import Counter
 
@@ -21,7 +19,6 @@ CHUNKED = "transfer-encoding: chunked\r\n\r\n5\r\n{    \r\n"
 
 
 async def begin(gateway: GatewayUnderTest, head: str, rest: str) -> Streams:
-    """Sends the start of a request whose body never ends."""
     url = httpx.URL(gateway.base_url)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(f"{head} HTTP/1.1\r\nhost: podium\r\n{rest}".encode())
@@ -54,8 +51,6 @@ async def test_bodies_that_never_come_take_no_turn(gateway: GatewayUnderTest, re
 
 
 class Parser:
-    """An application that parses bodies for as long as it is told to."""
-
     def __init__(self) -> None:
         self.parsing: list[tuple[str, asyncio.Event]] = []
         self.most = 0
@@ -69,7 +64,6 @@ class Parser:
             return (await self.client.post(tenant, content=b" " * size)).status_code
 
     async def end_first(self) -> None:
-        """The oldest body is parsed; anyone who waited gets its turn."""
         self.parsing.pop(0)[1].set()
         await self.settled()
 

@@ -1,5 +1,3 @@
-"""The gateway as an MCP server, with the protocol's own client."""
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

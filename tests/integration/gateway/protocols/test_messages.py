@@ -1,5 +1,3 @@
-"""/v1/messages with the official Anthropic client."""
-
 import json
 from typing import Any
 
@@ -32,7 +30,6 @@ def client_of(gateway: GatewayUnderTest, key: str = "") -> anthropic.AsyncAnthro
 
 
 def results(message: Message, *contents: str) -> list[MessageParam]:
-    """The calls of a message, and what the client's functions gave."""
     calls = [block for block in message.content if block.type == "tool_use"]
     given: Any = [
         {"type": "tool_result", "tool_use_id": call.id, "content": content}

@@ -1,5 +1,3 @@
-"""What the client was told is what happens: a start of unknown fate, and the same request again."""
-
 import hashlib
 import json
 from typing import Any

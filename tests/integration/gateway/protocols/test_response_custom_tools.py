@@ -1,5 +1,3 @@
-"""Tools of type custom, whose only argument is a text: Codex's apply_patch is one."""
-
 import json
 from typing import Any
 
@@ -26,7 +24,6 @@ APPLY_PATCH: CustomToolParam = {
 
 
 def patches(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
-    """One turn, whose call the client is to run."""
     calls = orchestrator.ToolCalls(calls=[CALL])
     return [make_decision(1, tool_calls=calls), make_client_calls(1, CALL)]
 

@@ -1,5 +1,3 @@
-"""`response_format`: answers as JSON, as OpenAI's clients ask for them."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Tools of type mcp in /v1/responses: registered servers, named by the official OpenAI client."""
-
 from typing import Any
 
 import openai
@@ -44,7 +42,6 @@ def tool(name: str, own_name: str, server: str = "", url: str = "") -> tool_pb2.
 
 
 def called(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
-    """Two turns: two calls of MCP servers, of which one fails, and the answer."""
     calls = [
         orchestrator.ToolCall(index=0, tool_name="time_get_time", arguments_json=ZONE),
         orchestrator.ToolCall(index=1, tool_name="time_convert", arguments_json="{}"),
@@ -66,7 +63,6 @@ def called(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
 
 @pytest.fixture
 def servers(gateway: GatewayUnderTest) -> GatewayUnderTest:
-    """Two servers whose tools are registered; the policy denies one of them."""
     registered = [
         tool("time_get_time", "get_time", "time"),
         tool("time_convert", "convert", "time"),
@@ -85,7 +81,6 @@ def servers(gateway: GatewayUnderTest) -> GatewayUnderTest:
 
 
 def tool_names(gateway: GatewayUnderTest) -> list[str]:
-    """Those of the newest episode."""
     *_, running = gateway.episodes.episodes.values()
     return list(running.request.spec.tool_names)
 

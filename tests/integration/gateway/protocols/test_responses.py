@@ -1,5 +1,3 @@
-"""/v1/responses with the official OpenAI client."""
-
 import json
 from typing import Any
 
@@ -33,7 +31,6 @@ def weather(gateway: GatewayUnderTest) -> GatewayUnderTest:
 
 
 def results(response: Response, *outputs: str) -> list[Any]:
-    """The calls of a response, and what the client's functions gave."""
     calls = [item for item in response.output if item.type == "function_call"]
     given = [
         {"type": "function_call_output", "call_id": call.call_id, "output": output}

@@ -1,5 +1,3 @@
-"""Streams of calls as OpenAI's own accumulator takes them: order and shape of chunks."""
-
 import json
 from collections.abc import Iterable
 from itertools import groupby
@@ -44,8 +42,6 @@ TOOLS: Any = [pydantic_function_tool(GetWeather), pydantic_function_tool(GetStoc
 
 @pytest.fixture
 def asking(gateway: GatewayUnderTest) -> GatewayUnderTest:
-    """One turn whose two calls the client is to run."""
-
     def script(_: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
         calls = [
             orchestrator.ToolCall(index=index, tool_name=name, arguments_json=arguments)
@@ -60,7 +56,6 @@ def asking(gateway: GatewayUnderTest) -> GatewayUnderTest:
 
 
 async def chunks_of(gateway: GatewayUnderTest, **parameters: Any) -> list[ChatCompletionChunk]:
-    """As they arrive, without the lines about turns, which OpenAI's own streams lack."""
     async with gateway.openai() as client:
         stream = await client.chat.completions.create(
             model="podium", messages=TASK, tools=TOOLS, stream=True, **parameters
@@ -73,7 +68,6 @@ def is_reasoning(chunk: ChatCompletionChunk) -> bool:
 
 
 async def events_of(gateway: GatewayUnderTest, **parameters: Any) -> list[Any]:
-    """Of the accumulator."""
     async with (
         gateway.openai() as client,
         client.chat.completions.stream(
