@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "train-and-promote.md"
 NOT_RUN = {
     ". .venv/bin/activate": "the commands are on the path already",
     "podium down                               # of the tutorials": "there is none",
-    "podium train watch": "it follows until Ctrl-C; test_train_versions.py watches",
+    "podium train watch": "it follows until Ctrl-C; test_train.py watches",
     "podium train promote": "a gate that is not sure keeps the version from it",
     "podium audit log": "nothing was promoted",
     "podium train gate": "its status is the decision, which may be no",

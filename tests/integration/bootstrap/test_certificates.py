@@ -1,3 +1,5 @@
+"""Certificates and signing keys of the pods without an operator: made once, renewed in time."""
+
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +18,11 @@ from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.settings import TlsFiles
-from podium_operations.bootstrap.certificates import AuthorityUnusable, ensure_certificates
+from podium_operations.bootstrap.certificates import (
+    AuthorityUnusable,
+    ensure_certificates,
+    ensure_signing_keys,
+)
 from podium_operations.bootstrap.cluster_objects import ClusterObjects
 from podium_operations.bootstrap.settings import Certificates, Holder
 
@@ -169,3 +175,29 @@ def test_the_chart_asks_for_one_of_each_component() -> None:
 )
 def test_the_chart_asks_for_none_where_nobody_needs_them(values: Json) -> None:
     assert planned(values).certificates is None
+
+
+async def test_a_secret_is_made_once_and_only_missing_files_of_keys_are_added(
+    namespace: NamespaceServer, objects: ClusterObjects
+) -> None:
+    assert await ensure_signing_keys(objects, "podium-identity")
+    made = namespace.secret("podium-identity")
+    assert not await ensure_signing_keys(objects, "podium-identity")
+    assert namespace.secret("podium-identity") == made
+
+    added = {"master-keys", "payload-keys"}
+    earlier = {name: value for name, value in made.items() if name not in added}
+    namespace.put_secret("earlier", earlier)
+    assert await ensure_signing_keys(objects, "earlier") == [
+        "key master-keys of Secret earlier",
+        "key payload-keys of Secret earlier",
+    ]
+    found = namespace.secret("earlier")
+    assert found.keys() == made.keys()
+    assert {name: found[name] for name in earlier} == earlier
+
+    namespace.put_secret("before-payloads", earlier | {"master-keys": made["master-keys"]})
+    assert await ensure_signing_keys(objects, "before-payloads") == [
+        "key payload-keys of Secret before-payloads"
+    ]
+    assert namespace.secret("before-payloads")["master-keys"] == made["master-keys"]

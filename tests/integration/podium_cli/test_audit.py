@@ -1,25 +1,155 @@
+"""Every command of `podium spend` and `podium audit` on a real platform, and wrong input to them.
+
+The books are those of one tenant after three episodes; what a test forges, it puts right.
+
+"""
+
 import asyncio
 import csv
 import json
+import os
+import subprocess
+import sys
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pyarrow import parquet
+from typer.testing import CliRunner
 
 from cost_ledger.audit.anchoring import Anchors
 from cost_ledger.audit.store_anchors import AnchorStore
 from integration.cost_ledger.running_ledger import as_service
 from integration.focus.validator import failures_of_1_0
-from integration.podium_cli.audited_tenant import TENANT, Books, Terminal, as_tenant, open_books
 from integration.podium_cli.conftest import Platform
+from openai_server import Reply
+from podium_cli.app import app
 from podium_kit.anchors import DailyRoot, load_private_key, public_pem
+from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.postgres.engine import open_engine
+
+TENANT = "auditee"
+PRICES = """sku,dimension,unit_price,per,tenant,source
+orchestrator/scripted-model,input_fresh,0.2,1000000,auditee,the contract
+orchestrator/scripted-model,output_text,0.9,1000000,auditee,the contract
+tool/calculator,call,0.00012,,auditee,the contract
+"""
+QUESTIONS = ("6 * 7", "3 * 7", "1 / 0")
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """The command line against the running platform, without a process per command."""
+
+    state_dir: Path
+    api_key: str | None = None
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        environment = {"PODIUM_STATE_DIR": str(self.state_dir), "PODIUM_API_KEY": self.api_key}
+        ended = CliRunner().invoke(app, list(arguments), env=environment)
+        if ended.exception and not isinstance(ended.exception, SystemExit):
+            raise ended.exception
+        return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
+
+    def json(self, *arguments: str) -> Any:
+        ended = self(*arguments, "--json")
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+
+@dataclass(frozen=True)
+class Books:
+    """The tenant's command line, its episodes, and its database as a superuser sees it."""
+
+    podium: Terminal
+    episode_ids: Sequence[str]
+    database_url: str
+
+    def total(self) -> Decimal:
+        query = "SELECT sum(spend + provisional) AS total FROM entry WHERE tenant = $1"
+        (row,) = self.sql(query, TENANT)
+        return Decimal(row["total"])
+
+    def sql(self, statement: str, *values: object, force: bool = False) -> list[Any]:
+        """Rows of a statement; by force, no trigger is asked."""
+
+        async def execute() -> list[Any]:
+            connection = await asyncpg.connect(self.database_url.replace("+asyncpg", ""))
+            try:
+                if force:
+                    await connection.execute("SET session_replication_role = replica")
+                found: list[Any] = await connection.fetch(statement, *values)
+                return found
+            finally:
+                await connection.close()
+
+        return asyncio.run(execute())
+
+    def get(self, path: str, **query: str) -> Any:
+        connection = json.loads((self.podium.state_dir / "connection.json").read_text())
+        headers = {"authorization": f"Bearer {self.podium.api_key}"}
+        url = connection["gateway_url"]
+        with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+            return client.get(path, params=query).raise_for_status().json()
+
+    def captures(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.get(
+            "/v1/entries", kinds="ENTRY_KIND_CAPTURE", page_size="500"
+        )["entries"]
+        return found
+
+
+def key_of(platform: Platform, role: str) -> str:
+    """A key of the tenant, made as an operator makes one."""
+    command = [sys.executable, "-m", "gateway", "keys", "create", "--tenant", TENANT]
+    ended = subprocess.run(
+        [*command, "--subject", "ada", "--role", role],
+        env={
+            "GATEWAY_DATABASE_URL": dsn(platform, "gateway"),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout.split()[-1]
+
+
+def dsn(platform: Platform, database: str) -> str:
+    return EmbeddedPostgres(platform.podium.state_dir / "postgres").dsn(database)
+
+
+def as_tenant(platform: Platform, role: str) -> Terminal:
+    return Terminal(platform.podium.state_dir, key_of(platform, role))
+
+
+def open_books(platform: Platform, folder: Path) -> Books:
+    """The tenant with its prices, after some episodes: answered ones and one whose tool failed."""
+    podium = as_tenant(platform, "tenant-admin")
+    (folder / "prices.csv").write_text(PRICES)
+    imported = platform.podium("prices", "import", str(folder / "prices.csv"))
+    assert imported.returncode == 0, imported.stderr
+    return Books(
+        podium, [run(platform, podium, each) for each in QUESTIONS], dsn(platform, "cost_ledger")
+    )
+
+
+def run(platform: Platform, podium: Terminal, expression: str) -> str:
+    """The id of an episode of two turns. Providers repeat no request id, so the model's do not."""
+    call = {"thought": "", "tool": "calculator", "arguments": {"expression": expression}}
+    platform.model.push(Reply(json.dumps(call)), Reply('{"answer": "done"}'))
+    ended = podium("run", f"What is {expression}?", "--label", "team=search", "--json")
+    finished = json.loads(ended.stdout.splitlines()[-1])["finished"]
+    return str(finished["episode"]["id"])
+
 
 NOW = datetime.now(UTC)
 MONTH = f"{NOW:%Y-%m}"
@@ -310,3 +440,81 @@ def test_a_forged_entry_is_named_by_verify(books: Books) -> None:
     finally:
         books.sql(forge.format("-0.01"), TENANT, sequence, force=True)
     assert books.podium("audit", "verify").returncode == 0
+
+
+INVOICE = "request_id,sku,time,amount\n"
+RECONCILE = ("--provider", "openai", "--month", "2026-10")
+FILES = {
+    "empty.csv": b"",
+    "latin.csv": b"request_id,sku,time,amount\n\xff,gpt-5,2026-10-01,1\n",
+    "columns.csv": b"number;model;price\n1;gpt-5;2\n",
+    "amount.csv": f"{INVOICE}a,gpt-5,2026-10-01,two\n".encode(),
+    "time.csv": f"{INVOICE}a,gpt-5,31.10.2026,1\n".encode(),
+    "prices.csv": b"sku,dimension,unit_price\nm,input_fresh,1\nm,tokens,2\n",
+    "header.csv": b"sku,dimension,unit_price\n",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "cause", "fix"),
+    [
+        (["audit", "explain", "999999"], 1, "has no entry '999999'", "its sequence or the key"),
+        (["audit", "explain", "1", "--tenant", "nobody"], 1, "journal of nobody", "sequence"),
+        (["audit", "verify", "--from", "999999"], 1, "the journal ends with entry", "begin"),
+        (["audit", "close", "October"], 2, "'October' is no month", "2026-10"),
+        (["audit", "close", "2999-01"], 1, "in the future", "when it has passed"),
+        (["audit", "export", "-o", "no/file.csv"], 2, "no such folder", "make it"),
+        (["audit", "export", "-o", "/proc/file.csv"], 2, "cannot write", "you may write"),
+        (["audit", "export", "-o", "."], 2, "is a folder", "name a file"),
+        (["audit", "export", "-o", "x", "--format", "xml"], 2, "'xml'", "parquet"),
+        (["audit", "export", "-o", "x", "--focus-version", "1.2"], 2, "csv", "--format focus"),
+        (["audit", "export", "-o", "x", "--month", "2026-13"], 2, "'2026-13'", "2026-10"),
+        (["audit", "reconcile", "nowhere.csv", *RECONCILE], 2, "No such file", "CSV or JSON"),
+        (["audit", "reconcile", "latin.csv", *RECONCILE], 2, "not UTF-8", "UTF-8"),
+        (["audit", "reconcile", "empty.csv", *RECONCILE], 2, "holds no lines", "request_id"),
+        (["audit", "reconcile", "columns.csv", *RECONCILE], 2, "no column time", "request_id"),
+        (["audit", "reconcile", "amount.csv", *RECONCILE], 2, "line 1: amount 'two'", "columns"),
+        (["audit", "reconcile", "time.csv", *RECONCILE], 2, "'31.10.2026'", "columns"),
+        (["audit", "check-proof", "prices.csv", "--public-key", "x"], 2, "prices.csv", "fix"),
+        (
+            ["audit", "simulate", "--prices", "prices.csv", "--month", "2026-10"],
+            2,
+            "prices.csv: line 3: dimension is 'tokens'",
+            "input_fresh, cache_read",
+        ),
+        (["prices", "import", "header.csv"], 2, "holds no price", "at least one"),
+        (["spend", "--since", "yesterday"], 2, "'yesterday' is not a time", "2026-"),
+        (["spend", "--by", "tenant"], 2, "over all of them", "--all-tenants"),
+        (["spend", "--month", "2026-10", "--since", "2026-10-02"], 2, "--month", "--since"),
+    ],
+)
+def test_a_mistake_is_reported_in_two_lines(
+    platform: Platform, files: Path, arguments: list[str], status: int, cause: str, fix: str
+) -> None:
+    ended = Terminal(platform.podium.state_dir)(*arguments)
+    assert (ended.returncode, ended.stdout) == (status, "")
+    message = " ".join(ended.stderr.split())
+    first, second = message.split(" fix: ", maxsplit=1)
+    assert first.startswith("error: ")
+    assert cause in first
+    assert fix in second
+    assert sorted(file.name for file in files.iterdir()) == sorted(FILES)
+
+
+def test_without_an_audit_scope_or_in_another_tenant_no_books_are_visible(
+    platform: Platform,
+) -> None:
+    owner, developer = as_tenant(platform, "tool-owner"), as_tenant(platform, "developer")
+    for arguments in (["audit", "verify"], ["audit", "explain", "1"], ["spend"]):
+        rejected = owner(*arguments)
+        assert (rejected.returncode, "spend:read" in rejected.stderr) == (1, True)
+    foreign = developer("audit", "explain", "1", "--tenant", "default")
+    assert (foreign.returncode, "platform:admin" in foreign.stderr) == (1, True)

@@ -1,5 +1,8 @@
+"""The real vLLM server with SmolLM2."""
+
 import asyncio
 import json
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,11 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from podium_kit.embedded.command import foreign_environment
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.smollm2 import SmolLM2
-from podium_kit.embedded.vllm.server import EmbeddedVllm
+from podium_kit.embedded.vllm.environment import VllmEnvironment
+from podium_kit.embedded.vllm.server import INSIDE, EmbeddedVllm
 
 pytestmark = pytest.mark.vllm
 
@@ -138,3 +143,16 @@ async def test_nothing_is_left_running_after_kill(tmp_path: Path) -> None:
     assert engine
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     assert not await vllm.answers()
+
+
+LORA_PROGRAM = Path(__file__).with_name("lora_program.py")
+
+
+def test_each_token_has_its_own_adapter_or_none() -> None:
+    argv = [VllmEnvironment().python, LORA_PROGRAM]
+    environment = foreign_environment() | {"PYTHONPATH": str(INSIDE)}
+    ran = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    differences = [float(line) for line in ran.stdout.splitlines()]
+    assert len(differences) == 5
+    assert max(differences) < 1e-4

@@ -8,8 +8,13 @@ from kafka import KafkaProducer
 
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_training.grpo.data.envelopes import SCHEMA
-from unit.podium_training.grpo.builders import VOCABULARY, make_model, make_tokenizer
-from unit.podium_training.grpo.trajectories import make_response, make_trajectory
+from unit.podium_training.grpo.builders import (
+    VOCABULARY,
+    make_model,
+    make_response,
+    make_tokenizer,
+    make_trajectory,
+)
 
 GROUP_SIZE = 4
 TOKEN_LOGPROB = -4.0

@@ -15,7 +15,7 @@ from integration.podium_training.grpo.test_runs import GROUPS_PER_STEP, finish, 
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_training.grpo.data.episodes import Reason
-from unit.podium_training.grpo.trajectories import DIGEST, SCHEMA
+from unit.podium_training.grpo.builders import DIGEST, SCHEMA
 
 OTHER_SCHEMA = "podium.episodes.v2.TrajectoryRecord"
 

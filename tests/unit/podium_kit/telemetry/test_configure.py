@@ -1,6 +1,8 @@
-"""A configured process: real files, real stderr, a real metrics page."""
+"""A process that is set up for logs, traces and metrics."""
 
+import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from otlp_collector import CollectedSpan, OtlpCollector
 from podium_kit.telemetry import TelemetryMode, TelemetrySettings
 
 EPISODE_ID = "0198c0de-0000-7000-8000-000000000001"
@@ -120,7 +123,7 @@ def test_calls_are_measured_in_seconds_while_traces_are_off() -> None:
     done = run_process("""
 import asyncio, socket, urllib.request
 from podium_kit import telemetry
-from unit.podium_kit.telemetry.test_rpc import call, echo_channel
+from unit.podium_kit.telemetry.test_spans import call, echo_channel
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
@@ -148,3 +151,57 @@ shutdown()
 def test_a_mode_without_its_destination_is_rejected(mode: TelemetryMode, missing: str) -> None:
     with pytest.raises(ValidationError, match=f"telemetry mode {mode} needs .*{missing}"):
         TelemetrySettings(mode=mode)
+
+
+# As Langfuse and others have it: a path of their own, and a key in a header.
+PATH = "/api/public/otel"
+PROGRAM = """
+from podium_kit import telemetry
+settings = telemetry.TelemetrySettings(mode="otlp", log_prompts=True, **{settings!r})
+shutdown = telemetry.configure("registry", settings)
+with telemetry.model_call("openai", "small") as call:
+    call.content("what is love", "a verb")
+    call.answered("small-2", 3, 2, "stop")
+shutdown()
+"""
+
+
+async def report(**settings: object) -> None:
+    """A process that makes one model call."""
+    program = PROGRAM.format(settings=settings)
+    headers = "authorization=Basic%20cGs6c2s="
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program,
+        env={**os.environ, "OTEL_EXPORTER_OTLP_HEADERS": headers},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 0 and b"rror" not in said, said.decode()
+
+
+def only(collector: OtlpCollector) -> CollectedSpan:
+    [span] = collector.spans()
+    return span
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+async def test_spans_and_metrics_arrive_with_the_headers_that_authenticate(protocol: str) -> None:
+    async with OtlpCollector(PATH) as collector:
+        over_grpc = protocol == "grpc"
+        endpoint = collector.grpc_endpoint if over_grpc else collector.http_endpoint
+        await report(otlp_endpoint=endpoint, otlp_protocol=protocol)
+    span = only(collector)
+    assert (span.service, span.name, span.kind) == ("registry", "chat small", "client")
+    assert span.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    assert "gen_ai.client.token.usage" in collector.metric_names()
+    assert {each["authorization"] for each in collector.headers} == {"Basic cGs6c2s="}
+
+
+async def test_metrics_are_left_out_for_those_who_take_only_traces() -> None:
+    async with OtlpCollector(PATH) as collector:
+        endpoint = collector.http_endpoint
+        await report(otlp_endpoint=endpoint, otlp_protocol="http/protobuf", otlp_metrics=False)
+    assert only(collector).attributes["gen_ai.usage.input_tokens"] == 3
+    assert not collector.metric_names()

@@ -4,8 +4,7 @@ import json
 
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from unit.podium_training.grpo.builders import make_tokenizer
-from unit.podium_training.grpo.trajectories import make_response, make_trajectory
+from unit.podium_training.grpo.builders import make_response, make_tokenizer, make_trajectory
 
 EXPERT = "ask_expert"
 TOKENIZER = make_tokenizer()

@@ -1,4 +1,7 @@
+"""Groups of episodes: assembled, scored by feedback, left out."""
+
 import itertools
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -6,14 +9,25 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from podium.common.v1.money_pb2 import Money
+from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium.registry.v1.policy_pb2 import PreferenceVector
 from podium_training.grpo.data.convert import episode_from_proto
-from podium_training.grpo.data.episodes import Episode, GroupKey, Limits
-from podium_training.grpo.data.groups import Dropped, Group, GroupAssembler, GroupRules, compared
+from podium_training.grpo.data.episodes import Episode, GroupKey, Limits, Reason
+from podium_training.grpo.data.feedback import AwaitedFeedback
+from podium_training.grpo.data.groups import (
+    DUPLICATE,
+    Dropped,
+    Group,
+    GroupAssembler,
+    GroupRules,
+    compared,
+)
+from podium_training.grpo.data.left_out import LeftOut
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.rewards import Weight
-from unit.podium_training.grpo.trajectories import make_response, make_trajectory
+from podium_training.grpo.objective.staleness import StalenessBound
+from unit.podium_training.grpo.builders import VOCABULARY, make_response, make_trajectory
 
 LIMITS = Limits(vocabulary=64)
 G1 = GroupKey("acme", "g1")
@@ -267,3 +281,148 @@ def test_where_nothing_was_solved_there_is_nothing_to_imitate() -> None:
     assembler = GroupAssembler(estimator=Advantage.SOLVED)
     assert assembler.add(make_episode("e0", solved=False, group_size=1)) is None
     assert assembler.dropped == {Dropped.UNSOLVED: 1}
+
+
+def given(episode_id: str, score: float | None, **said: str) -> pb.FeedbackGiven:
+    feedback = feedback_pb2.Feedback(id="f1", score=score, **said)  # type: ignore[arg-type]
+    return pb.FeedbackGiven(episode_id=episode_id, group_id="g1", feedback=feedback)
+
+
+def solved(trajectory: pb.Trajectory) -> bool:
+    return episode_from_proto(trajectory, Limits(VOCABULARY)).features.solved
+
+
+def test_the_first_score_is_the_outcome_whatever_a_check_said() -> None:
+    awaited = AwaitedFeedback()
+    awaited.keep(make_trajectory("liked", solved=False))
+    awaited.keep(make_trajectory("disliked", solved=True))
+    liked, disliked = awaited.scored(given("liked", 1)), awaited.scored(given("disliked", 0.5))
+    assert liked
+    assert disliked
+    assert (solved(liked), solved(disliked)) == (True, False)
+    assert awaited.scored(given("liked", 0)) is None
+
+
+def test_words_alone_are_no_outcome() -> None:
+    awaited = AwaitedFeedback()
+    awaited.keep(make_trajectory("e1", outcomes=[]))
+    assert awaited.scored(given("e1", None, comment="thanks")) is None
+    assert awaited.scored(given("another", 1)) is None
+    assert awaited.scored(given("e1", 1)) is not None
+
+
+def test_a_group_ends_when_no_member_of_it_waits() -> None:
+    awaited = AwaitedFeedback()
+    awaited.keep(make_trajectory("e1", tenant="acme", group_id="g1"))
+    waits, others = GroupKey("acme", "g1"), [GroupKey("acme", "g2"), GroupKey("globex", "g1")]
+    assert not awaited.close(waits)
+    assert all(map(awaited.close, others))
+    assert awaited.closed == {waits}
+    awaited.scored(given("e1", 1))
+    assert awaited.close(waits)
+    assert not awaited.closed
+
+
+def test_more_than_may_wait_give_up_the_oldest() -> None:
+    awaited = AwaitedFeedback(maximum=2)
+    late = [awaited.keep(make_trajectory(f"e{number}")) for number in range(3)]
+    assert [each and each.episode_id for each in late] == [None, None, "e0"]
+    assert list(awaited.waiting) == ["e1", "e2"]
+
+
+def warnings(left_out: LeftOut, counts: Counter[str], caplog: pytest.LogCaptureFixture) -> str:
+    caplog.clear()
+    left_out.count(counts, 3)
+    return caplog.text
+
+
+def test_a_steps_worth_that_is_left_out_is_said_with_cause_and_fix(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left_out = LeftOut(warn_at=4)
+    counts: Counter[str] = Counter({Dropped.ZERO_VARIANCE: 3})
+    assert not warnings(left_out, counts, caplog)
+    counts[Reason.OTHER_TOKENIZER] += 1
+    said = warnings(left_out, counts, caplog)
+    assert "no step after step 3" in said
+    assert "3 zero variance (members of a group earn alike" in said
+    assert "1 other tokenizer (`model` is not what answered" in said
+
+
+def test_it_is_said_again_when_twice_as_many_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    left_out = LeftOut(warn_at=4)
+    counts: Counter[str] = Counter()
+    said = []
+    for count in range(1, 40):
+        counts[Dropped.UNSOLVED] = count
+        if warnings(left_out, counts, caplog):
+            said.append(count)
+    assert said == [4, 8, 16, 32]
+
+
+def test_a_step_begins_the_count_anew(caplog: pytest.LogCaptureFixture) -> None:
+    left_out = LeftOut(warn_at=4)
+    counts: Counter[str] = Counter({Dropped.ZERO_VARIANCE: 3})
+    left_out.step_taken(counts)
+    counts[Dropped.ZERO_VARIANCE] += 3
+    assert not warnings(left_out, counts, caplog)
+    assert left_out.count(counts, 4) == 3
+
+
+def test_a_record_that_came_twice_is_not_left_out() -> None:
+    assert LeftOut(warn_at=1).count(Counter({DUPLICATE: 9}), 0) == 0
+
+
+def test_reasons_are_those_since_the_last_step() -> None:
+    left_out = LeftOut(warn_at=1)
+    counts: Counter[str] = Counter({Reason.UNPRICED: 2, DUPLICATE: 1})
+    assert left_out.reasons(counts) == (
+        "2 unpriced (give every tool and model that is called a price)"
+    )
+    left_out.step_taken(counts)
+    assert not left_out.reasons(counts)
+
+
+BOUND = StalenessBound("demo", versions_behind_max=2)
+
+
+def make_versioned(id: str, *versions: str) -> Episode:
+    calls = [pb.ModelCall(response=make_response(model_version=each)) for each in versions]
+    turns = [pb.Turn(number=n, model_call=call) for n, call in enumerate(calls, 1)]
+    found = make_trajectory(id, solved=id == "e0", turns=turns)
+    return episode_from_proto(found, Limits(vocabulary=64))
+
+
+def assembled(assembler: GroupAssembler, *oldest: str) -> Group:
+    assembler.add(make_versioned("e0", "policy-demo-v9"))
+    group = assembler.add(make_versioned("e1", *oldest))
+    assert group is not None
+    return group
+
+
+@pytest.mark.parametrize(
+    ("versions", "admitted"),
+    [
+        (("policy-demo-v9",), True),
+        (("policy-demo-v7", "policy-demo-v9"), True),
+        (("policy-demo-v9", "policy-demo-v6"), False),
+        # Of another run, or no version at all: what the run began with.
+        (("policy-other-v9",), False),
+        (("smollm2-135m",), False),
+    ],
+)
+def test_the_oldest_call_of_a_group_decides(versions: tuple[str, ...], admitted: bool) -> None:
+    assembler = GroupAssembler(GroupRules(staleness=BOUND))
+    assert assembler.admits(assembled(assembler, *versions), step=9) is admitted
+    assert assembler.dropped == ({} if admitted else {Dropped.STALE: 1})
+
+
+def test_what_the_run_began_with_is_as_old_as_the_run() -> None:
+    assembler = GroupAssembler(GroupRules(staleness=BOUND))
+    group = assembled(assembler, "smollm2-135m")
+    assert [assembler.admits(group, step) for step in range(4)] == [True, True, True, False]
+
+
+def test_without_a_bound_no_group_is_too_old() -> None:
+    assembler = GroupAssembler()
+    assert assembler.admits(assembled(assembler, "policy-demo-v1"), step=1000)

@@ -1,5 +1,9 @@
+"""The trainer's loop, its checkpoints and their differences."""
+
 import hashlib
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -7,32 +11,48 @@ from typing import Any, cast
 import pytest
 import torch
 from jaxtyping import TypeCheckError
+from torch import Tensor
 
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.stream import BrokerUnavailable, KafkaSettings
-from podium_training.grpo.checkpoints import Checkpoint, latest
+from podium_training.grpo.checkpoints import (
+    MANIFEST,
+    OPTIMIZER,
+    STATE,
+    WEIGHTS,
+    Checkpoint,
+    DamagedCheckpoint,
+    latest,
+    load,
+    save,
+)
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.envelopes import SCHEMA
-from podium_training.grpo.data.episodes import GroupKey, Limits
+from podium_training.grpo.data.episodes import GroupKey, Limits, Reason
 from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler
 from podium_training.grpo.data.stream import LogCut, LogRecord, Position
+from podium_training.grpo.differences import differences
 from podium_training.grpo.metrics.log import MetricsLog
+from podium_training.grpo.metrics.progress import read_progress
 from podium_training.grpo.objective.advantages import rloo
 from podium_training.grpo.trainer import Trainer, TrainerOptions
-from unit.podium_training.grpo.trajectories import make_trajectory
+from unit.podium_training.grpo.builders import VOCABULARY, make_response, make_trajectory
 
 AWAY = BrokerUnavailable(KafkaSettings(bootstrap="127.0.0.1:1"), TimeoutError())
 ACME, GLOBEX = GroupKey("acme", "batch-1"), GroupKey("globex", "batch-1")
 
 
-def make_trainer(folder: Path, awaited: AwaitedFeedback | None = None) -> Trainer:
+def make_trainer(
+    folder: Path, awaited: AwaitedFeedback | None = None, row_tokens_max: int = 100
+) -> Trainer:
+    """Makes a trainer that takes no step: it has neither weights nor brokers."""
     learner = SimpleNamespace(check=lambda episode: None, gathered=lambda: ({}, {}))
     return Trainer(
         learner=cast(Any, learner),
         reader=cast(Any, SimpleNamespace(position=Position({}), order=[])),
         assembler=GroupAssembler(),
-        limits=Limits(vocabulary=64),
+        limits=Limits(VOCABULARY, row_tokens_max),
         options=TrainerOptions(1, 100, 1, 1.0),
         output=folder,
         metrics=MetricsLog(folder),
@@ -158,3 +178,113 @@ def test_a_tensor_of_another_shape_is_rejected() -> None:
     assert rloo(torch.tensor([1.0, 0.0])).tolist() == [1.0, -1.0]
     with pytest.raises(TypeCheckError, match="members"):
         rloo(torch.ones(2, 2))
+
+
+def checkpoint_after(trainer: Trainer, *trajectories: pb.Trajectory) -> Checkpoint:
+    trainer.learn(make_record(trajectory=each) for each in trajectories)
+    return Checkpoint(trainer.step, {}, {}, trainer._state())
+
+
+def test_an_open_group_goes_on_without_a_member_that_is_too_long_by_now(tmp_path: Path) -> None:
+    long = make_response(prompt_token_ids=[3] * 20)
+    members = make_trajectory("e1", group_size=3), make_trajectory("e2", response=long)
+    checkpoint = checkpoint_after(make_trainer(tmp_path), *members)
+    trainer = make_trainer(tmp_path, row_tokens_max=10)
+    trainer.restore(checkpoint)
+    group = trainer.assembler.open[GroupKey("acme", "g1")]
+    assert ([each.id for each in group.members], group.tombstones) == (["e1"], 1)
+    assert trainer.rejected == {Reason.TOO_LONG: 1}
+    assert [each["key"] for each in trainer._state()["open"]] == [("acme", "g1")]
+
+
+def test_what_was_left_out_before_the_last_step_is_not_counted_again(tmp_path: Path) -> None:
+    unusable = [make_trajectory(f"e{n}", training_consent=False, group_id=f"g{n}") for n in "1234"]
+    checkpoint = checkpoint_after(make_trainer(tmp_path), *unusable)
+    before = read_progress(tmp_path)
+    assert before is not None
+    assert before.left_out == len(unusable)
+    trainer = make_trainer(tmp_path)
+    trainer.restore(checkpoint)
+    checkpoint_after(trainer, make_trajectory("e5", training_consent=False, group_id="g5"))
+    after = read_progress(tmp_path)
+    assert after is not None
+    assert after.left_out == 1
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, OPTIMIZER, STATE])
+@pytest.mark.parametrize("content", [b"", b"[]", None])
+def test_a_file_that_is_missing_or_damaged_is_named(
+    name: str, content: bytes | None, tmp_path: Path
+) -> None:
+    path = saved(tmp_path)
+    damage(path / name, content)
+    with pytest.raises(DamagedCheckpoint, match=f"{name} is not what was written; remove {path}"):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", None])
+def test_a_manifest_names_every_file(content: bytes | None, tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    damage(path / MANIFEST, content)
+    with pytest.raises(DamagedCheckpoint, match="is not what was written"):
+        load(path)
+
+
+def test_no_file_is_read_whole_to_check_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path)
+    monkeypatch.delattr(Path, "read_bytes")
+    assert load(path).step == 4
+
+
+def saved(folder: Path) -> Path:
+    path = save(folder, Checkpoint(4, {"weight": torch.ones(2)}, {"state": {}}, {"seen": []}))
+    assert load(path).state == {"seen": []}
+    return path
+
+
+def damage(file: Path, content: bytes | None) -> None:
+    assert file.exists()
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+
+
+def make_checkpoint(weight: Tensor | None = None, rate: float = 0.1) -> Checkpoint:
+    moments: dict[str, Any] = {"step": torch.tensor(1.0), "exp_avg": torch.ones(2)}
+    optimizer = {"state": {0: moments}, "param_groups": [{"lr": rate, "betas": (0.9, 0.99)}]}
+    weight = torch.tensor([0.0, math.nan]) if weight is None else weight
+    return Checkpoint(1, {"layer.weight": weight}, optimizer, {})
+
+
+def test_the_same_bits_are_no_difference_even_where_they_are_no_number() -> None:
+    assert differences(make_checkpoint(), make_checkpoint()) == []
+
+
+@pytest.mark.parametrize(
+    ("weight", "told"),
+    [
+        (torch.tensor([-0.0, math.nan]), "layer.weight differs"),
+        (torch.tensor([0.5, 0.0]), "layer.weight differs"),
+        (torch.zeros(3), "recorded torch.float32 of shape [3]"),
+        (torch.zeros(2).bfloat16(), "recorded torch.bfloat16 of shape [2]"),
+    ],
+)
+def test_a_changed_bit_of_a_weight_is_reported(weight: Tensor, told: str) -> None:
+    (found,) = differences(make_checkpoint(), make_checkpoint(weight))
+    assert told in found
+
+
+def test_differences_of_the_optimizer_name_their_place() -> None:
+    changed = make_checkpoint(rate=0.2)
+    changed.optimizer["state"][0]["exp_avg"] = torch.tensor([1.0, 1.5])
+    assert differences(make_checkpoint(), changed) == [
+        "optimizer['state'][0]['exp_avg'] differs by up to 0.5",
+        "optimizer['param_groups'][0]['lr'] is 0.1, recorded 0.2",
+    ]
+
+
+def test_a_tensor_that_only_one_has_is_reported() -> None:
+    more = replace(make_checkpoint(), weights={**make_checkpoint().weights, "new": torch.ones(1)})
+    (found,) = differences(make_checkpoint(), more)
+    assert found == "new is None, recorded torch.float32 of shape [1]"
