@@ -1,5 +1,3 @@
-"""Runs the cost ledger: `python -m cost_ledger`."""
-
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import serve
 from podium_kit.rpc.process import run

@@ -1,5 +1,3 @@
-"""Access to another tenant's ledger, beyond the scope that the contract states."""
-
 from collections.abc import Mapping
 
 from cost_ledger.errors import InvalidOperation

@@ -1,5 +1,3 @@
-"""Bounds of the fields of operations."""
-
 from decimal import Decimal
 
 from cost_ledger.errors import InvalidOperation

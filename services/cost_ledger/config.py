@@ -1,5 +1,3 @@
-"""Settings of the cost ledger."""
-
 from pathlib import Path
 
 from pydantic import Field

@@ -1,5 +1,3 @@
-"""Errors of the cost ledger: each names the cause and the fix."""
-
 from collections.abc import Sequence
 
 from podium_kit.metering import OWN
@@ -16,12 +14,10 @@ from podium_kit.rpc.errors import (
 
 
 class InvalidOperation(InvalidArgument):
-    """The operation cannot be understood or priced exactly."""
+    pass
 
 
 class AuditBusy(ResourceExhausted):
-    """Other audits take all of the time that a request waits."""
-
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
             "other audits of this tenant, or of others, are under way; send the same request again "
@@ -31,12 +27,10 @@ class AuditBusy(ResourceExhausted):
 
 
 class InvalidPrice(InvalidArgument):
-    """The price cannot be understood exactly."""
+    pass
 
 
 class ForeignPrice(PermissionDenied):
-    """A tenant sets a price that is the operator's."""
-
     def __init__(self, sku: str, tenant: str) -> None:
         super().__init__(
             f"the price of {sku[:200]!r} is the operator's: {tenant} prices SKUs that start with "
@@ -46,31 +40,27 @@ class ForeignPrice(PermissionDenied):
 
 
 class InvalidBudget(InvalidArgument):
-    """The budget cannot be enforced."""
+    pass
 
 
 class InvalidReport(InvalidArgument):
-    """The report asks for something that cannot be summed."""
+    pass
 
 
 class InvalidMonth(InvalidArgument):
-    """The text is no month."""
-
     def __init__(self, text: str) -> None:
         super().__init__(f"month is {text[:40]!r}; write one of 1000-01 to 9998-12, like 2026-10")
 
 
 class InvalidInvoice(InvalidArgument):
-    """The invoice or a line of it cannot be compared."""
+    pass
 
 
 class InvalidSimulation(InvalidArgument):
-    """The other prices or the window cannot be simulated."""
+    pass
 
 
 class EntryUnknown(NotFound):
-    """Neither a sequence nor a key of the tenant."""
-
     def __init__(self, tenant: str, entry: str) -> None:
         super().__init__(
             f"the journal of {tenant} has no entry {entry[:200]!r}; "
@@ -79,8 +69,6 @@ class EntryUnknown(NotFound):
 
 
 class InvoiceNotFound(NotFound):
-    """No invoice with the id, for this tenant."""
-
     def __init__(self, invoice_id: str) -> None:
         super().__init__(
             f"there is no invoice {invoice_id}; add its lines first", invoice=invoice_id
@@ -88,8 +76,6 @@ class InvoiceNotFound(NotFound):
 
 
 class InvoiceConflict(AlreadyExists):
-    """The id or the position is taken by something else; nothing was changed."""
-
     def __init__(self, invoice_id: str, what: str) -> None:
         super().__init__(
             f"invoice {invoice_id} has another {what} already; use a new id for another file",
@@ -98,8 +84,6 @@ class InvoiceConflict(AlreadyExists):
 
 
 class NothingAnchored(NotFound):
-    """No signed root covers the entry yet."""
-
     def __init__(self, sequence: int) -> None:
         super().__init__(
             f"no signed root covers entry {sequence} yet; roots are signed after the day ends",
@@ -108,8 +92,6 @@ class NothingAnchored(NotFound):
 
 
 class KeyReused(AlreadyExists):
-    """The key is taken by an operation with other content; nothing was changed."""
-
     def __init__(self, operation: str, key: str) -> None:
         super().__init__(
             f"{operation} {key} was already answered with other content; use a new key", key=key
@@ -117,50 +99,36 @@ class KeyReused(AlreadyExists):
 
 
 class HoldNotFound(NotFound):
-    """No hold was reserved under the key."""
-
     def __init__(self, key: str) -> None:
         super().__init__(f"no money is held under the key {key}; reserve it first", key=key)
 
 
 class HoldClosed(FailedPrecondition):
-    """The hold has already ended another way."""
-
     def __init__(self, key: str, state: str, wanted: str) -> None:
         super().__init__(f"the hold {key} is {state}; it cannot be {wanted}", key=key)
 
 
 class EntryNotFound(NotFound):
-    """The tenant's journal has no such entry."""
-
     def __init__(self, sequence: int) -> None:
         super().__init__(f"the journal has no entry {sequence}", sequence=sequence)
 
 
 class NotReversible(FailedPrecondition):
-    """Only a final cost that nothing corrected yet can be reversed."""
-
     def __init__(self, sequence: int, cause: str) -> None:
         super().__init__(f"entry {sequence} cannot be reversed: {cause}", sequence=sequence)
 
 
 class NotAdjustable(FailedPrecondition):
-    """Only a final cost can be adjusted, in its currency and to no less than nothing."""
-
     def __init__(self, sequence: int, cause: str) -> None:
         super().__init__(f"entry {sequence} cannot be adjusted: {cause}", sequence=sequence)
 
 
 class NotSettleable(FailedPrecondition):
-    """Only a provisional or estimated cost can be settled."""
-
     def __init__(self, key: str, cause: str) -> None:
         super().__init__(f"the cost of {key} cannot be settled: {cause}", key=key)
 
 
 class PeriodClosed(FailedPrecondition):
-    """The time is in a closed period."""
-
     def __init__(self, closed_before: str) -> None:
         super().__init__(
             f"the books before {closed_before} are closed, and a retry of what was posted in them "
@@ -171,12 +139,10 @@ class PeriodClosed(FailedPrecondition):
 
 
 class PeriodNotClosable(FailedPrecondition):
-    """Only what has passed can be closed, and what is closed stays closed."""
+    pass
 
 
 class CurrencyMismatch(FailedPrecondition):
-    """A budget limits another currency, and there is no exchange rate."""
-
     def __init__(self, budget_id: str, limited: str, priced: str) -> None:
         super().__init__(
             f"budget {budget_id} limits {limited} but the call costs {priced}; "
@@ -186,8 +152,6 @@ class CurrencyMismatch(FailedPrecondition):
 
 
 class UnpricedCurrency(InvalidArgument):
-    """A budget in a currency without prices: it would reject every call."""
-
     def __init__(self, currency_code: str, priced: Sequence[str]) -> None:
         known = ", ".join(priced)
         super().__init__(
@@ -198,8 +162,6 @@ class UnpricedCurrency(InvalidArgument):
 
 
 class PriceOverlap(FailedPrecondition):
-    """Two versions of one price would hold at the same time."""
-
     def __init__(self, sku: str, price_id: str) -> None:
         super().__init__(
             f"the price {price_id} of {sku} already holds in that time; start the new one where "
@@ -209,15 +171,11 @@ class PriceOverlap(FailedPrecondition):
 
 
 class PriceNotFound(NotFound):
-    """No version of the SKU has the id, as the price book is known now."""
-
     def __init__(self, price_id: str, sku: str) -> None:
         super().__init__(f"{sku} has no price {price_id} that could be corrected", sku=sku)
 
 
 class NoSuchPrice(NotFound):
-    """The price book knows no such version now, for this tenant."""
-
     def __init__(self, price_id: str) -> None:
         super().__init__(
             f"there is no price {price_id[:100]}; `podium prices list` has those that are known"
@@ -225,8 +183,6 @@ class NoSuchPrice(NotFound):
 
 
 class PriceUsed(FailedPrecondition):
-    """Entries of the journal name the version."""
-
     def __init__(self, price_id: str, sku: str) -> None:
         super().__init__(
             f"the price {price_id} of {sku} was used, and what was charged is computed again by it:"
@@ -236,15 +192,11 @@ class PriceUsed(FailedPrecondition):
 
 
 class BudgetNotFound(NotFound):
-    """No such budget, for this tenant."""
-
     def __init__(self, budget_id: str) -> None:
         super().__init__(f"there is no open budget {budget_id}", budget_id=budget_id)
 
 
 class BudgetConflict(AlreadyExists):
-    """The id is taken by a budget with other content."""
-
     def __init__(self, budget_id: str) -> None:
         super().__init__(
             f"budget {budget_id} exists with other content; update it, or create one of another id",
@@ -253,8 +205,6 @@ class BudgetConflict(AlreadyExists):
 
 
 class BudgetEnded(FailedPrecondition):
-    """A budget that has ended cannot change, nor be created again."""
-
     def __init__(self, budget_id: str, how: str) -> None:
         super().__init__(
             f"budget {budget_id} is {how}; create one of another id", budget_id=budget_id
@@ -262,8 +212,6 @@ class BudgetEnded(FailedPrecondition):
 
 
 class BudgetChanged(Aborted):
-    """Another change of the budget came first; nothing was changed."""
-
     def __init__(self, budget_id: str, version: int, asked: int) -> None:
         super().__init__(
             f"budget {budget_id} has version {version}, not {asked}; read it again",
@@ -272,7 +220,5 @@ class BudgetChanged(Aborted):
 
 
 class JournalRejected(DomainError):
-    """The database rejected the rows of a group: a fault of the ledger, nothing was written."""
-
     def __init__(self) -> None:
         super().__init__("the ledger could not store this; nothing was written")

@@ -1,5 +1,3 @@
-"""The ledger's nouns: subjects, holds, rejections and journal entries."""
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +13,7 @@ UNPRICED = "XXX"
 
 
 class HoldState(StrEnum):
-    """The state of a hold, which leaves OPEN exactly once."""
+    """A hold leaves OPEN exactly once."""
 
     OPEN = "open"
     CAPTURED = "captured"
@@ -24,15 +22,13 @@ class HoldState(StrEnum):
 
 
 class RejectionReason(StrEnum):
-    """The reason for not holding money."""
-
     BUDGET_EXHAUSTED = "budget_exhausted"
     UNKNOWN_PRICE = "unknown_price"
     BUDGET_HELD = "budget_held"
 
 
 class UnknownPricePolicy(StrEnum):
-    """The treatment of a call whose price is unknown. It never costs 0."""
+    """A call whose price is unknown never costs 0."""
 
     REJECT = "reject"
     ADMIT_AT_CEILING = "admit_at_ceiling"
@@ -40,8 +36,6 @@ class UnknownPricePolicy(StrEnum):
 
 
 class EntryKind(StrEnum):
-    """The event that a journal entry records."""
-
     RESERVE = "reserve"
     CAPTURE = "capture"
     RELEASE = "release"
@@ -78,8 +72,6 @@ class BudgetWindowKey:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A billable call: what it is charged to and which budget windows count it."""
-
     tenant: str
     key: str
     subject: Subject
@@ -140,8 +132,6 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A call the caller may make instead."""
-
     tool: str
     model: str
     sku: str
@@ -150,8 +140,6 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class FittingAlternative:
-    """An alternative that the budgets cover, and the most it can cost."""
-
     tool: str
     model: str
     worst_case_cost: Money
@@ -159,8 +147,6 @@ class FittingAlternative:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The reason for not holding money, and a call that would fit."""
-
     reason: RejectionReason
     message: str
     budget_id: str = ""
@@ -186,7 +172,6 @@ class Postings:
     payable: Decimal = ZERO
 
     def by_account(self) -> Iterator[tuple[str, str, Decimal]]:
-        """Account, unit and amount of what is posted."""
         units = {"held": self.hold_unit, "available": self.hold_unit}
         for account in ("held", "available", "spend", "provisional", "suspense", "payable"):
             if amount := getattr(self, account):

@@ -1,5 +1,3 @@
-"""Builds the cost ledger and serves it; the only place where things are constructed."""
-
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -60,7 +58,6 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 async def serve(settings: CostLedgerSettings) -> None:
-    """Migrates the database and serves until SIGTERM."""
     shutdown = telemetry.configure("cost-ledger", settings.telemetry)
     if settings.owner_database_url:
         await upgrade(settings.owner_database_url, MIGRATIONS)
@@ -73,7 +70,6 @@ async def serve(settings: CostLedgerSettings) -> None:
 async def assembled(
     settings: CostLedgerSettings,
 ) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
-    """The services over one database, their checks, and the background tasks."""
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)
@@ -127,7 +123,7 @@ async def assembled(
 
 
 def anchor_key(settings: CostLedgerSettings) -> Ed25519PrivateKey | None:
-    """The key that signs daily roots. Raises InvalidKey, so that a wrong one stops the start."""
+    """Raises InvalidKey, so that a wrong key stops the start."""
     file = settings.anchor_key_file
     if file is None:
         log.warning("COST_LEDGER_ANCHOR_KEY_FILE is unset: daily roots are not signed")

@@ -69,7 +69,6 @@ async def tenant_transaction(engine: AsyncEngine, *tenants: str) -> AsyncIterato
 
 
 async def set_scope(connection: AsyncConnection, tenants: Iterable[str]) -> None:
-    """Makes the rows of these tenants visible to the rest of the transaction."""
     await connection.execute(SET_SCOPE, {"tenants": sorted(set(tenants))})
 
 
@@ -85,7 +84,6 @@ def journal_errors() -> Iterator[None]:
 
 
 def to_json(rows: Iterable[dict[str, Any]]) -> str:
-    """Rows for json_to_recordset; times and decimals as text."""
     return json.dumps(list(rows), default=str)
 
 

@@ -1,1 +1,0 @@
-"""Explanations, verification, signed daily roots and simulation for auditors."""

@@ -26,23 +26,20 @@ DAY = timedelta(days=1)
 
 
 class Anchors:
-    """The signed roots. Without a key nothing is signed, and old roots still prove."""
+    """Without a key nothing is signed, but earlier roots still prove entries."""
 
     def __init__(self, store: AnchorStore, key: Ed25519PrivateKey | None) -> None:
         self._store = store
         self._key = key
 
     async def page(self, after: str, limit: int) -> list[Anchor]:
-        """Roots of the days after `after`, oldest first."""
         return await self._store.page(after, limit)
 
     async def sign_yesterday(self) -> None:
-        """Signs the day that ended last, if it is not signed yet."""
         now = datetime.now(UTC)
         await self.sign_day(now.date() - DAY, now)
 
     async def sign_day(self, day: date, now: datetime) -> Anchor | None:
-        """Signs the root of a day that has ended; None when there is nothing to do."""
         last = await self._store.last()
         if self._key is None or (last and last.root.day >= day.isoformat()):
             return None

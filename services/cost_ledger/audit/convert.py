@@ -1,5 +1,3 @@
-"""podium.ledger.v1 explanations, verifications, proofs and simulations."""
-
 from cost_ledger.audit.models import Anchor, BudgetDecision, EntryRecords, Explanation
 from cost_ledger.audit.service import Window
 from cost_ledger.audit.simulation import SimulatedCost
@@ -40,8 +38,6 @@ def explanation_to_proto(explanation: Explanation) -> audit_pb2.Explanation:
 
 
 def range_from_proto(message: pb.VerifyLedgerRequest) -> tuple[Range, Position]:
-    """Returns the range to verify and the position reached. Raises InvalidReport,
-    InvalidPageToken."""
     token = decode_page_token(message.page_token)
     first = message.from_sequence or 1
     asked = Range(
@@ -107,7 +103,6 @@ def proof_to_proto(
 
 
 def window_from_proto(message: pb.SimulatePricesRequest) -> Window:
-    """Raises InvalidPageToken."""
     return Window(
         start=optional_time(message, "start_time"),
         end=optional_time(message, "end_time"),
@@ -117,7 +112,7 @@ def window_from_proto(message: pb.SimulatePricesRequest) -> Window:
 
 
 def simulated_to_proto(costs: list[SimulatedCost], last: int) -> pb.SimulatePricesResponse:
-    """The message; `last` is 0 on the last page."""
+    """`last` is 0 on the last page."""
     return pb.SimulatePricesResponse(
         costs=[_simulated_to_proto(cost) for cost in costs],
         next_page_token=encode_page_token({"after": str(last)}) if last else "",

@@ -1,5 +1,3 @@
-"""Explanations of entries, and signed roots."""
-
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,8 +10,6 @@ from podium_kit.money import Money
 
 @dataclass(frozen=True, slots=True)
 class BudgetDecision:
-    """The current state of a budget window that the entry counts in."""
-
     budget_id: str
     window_start: datetime
     hard_limit: Money | None
@@ -23,8 +19,6 @@ class BudgetDecision:
 
 @dataclass(frozen=True, slots=True)
 class EntryRecords:
-    """The records of an entry in the database."""
-
     entry: Entry
     previous: Entry | None
     hold: Hold | None
@@ -34,8 +28,6 @@ class EntryRecords:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An entry, the parts of its amount, and why it can be trusted."""
-
     found: EntryRecords
     charge: Charge
     anchor_day: str
@@ -46,14 +38,11 @@ class Explanation:
 
     @property
     def recomputed_hash(self) -> bytes:
-        """The hash that follows from the content."""
         return link(self.previous_hash, self.found.entry)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of a tenant's journal, and the last sequence that a root covers."""
-
     tenant: str
     anchored_sequence: int
     sequence: int
@@ -62,8 +51,6 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A signed root."""
-
     root: DailyRoot
     signature: bytes
     public_key: str
@@ -72,8 +59,6 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class AnchoredHead:
-    """A tenant's leaf under a root, with its way to it."""
-
     head: TenantHead
     tenant_index: int
     tenant_path: tuple[bytes, ...]

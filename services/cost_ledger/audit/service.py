@@ -1,5 +1,3 @@
-"""Answers auditors of one tenant's ledger, apart from verification."""
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +27,6 @@ class Window:
 
 
 class Audit:
-    """Explains, proves, compares and simulates; changes nothing in the journal."""
-
     def __init__(
         self, journal: AuditStore, invoices: InvoiceStore, anchors: Anchors, charges: ChargeReader
     ) -> None:
@@ -40,7 +36,7 @@ class Audit:
         self._charges = charges
 
     async def explain(self, tenant: str, sequence_or_key: str) -> Explanation:
-        """Explains one entry. Raises EntryUnknown, also for another tenant's."""
+        """Raises EntryUnknown, also for another tenant's entry."""
         found = await self._find(tenant, sequence_or_key)
         charge = (await self._charges.of(tenant, [(found.entry, None)]))[0]
         try:
@@ -52,16 +48,14 @@ class Audit:
     async def prove(
         self, tenant: str, sequence_or_key: str
     ) -> tuple[EntryRecords, EntryProof, Anchor]:
-        """Returns the path from an entry to a signed root. Raises EntryUnknown, NothingAnchored."""
         found = await self._find(tenant, sequence_or_key)
         return found, *(await self._anchors.prove(tenant, found.entry.sequence))
 
     async def add_invoice(self, tenant: str, invoice: Invoice, lines: Sequence[InvoiceLine]) -> int:
-        """Stores lines of an invoice; how many were new. Raises InvoiceConflict."""
+        """Returns how many lines were new. Raises InvoiceConflict."""
         return await self._invoices.add(tenant, invoice, lines)
 
     async def reconcile(self, tenant: str, invoice_id: str) -> tuple[Invoice, list[Match]]:
-        """Compares a stored invoice with the ledger. Raises InvoiceNotFound."""
         invoice = await self._invoice(tenant, invoice_id)
         sides = await self._invoices.sides(tenant, invoice)
         # In a thread: a large invoice takes seconds, in which others post.
@@ -72,7 +66,6 @@ class Audit:
     async def matches(
         self, tenant: str, invoice_id: str, states: Sequence[MatchState], after: int, limit: int
     ) -> list[tuple[int, Match]]:
-        """A page of the last comparison. Raises InvoiceNotFound."""
         await self._invoice(tenant, invoice_id)
         return await self._invoices.matches(tenant, invoice_id, states, after, limit)
 

@@ -1,5 +1,3 @@
-"""podium.ledger.v1.AuditService: convert, call, convert."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -50,8 +48,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class AuditServicer(rpc.AuditServiceServicer):
-    """The caller's own ledger; another tenant's is for the platform's admin."""
-
     def __init__(
         self,
         audit: Audit,
@@ -156,7 +152,6 @@ class AuditServicer(rpc.AuditServiceServicer):
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
-        """A place among those that compute, for the caller's tenant. Raises AuditBusy."""
         tenant = current_identity().tenant
         try:
             async with time_limit(self._wait_s):

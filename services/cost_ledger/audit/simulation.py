@@ -1,5 +1,3 @@
-"""Costs of past calls under other prices."""
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +26,6 @@ class SimulatedCost:
     unpriced_simulated_count: int = 0
 
     def add(self, entry: Entry, simulated: Money | None) -> None:
-        """Adds a cost, or takes a corrected one away."""
         sign = CALLS_OF[entry.kind]
         self.call_count += sign
         if entry.cost is None:
@@ -42,15 +39,12 @@ class SimulatedCost:
 
 
 class OtherPrices:
-    """An unpublished price list for the calls of one tenant."""
-
     def __init__(self, specs: Sequence[PriceSpec], tenant: str, now: datetime) -> None:
         if not specs:
             raise InvalidSimulation("specs is empty; give the prices to simulate")
         self._histories = _histories([it for it in specs if it.key.tenant in ("", tenant)], now)
 
     def simulate(self, entries: Iterable[Entry]) -> list[SimulatedCost]:
-        """Costs per SKU, model and tool, in the order of those."""
         costs: dict[tuple[str, str, str], SimulatedCost] = {}
         for entry in entries:
             subject = entry.call.subject

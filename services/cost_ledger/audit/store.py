@@ -1,5 +1,3 @@
-"""Reads of the journal for auditors: entries with what belongs to them, and costs."""
-
 import json
 from datetime import datetime
 from decimal import Decimal
@@ -55,8 +53,6 @@ COSTS = text("""
 
 
 class AuditStore:
-    """Queries that lock nothing."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -68,7 +64,6 @@ class AuditStore:
         return await self._entries(ENTRIES, tenant, first=first, last=last)
 
     async def find(self, tenant: str, sequence_or_key: str) -> EntryRecords | None:
-        """An entry by its sequence or by the key of its call, with what belongs to it."""
         async with tenant_transaction(self._engine, tenant) as connection:
             sequence = await _sequence(connection, tenant, sequence_or_key)
             return await _found(connection, tenant, sequence) if sequence else None
@@ -76,7 +71,7 @@ class AuditStore:
     async def costs(
         self, tenant: str, start: datetime | None, end: datetime | None, after: int, limit: int
     ) -> list[Entry]:
-        """Costs of calls that happened in a window, in the order they were posted."""
+        """Costs of calls that happened in [start, end), in the order they were posted."""
         return await self._entries(COSTS, tenant, start=start, end=end, after=after, limit=limit)
 
     async def _entries(self, statement: Any, tenant: str, **values: Any) -> list[Entry]:

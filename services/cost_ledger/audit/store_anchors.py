@@ -1,4 +1,4 @@
-"""Signed roots and the tenants' leaves under them; rows are added and never changed."""
+"""Rows of roots and leaves are added and never changed."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -71,7 +71,6 @@ class AnchorStore:
         return [head for head in heads if head is not None]
 
     async def _head(self, row: Any, before: datetime) -> Head | None:
-        """The tenant's end at the moment; None where its journal begins later."""
         asked = {"tenant": row.tenant, "anchored": row.anchored, "before": before}
         async with tenant_transaction(self._engine, row.tenant) as connection:
             end = (await connection.execute(END_BEFORE, asked)).first()
@@ -93,7 +92,6 @@ class AnchorStore:
             return True
 
     async def covering(self, tenant: str, sequence: int) -> tuple[Anchor, AnchoredHead] | None:
-        """The first root that covers an entry, and the tenant's leaf under it."""
         return await self._one(COVERING, tenant, sequence=sequence)
 
     async def after(self, tenant: str, day: str) -> tuple[Anchor, AnchoredHead] | None:

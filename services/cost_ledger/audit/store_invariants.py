@@ -17,8 +17,6 @@ from cost_ledger.store_engine import tenant_transaction
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A rule, in words and as a query for the first row that breaks it."""
-
     rule: str
     text: str
     query: TextClause
@@ -26,8 +24,6 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row that breaks a rule."""
-
     rule: str
     rule_text: str
     row: str
@@ -313,7 +309,6 @@ class InvariantStore:
         self._engine = engine
 
     async def check(self, tenant: str, invariant: Invariant) -> Finding | None:
-        """Returns the first row that breaks the rule."""
         async with tenant_transaction(self._engine, tenant) as connection:
             result = await connection.execute(invariant.query, {"tenant": tenant})
             row: Any = result.first()

@@ -67,8 +67,6 @@ class VerificationStep:
 
 
 class Verification:
-    """Recomputes the ledger's statements about itself."""
-
     def __init__(
         self,
         journal: AuditStore,
@@ -129,7 +127,6 @@ class Verification:
 def broken_chain(
     before: Entry | None, after_sequence: int, entries: Iterable[Entry], until: int
 ) -> list[Finding]:
-    """Returns the first entry that is missing, or whose hash does not follow from its content."""
     previous, expected = before.hash if before else GENESIS, after_sequence + 1
     for entry in entries:
         if entry.sequence != expected:
@@ -143,7 +140,6 @@ def broken_chain(
 
 
 def wrong_amounts(entries: Iterable[Entry], histories: Histories) -> list[Finding]:
-    """Returns the first entry whose amount differs from the cost of its quantities."""
     for entry in entries:
         if entry.price_version_id and is_priced_by_usage(entry):
             problem = _amount_problem(entry, histories)
@@ -153,7 +149,6 @@ def wrong_amounts(entries: Iterable[Entry], histories: Histories) -> list[Findin
 
 
 def wrong_root(anchor: Anchor, anchored: AnchoredHead, hashes: list[bytes]) -> Finding | None:
-    """Returns why a signed root does not cover the journal; None when it does."""
     head, root = anchored.head, anchor.root
     leaf = head_leaf(head)
     count = root.tenant_count

@@ -1,1 +1,0 @@
-"""Gauges of the whole ledger, over every tenant."""

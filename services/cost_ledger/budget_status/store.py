@@ -1,5 +1,3 @@
-"""Reads over every tenant, by functions of the schema's owner."""
-
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -14,8 +12,6 @@ NEARLY_SPENT = text("SELECT * FROM nearly_spent_budgets(:share, :count_max)")
 
 @dataclass(frozen=True, slots=True)
 class LedgerStatus:
-    """Overdue holds, contradicting balances and unpublished alerts of the whole ledger."""
-
     overdue_s: float
     """Since the oldest open hold should have ended; 0: none is overdue."""
     untied_tenants: int
@@ -26,16 +22,12 @@ class LedgerStatus:
 
 @dataclass(frozen=True, slots=True)
 class UsedBudget:
-    """A budget and the share of its hard limit that is posted or held."""
-
     tenant: str
     budget_id: str
     share: Decimal
 
 
 class LedgerStatusStore:
-    """Reads that show no more of a tenant than these figures."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -45,7 +37,6 @@ class LedgerStatusStore:
         return LedgerStatus(row.overdue_s, row.untied_tenants, row.owed_s)
 
     async def nearly_spent(self, share: Decimal, count_max: int) -> list[UsedBudget]:
-        """Budgets whose current window is used to this share or more, the most used first."""
         asked = {"share": share, "count_max": count_max}
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(NEARLY_SPENT, asked)).all()

@@ -1,1 +1,0 @@
-"""Budgets, their windows, and alerts when a soft limit is passed."""

@@ -1,5 +1,3 @@
-"""Access to budgets, beyond the scope that the contract states."""
-
 from cost_ledger.budgets.models import Budget, BudgetScope
 from cost_ledger.errors import InvalidBudget
 from podium_kit.rpc.identity import Scope, current_identity, require_scope

@@ -1,5 +1,3 @@
-"""Publishes pending alerts to the topic, at least once."""
-
 import logging
 from typing import TYPE_CHECKING
 
@@ -25,7 +23,7 @@ class AlertRelay:
         self._topic = topic
 
     async def relay(self) -> bool:
-        """Publishes one batch, and returns whether there was one. Raises Unavailable."""
+        """Publishes one batch, and returns whether there was one."""
         async with self._alerts.publishing(BATCH) as alerts:
             if alerts:
                 records = [alert_record(each) for each in alerts]

@@ -14,8 +14,6 @@ from podium_kit.money import Money
 
 
 class BudgetField(StrEnum):
-    """A changeable field of a budget."""
-
     HARD_LIMIT = "hard_limit"
     SOFT_LIMITS = "soft_limits"
     END_TIME = "end_time"

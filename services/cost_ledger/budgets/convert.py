@@ -1,5 +1,3 @@
-"""Budgets and their alerts on the wire."""
-
 from collections.abc import Sequence
 
 from cost_ledger.budgets.changes import BudgetChange, BudgetField
@@ -34,7 +32,6 @@ WINDOW_FROM_WIRE = {number: window for window, number in WINDOW_TO_WIRE.items()}
 
 
 def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
-    """The budget. Raises InvalidBudget, InvalidMoney or InvalidOperation."""
     if message.scope not in SCOPE_FROM_WIRE:
         raise InvalidBudget("scope is unset; say whose calls the budget covers")
     if message.window not in WINDOW_FROM_WIRE:
@@ -76,7 +73,6 @@ def budget_to_proto(budget: Budget) -> pb.Budget:
 
 
 def change_from_proto(message: pb.UpdateBudgetRequest, tenant: str) -> BudgetChange:
-    """The change. Raises InvalidBudget or InvalidMoney."""
     return BudgetChange(
         tenant=tenant,
         budget_id=message.id,
@@ -135,7 +131,7 @@ def alert_to_proto(alert: BudgetAlert) -> alert_pb2.BudgetAlert:
 
 
 def alert_record(alert: BudgetAlert) -> StreamRecord:
-    """Builds the record of an alert; one key per budget keeps its alerts in order."""
+    """One key per budget keeps its alerts in order."""
     return StreamRecord(
         key=f"{alert.tenant}/{alert.budget_id}",
         value=alert_to_proto(alert).SerializeToString(deterministic=True),
@@ -144,7 +140,6 @@ def alert_record(alert: BudgetAlert) -> StreamRecord:
 
 
 def before_from_token(page_token: str) -> int:
-    """Sequence of the last alert of the previous page. Raises InvalidPageToken."""
     before = decode_page_token(page_token).get("before", "")
     return int(before) if before.isdecimal() else NEWEST
 

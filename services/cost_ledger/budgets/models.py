@@ -22,8 +22,6 @@ TIME_ZONES = frozenset(available_timezones()) - {"localtime"}
 
 
 class BudgetScope(StrEnum):
-    """The calls that a budget covers."""
-
     TENANT = "tenant"
     TEAM = "team"
     USER = "user"
@@ -33,7 +31,7 @@ class BudgetScope(StrEnum):
 
 
 class BudgetWindow(StrEnum):
-    """The period of a budget. A new window is a new row, never a reset."""
+    """A new window is a new row, never a reset."""
 
     TOTAL = "total"
     DAY = "day"
@@ -44,7 +42,7 @@ class BudgetWindow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit on spending. `create_time` and `close_time` are None until the store fills them."""
+    """`create_time` and `close_time` are None until the store fills them."""
 
     tenant: str
     id: str
@@ -98,7 +96,7 @@ class Budget:
                 raise InvalidBudget(f"soft limit {limit} is above the hard limit: never reached")
 
     def check_not_past(self, now: datetime) -> None:
-        """Raises InvalidBudget for a start in the past, which was not counted."""
+        """Raises InvalidBudget for a start in the past, whose spending was not counted."""
         if self.start_time and self.start_time < now - CLOCK_SKEW_MAX:
             raise InvalidBudget(
                 "start_time is in the past; what was spent before the budget existed was not "
@@ -107,12 +105,10 @@ class Budget:
         self.check_end(now)
 
     def check_end(self, now: datetime) -> None:
-        """Raises InvalidBudget for an end before its first call."""
         if self.end_time and self.end_time <= now:
             raise InvalidBudget("end_time is in the past; the budget would decide no call")
 
     def check_open(self, now: datetime) -> None:
-        """Raises BudgetEnded after its end."""
         if self.close_time:
             raise BudgetEnded(self.id, "closed")
         if self.end_time and self.end_time <= now:
@@ -121,8 +117,6 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """The state of one window of a budget."""
-
     budget: Budget
     window_start: datetime
     posted: Decimal
@@ -130,7 +124,6 @@ class BudgetStatus:
 
     @property
     def remaining(self) -> Decimal:
-        """The rest of the hard limit, never below zero."""
         return max(Decimal(0), self.budget.hard_limit.amount - self.posted - self.held)
 
 

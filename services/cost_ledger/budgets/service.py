@@ -1,5 +1,3 @@
-"""Creates, shows, changes and ends budgets; the journal enforces them."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,8 +9,6 @@ from cost_ledger.errors import BudgetConflict, BudgetNotFound, UnpricedCurrency
 
 
 class BudgetBook:
-    """A tenant's budgets."""
-
     def __init__(self, store: BudgetStore, alerts: AlertStore) -> None:
         self._store = store
         self._alerts = alerts
@@ -35,18 +31,15 @@ class BudgetBook:
         return stored
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus:
-        """Returns the budget and its current window. Raises BudgetNotFound."""
         status = await self._store.status(tenant, budget_id)
         if status is None:
             raise BudgetNotFound(budget_id)
         return status
 
     async def page(self, tenant: str, after: str, limit: int, runs: bool) -> list[BudgetStatus]:
-        """Budgets in id order, with or without those of single episodes and direct calls."""
         return await self._store.page(tenant, after, limit, runs)
 
     async def update(self, change: BudgetChange) -> Budget:
-        """Raises BudgetNotFound, BudgetEnded, BudgetChanged, InvalidBudget."""
         async with self._store.changing(change.tenant, change.budget_id) as changing:
             if changing is None:
                 raise BudgetNotFound(change.budget_id)
@@ -56,7 +49,6 @@ class BudgetBook:
         return changed
 
     async def close(self, tenant: str, budget_id: str) -> Budget:
-        """Raises BudgetNotFound."""
         await self._store.close(tenant, budget_id)
         return (await self.status(tenant, budget_id)).budget
 

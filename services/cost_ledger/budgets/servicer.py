@@ -1,5 +1,3 @@
-"""podium.ledger.v1.BudgetService: convert, call, convert."""
-
 from typing import Any
 
 import grpc
@@ -24,8 +22,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class BudgetServicer(rpc.BudgetServiceServicer):
-    """Budgets of the caller's tenant; for the platform's admin, of any."""
-
     def __init__(self, budgets: BudgetBook) -> None:
         self._budgets = budgets
 

@@ -1,5 +1,3 @@
-"""Budgets and their current windows in PostgreSQL."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -91,13 +89,11 @@ PRICED = text("""
 
 
 class BudgetStore:
-    """Budgets are few and change rarely; the journal reads them in its own statements."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def add(self, budget: Budget) -> None:
-        """Adds the budget unless its id is taken."""
+        """Adds the budget unless its id exists."""
         await self._execute(
             ADD,
             tenant=budget.tenant,
@@ -164,7 +160,6 @@ class BudgetStore:
         return _status(row) if row else None
 
     async def page(self, tenant: str, after: str, limit: int, runs: bool) -> list[BudgetStatus]:
-        """The tenant's budgets in id order, with or without those of single runs."""
         values = {"tenant": tenant, "after": after, "limit": limit, "runs": runs}
         async with tenant_transaction(self._engine, tenant) as connection:
             return [_status(row) for row in await connection.execute(PAGE, values)]
@@ -176,8 +171,6 @@ class BudgetStore:
 
 @dataclass(frozen=True)
 class BudgetBeingChanged:
-    """A budget that no other transaction can change or decide by until its transaction ends."""
-
     connection: AsyncConnection
     budget: Budget
     now: datetime

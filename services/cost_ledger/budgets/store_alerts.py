@@ -43,13 +43,10 @@ PUBLISHED = text("""
 
 
 class AlertStore:
-    """A tenant's alerts, and those that no topic has."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def page(self, tenant: str, budget_id: str, before: int, limit: int) -> list[BudgetAlert]:
-        """Alerts older than a sequence, newest first; an empty id means any budget's."""
         values = {"tenant": tenant, "budget_id": budget_id, "before": before, "limit": limit}
         async with tenant_transaction(self._engine, tenant) as connection:
             return [_alert(row) for row in await connection.execute(PAGE, values)]

@@ -1,1 +1,0 @@
-"""Exports of charges, in the FOCUS format and as tables."""

@@ -1,5 +1,3 @@
-"""Charges and exports of them as podium.ledger.v1 messages."""
-
 from cost_ledger.errors import InvalidReport
 from cost_ledger.exports.focus import FOCUS_1_0, FOCUS_1_2
 from cost_ledger.exports.models import Charge, ChargeLine
@@ -26,14 +24,12 @@ KIND_TO_WIRE = {
 
 
 def table_from_proto(number: audit_pb2.ExportFormat.ValueType) -> Table:
-    """The table of a format. Raises InvalidReport."""
     if number not in TABLES:
         raise InvalidReport("format is unset or unknown; name one, like EXPORT_FORMAT_CHARGES")
     return TABLES[number]
 
 
 def month_from_proto(text: str) -> Month | None:
-    """Returns the month, None for all months. Raises InvalidMonth."""
     return Month.parse(text) if text else None
 
 

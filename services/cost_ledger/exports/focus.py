@@ -66,7 +66,6 @@ HOUR = timedelta(hours=1)
 
 
 def rows_of(charge: Charge) -> Iterator[Row]:
-    """Returns the rows of one charge; none when its cost is unknown."""
     if charge.entry.cost is None:
         return
     shared = _shared(charge)

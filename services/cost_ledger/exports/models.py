@@ -1,5 +1,3 @@
-"""A cost with the parts it is made of, for explanations and exports."""
-
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -45,7 +43,6 @@ class ChargeLine:
 
     @property
     def band(self) -> str:
-        """The prompt sizes the price holds for; empty for all."""
         return (
             ""
             if self.component is None or self.component.band == EVERY_SIZE

@@ -1,5 +1,3 @@
-"""Calendar months in UTC."""
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +15,6 @@ class Month:
 
     @classmethod
     def parse(cls, text: str) -> "Month":
-        """The month of "2026-10". Raises InvalidMonth."""
         match = WRITTEN.fullmatch(text)
         if not match:
             raise InvalidMonth(text)

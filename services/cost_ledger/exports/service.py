@@ -1,5 +1,3 @@
-"""Costs with their parts: a page at a time, or all of them as an export."""
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,8 +21,6 @@ class ChargesPage:
 
 
 class ChargeReader:
-    """Reads costs and what they are made of."""
-
     def __init__(self, store: ChargeStore, prices: PriceBook) -> None:
         self._store = store
         self._prices = prices

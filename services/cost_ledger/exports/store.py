@@ -1,5 +1,3 @@
-"""Reads costs and corrections of the journal, in the order they were posted."""
-
 from datetime import datetime
 
 from sqlalchemy import text
@@ -28,8 +26,6 @@ CHARGES = text("""
 
 
 class ChargeStore:
-    """Queries that lock nothing."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 

@@ -19,8 +19,6 @@ Row = dict[str, Value]
 
 
 class ColumnKind(StrEnum):
-    """See podium.ledger.v1.ExportColumnKind."""
-
     TEXT = "text"
     COUNT = "count"
     TIME = "time"
@@ -31,21 +29,16 @@ class ColumnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and what its values are."""
-
     name: str
     kind: ColumnKind = ColumnKind.TEXT
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The columns of an export, and the rows that a charge becomes: values by column."""
-
     columns: tuple[Column, ...]
     rows_of: Callable[[Charge], Iterator[Row]]
 
     def texts_of(self, charge: Charge) -> Iterator[list[str]]:
-        """The rows of a charge as texts in the order of the columns."""
         for row in self.rows_of(charge):
             yield [_text(row.get(column.name)) for column in self.columns]
 

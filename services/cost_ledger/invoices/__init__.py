@@ -1,1 +1,0 @@
-"""Providers' invoices, matched against the ledger's entries."""

@@ -1,5 +1,3 @@
-"""podium.ledger.v1 invoices and their matches as domain values, and back."""
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -24,12 +22,10 @@ Sums = defaultdict[MatchState, defaultdict[str, Decimal]]
 
 
 def invoice_from_proto(message: audit_pb2.Invoice) -> Invoice:
-    """The invoice. Raises InvalidInvoice, InvalidMonth."""
     return Invoice(message.id, message.provider, Month.parse(message.month))
 
 
 def lines_from_proto(message: pb.AddInvoiceLinesRequest) -> list[InvoiceLine]:
-    """The lines at their positions. Raises InvalidInvoice, InvalidMoney."""
     return [
         _line_from_proto(line, position)
         for position, line in enumerate(message.lines, start=message.first_position)
@@ -60,7 +56,6 @@ def reconciled_to_proto(invoice: Invoice, matches: Sequence[Match]) -> pb.Reconc
 
 
 def states_from_proto(message: pb.ListInvoiceMatchesRequest) -> list[MatchState]:
-    """Raises InvalidInvoice for an unknown state."""
     if unknown := [number for number in message.states if number not in STATE_FROM_WIRE]:
         raise InvalidInvoice(f"states contains {unknown[0]}, which is no state of a match")
     return [STATE_FROM_WIRE[number] for number in message.states]

@@ -1,5 +1,3 @@
-"""Providers' invoices, and the matches of their lines with the ledger's entries."""
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,8 +14,6 @@ PROVIDER = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
 class MatchState(StrEnum):
-    """See podium.ledger.v1.MatchState."""
-
     MATCHED = "matched"
     ROUNDED = "rounded"
     DIFFERENT = "different"
@@ -82,15 +78,12 @@ class InvoiceLine:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One pairing; one of the sides may be missing."""
-
     state: MatchState
     line: InvoiceLine | None = None
     entry: Entry | None = None
 
     @property
     def difference(self) -> Money | None:
-        """The billed amount beyond the posted one; None when one of them is unknown."""
         billed = self.line.amount if self.line else None
         posted = self.entry.cost if self.entry else None
         if self.line and self.entry:

@@ -46,7 +46,6 @@ def reconcile(
 def _by_request(
     lines: Sequence[InvoiceLine], entries: Sequence[Entry]
 ) -> tuple[list[_Group], _Group]:
-    """Groups of one request each, and what has no request in common with the other side."""
     groups: defaultdict[str, _Group] = defaultdict(lambda: _Group([], []))
     for line in lines:
         groups[line.provider_request_id].lines.append(line)

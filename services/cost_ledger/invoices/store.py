@@ -1,5 +1,3 @@
-"""Invoices, their lines and the last comparison in PostgreSQL."""
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -130,7 +128,6 @@ class InvoiceStore:
     async def matches(
         self, tenant: str, invoice_id: str, states: Sequence[MatchState], after: int, limit: int
     ) -> list[tuple[int, Match]]:
-        """A page of the last comparison, each with its place."""
         values = {
             "tenant": tenant,
             "id": invoice_id,

@@ -1,5 +1,3 @@
-"""Entries, holds and outcomes of operations on the wire."""
-
 from typing import Any
 
 from cost_ledger.fingerprint import decimal_text

@@ -1,5 +1,3 @@
-"""podium.ledger.v1 requests as operations of the caller's tenant."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -110,7 +108,7 @@ def _settle(message: pb.SettleRequest, caller: Identity) -> Settle:
 
 
 def close_from_proto(message: pb.ClosePeriodRequest, caller: Identity) -> ClosePeriod:
-    """The closing, which no batch may contain. Raises InvalidArgument."""
+    """No batch may contain a closing. Raises InvalidArgument."""
     if (end_time := optional_time(message, "end_time")) is None:
         raise InvalidOperation("end_time is unset; name the time before which the books close")
     return ClosePeriod(caller.tenant, message.key, end_time)
@@ -137,7 +135,6 @@ def names_in(message: pb.Operation) -> tuple[str, dict[str, str]]:
 
 
 def operation_from_proto(message: pb.Operation, caller: Identity) -> Operation:
-    """The operation of a batch. Raises InvalidArgument naming what is wrong."""
     name = message.WhichOneof("operation")
     if name is None:
         raise InvalidOperation("an operation of the batch is unset")

@@ -1,5 +1,3 @@
-"""The ledger: batches of operations in, outcomes out, many batches to one commit."""
-
 import logging
 from collections.abc import Iterable
 from functools import partial
@@ -31,8 +29,6 @@ Outcomes = tuple[Outcome, ...]
 
 
 class CostLedger:
-    """Applies operations and answers questions about them."""
-
     def __init__(self, journal: JournalStore, reports: ReportStore, prices: PriceBook) -> None:
         self._journal = journal
         self._reports = reports
@@ -78,11 +74,10 @@ class CostLedger:
         return len(overdue) == HOLDS_PER_SWEEP
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
-        """A page of the tenant's journal, oldest first."""
         return await self._reports.entries(tenant, wanted)
 
     async def close(self) -> None:
-        """Waits for what was submitted to be committed."""
+        """Waits until what was submitted is committed."""
         await self._groups.close()
 
     async def _released(self, batch: Batch) -> list[Hold]:
@@ -121,7 +116,6 @@ def _price_keys(batches: list[Batch], books: Books) -> set[tuple[str, str]]:
 
 
 def _skus(operation: Operation) -> list[str]:
-    """Returns the SKUs of the model asked for, and of those that may be called in its place."""
     match operation:
         case Reserve(sku=sku, alternatives=alternatives, fallbacks=fallbacks):
             return [sku, *(each.sku for each in alternatives), *(each.sku for each in fallbacks)]

@@ -1,5 +1,3 @@
-"""podium.ledger.v1.CostLedgerService: convert, call, convert."""
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,8 +28,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class CostLedgerServicer(rpc.CostLedgerServiceServicer):
-    """The caller's tenant's journal; spending of all tenants is for the platform's admin."""
-
     def __init__(self, ledger: CostLedger, spend: SpendReports) -> None:
         self._ledger = ledger
         self._spend = spend

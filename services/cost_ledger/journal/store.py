@@ -50,8 +50,6 @@ LOST = (
 
 
 class JournalStore:
-    """Reads the books of a group, has them decided, and writes what was accepted."""
-
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._locked_until = 0.0
@@ -81,7 +79,6 @@ class _LockNeeded(Exception):
 async def _at_once(
     connection: Connection, operations: list[Operation], decide: Decide[Decided]
 ) -> tuple[Books, Decided]:
-    """Reads and writes in two round trips, each a transaction of its own."""
     books = await _open(connection, READ_BOOKS, operations)
     is_new_tenant = len(books.loaded.heads) < len({each.tenant for each in operations})
     if is_new_tenant or _sequences(operations, books):

@@ -1,5 +1,3 @@
-"""Reads of the journal, and its upkeep, in PostgreSQL."""
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any
@@ -31,8 +29,6 @@ OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
 
 
 class ReportStore:
-    """Queries that lock nothing."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -48,7 +44,6 @@ class ReportStore:
             return [(row.tenant, row.key) for row in rows]
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
-        """A page of the journal, oldest first."""
         episode = {"episode_id": wanted.episode_id} if wanted.episode_id else {}
         rows = await self._all(
             text(ENTRIES.format(of_episode=OF_EPISODE if episode else "")),
@@ -69,7 +64,6 @@ class ReportStore:
 async def read_entries(
     connection: AsyncConnection, statement: Any, tenant: str, **values: object
 ) -> list[Entry]:
-    """Entries that a statement answers as JSON rows."""
     rows = (await connection.execute(statement, {"tenant": tenant, **values})).scalars().all()
     # In a thread: many take seconds, in which others post.
     return await asyncio.to_thread(lambda: [entry_from_json(row) for row in rows])
@@ -80,13 +74,10 @@ PRUNE_KEYS = text("SELECT prune_keys(:count_max)")
 
 
 class UpkeepStore:
-    """Functions of the owner that keep the tables in shape."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def make_partitions(self, months_ahead: int) -> None:
-        """Makes the journal's partitions of this month and the next ones, if they are missing."""
         async with tenant_transaction(self._engine) as connection:
             await connection.execute(MAKE_PARTITIONS, {"months_ahead": months_ahead})
 

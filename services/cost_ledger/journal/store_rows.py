@@ -248,7 +248,6 @@ def idempotency_record_from_row(row: Row) -> IdempotencyRecord:
 
 
 def moment(value: str | datetime) -> datetime:
-    """A time as the driver or as JSON gives it."""
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 

@@ -1,5 +1,3 @@
-"""Writes what a group decided: one statement."""
-
 from collections.abc import Iterable
 from operator import add
 from typing import Any
@@ -18,7 +16,6 @@ Values = tuple[Any, ...]
 
 
 async def write(connection: Any, books: Books) -> None:
-    """Writes the rows of the group's accepted batches, if there are any."""
     parts = {part: rows for part, rows in parts_of(books).items() if rows}
     if parts:
         shape = shape_of(parts, is_alone=len(books.written.entries) <= 1)
@@ -37,7 +34,6 @@ def _values(parts: dict[str, list[Values]], shape: Shape) -> Iterable[object]:
 
 
 def parts_of(books: Books) -> dict[str, list[Values]]:
-    """The rows to write, by the part of the statement that takes them."""
     written, known = books.written, books.loaded.holds
     opened, moved = _windows(books)
     return {

@@ -1,1 +1,0 @@
-"""Decisions about operations: what each posts to the journal."""

@@ -33,15 +33,13 @@ from podium_kit.money import Money
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A budget that does not cover the worst case."""
-
     status: WindowStatus
     remaining: Money
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A worst case to hold and the most it can cost; None is unknown."""
+    """A worst case to hold, and the most it can cost; None is unknown."""
 
     price: PriceVersion | None
     worst_case: tuple[Quantity, ...]
@@ -49,7 +47,6 @@ class Offer:
 
 
 def admit(asked: Reserve, books: Books) -> Hold | Rejection:
-    """The hold, or the rejection that names the tightest budget and what would fit."""
     price = books.price(asked.tenant, asked.sku, books.now, asked.service_class, asked.region)
     if price is None and asked.unknown_price is UnknownPricePolicy.REJECT:
         return _unknown_price(asked)
@@ -111,8 +108,7 @@ def scope_queries(
 
 
 def statuses_of(queries: Iterable[ScopeQuery], books: Books) -> list[WindowStatus]:
-    """Returns the windows of every covering budget. Raises BudgetNotFound for a name without
-    budget."""
+    """Raises BudgetNotFound for a name without a budget."""
     statuses: list[WindowStatus] = []
     for query in queries:
         found = books.statuses.get(query, [])

@@ -1,5 +1,3 @@
-"""A batch: operations that are applied in order, all of them or none."""
-
 from collections.abc import Callable
 from typing import Any
 

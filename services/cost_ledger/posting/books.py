@@ -49,24 +49,18 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """The corrections of an entry: whether it was reversed, and its adjustments."""
-
     is_taken_back: bool = False
     adjusted: Decimal = ZERO
 
 
 @dataclass(slots=True)
 class BudgetDelta:
-    """An addition to a budget window."""
-
     posted: Decimal = ZERO
     held: Decimal = ZERO
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows read, or rows to write."""
-
     heads: dict[str, Head] = field(default_factory=dict)
     entries: dict[EntryKey, Entry] = field(default_factory=dict)
     holds: dict[HoldKey, Hold] = field(default_factory=dict)
@@ -101,12 +95,10 @@ class Books:
     draft: Rows = field(default_factory=Rows)
 
     def accept(self) -> None:
-        """The batch succeeded: its draft joins what the group writes."""
         self.written.absorb(self.draft)
         self.draft = Rows()
 
     def discard(self) -> None:
-        """The batch failed: nothing of it is written."""
         self.draft = Rows()
 
     def hold(self, tenant: str, key: str) -> Hold | None:
@@ -148,7 +140,6 @@ class Books:
     def price(
         self, tenant: str, sku: str, at: datetime, service_class: str = "", region: str = ""
     ) -> PriceVersion | None:
-        """The price that holds at a time; None: unknown."""
         history = self.prices.get((tenant, sku))
         return history.effective(at, service_class, region) if history else None
 

@@ -31,7 +31,6 @@ from cost_ledger.posting.operations import (
 
 
 def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
-    """Holds the worst case, or returns why not."""
     if answer := answered(asked, books):
         return answer.rejection or _as_reserved(asked, answer.sequence, books)
     outcome = admit(asked, books)
@@ -89,7 +88,7 @@ def capture(asked: Capture, books: Books) -> Entry:
 
 
 def release(asked: Release, books: Books) -> Hold | None:
-    """Gives a hold back; None when it was to be left alone."""
+    """Releases a hold; None where the request left it unchanged."""
     if asked.only_if_open and not _is_open(asked, books):
         return None
     hold = hold_of(asked.tenant, asked.key, books)

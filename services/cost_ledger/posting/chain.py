@@ -19,7 +19,6 @@ _compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enco
 
 
 def link(previous: bytes, entry: Entry) -> bytes:
-    """The hash of an entry that follows one with the hash `previous`."""
     return hashlib.sha256(previous + canonical(entry)).digest()
 
 

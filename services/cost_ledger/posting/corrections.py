@@ -16,7 +16,6 @@ COSTS = {EntryKind.CAPTURE, EntryKind.RECORD}
 
 
 def reverse(asked: Reverse, books: Books) -> Entry:
-    """Posts the opposite of a final cost and gives its budgets the money back."""
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     wrong = entry_of(asked.tenant, asked.sequence, books)
@@ -42,7 +41,6 @@ def adjust(asked: Adjust, books: Books) -> Entry:
 
 
 def settle(asked: Settle, books: Books) -> Entry:
-    """Replaces a provisional or estimated cost by the provider's usage."""
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
     hold = hold_of(asked.tenant, asked.key, books)

@@ -1,5 +1,3 @@
-"""The cost of a call: its price, its true or provisional cost, and the hold before it."""
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -30,7 +28,6 @@ def check_time(tenant: str, occur_time: datetime | None, books: Books) -> None:
 def answered_call(
     hold: Hold, by: Fallback | None, at: datetime, books: Books
 ) -> tuple[Call, PriceVersion | None]:
-    """The call as it was answered, and its price: see `price_of`."""
     if by is None:
         return hold.call, price_of(hold.call, hold.price_version_id, at, books)
     subject = replace(hold.call.subject, model=by.model)

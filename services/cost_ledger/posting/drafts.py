@@ -1,5 +1,3 @@
-"""Drafts journal entries and the budget movements that belong to them."""
-
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -46,7 +44,6 @@ def post(
 def post_hold(
     books: Books, kind: EntryKind, hold: Hold, posted: Postings, reason: str = ""
 ) -> Entry:
-    """Appends that money is held, or held differently."""
     return post(
         books,
         kind,
@@ -61,7 +58,7 @@ def post_hold(
 
 
 def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str = "") -> Entry:
-    """Appends the opposite of a cost, and takes it out of the budgets that counted it."""
+    """Appends the opposite of a cost, and subtracts it from the budgets that counted it."""
     sequence = wrong.sequence
     adjusted = books.corrections(wrong.call.tenant, sequence).adjusted
     books.draft.corrections[wrong.call.tenant, sequence] = Corrections(True, adjusted)
@@ -71,7 +68,6 @@ def take_back(books: Books, kind: EntryKind, wrong: Entry, key: str, reason: str
 
 
 def adjust_by(books: Books, wrong: Entry, key: str, change: Money, reason: str) -> Entry:
-    """Appends the difference between an entry and the truth."""
     sequence = wrong.sequence
     adjusted = books.corrections(wrong.call.tenant, sequence).adjusted + change.amount
     books.draft.corrections[wrong.call.tenant, sequence] = Corrections(adjusted=adjusted)

@@ -53,7 +53,6 @@ def worst_cost(
 def fitting_output_tokens(
     hold: Hold, worst_case: tuple[Quantity, ...], remaining: Money, period: Period, books: Books
 ) -> int | None:
-    """Most output tokens that cost at most `remaining`, whichever model answers."""
     fitting = [
         price.fitting_output_tokens(worst_case, remaining, period) or 0
         for price in _prices(hold, books)

@@ -1,5 +1,3 @@
-"""Answers by key, and look-ups of the rows that an operation names."""
-
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
 from cost_ledger.models import Entry, Hold, Rejection
 from cost_ledger.posting.books import Books, IdempotencyRecord
@@ -31,7 +29,6 @@ def remember(
     entry: Entry | None = None,
     rejection: Rejection | None = None,
 ) -> None:
-    """Stores the answer: an entry, or a rejection."""
     sequence = entry.sequence if entry else 0
     occur_time = asked.occur_time if isinstance(asked, Capture | Record) else None
     answer = IdempotencyRecord(asked.request_hash(), sequence, rejection, occur_time)
@@ -39,7 +36,6 @@ def remember(
 
 
 def hold_of(tenant: str, key: str, books: Books) -> Hold:
-    """Raises HoldNotFound."""
     hold = books.hold(tenant, key)
     if hold is None:
         raise HoldNotFound(key)
@@ -47,7 +43,6 @@ def hold_of(tenant: str, key: str, books: Books) -> Hold:
 
 
 def entry_of(tenant: str, sequence: int, books: Books) -> Entry:
-    """Raises EntryNotFound."""
     entry = books.entry(tenant, sequence)
     if entry is None:
         raise EntryNotFound(sequence)

@@ -26,8 +26,6 @@ from podium_kit.money import Money
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Hold the worst case of a call."""
-
     name: ClassVar[str] = "reserve"
     tenant: str
     key: str
@@ -123,8 +121,6 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Post the true cost of a held call."""
-
     name: ClassVar[str] = "capture"
     tenant: str
     key: str
@@ -150,7 +146,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a hold back. With `only_if_open`, a hold that ended another way stays unchanged."""
+    """With `only_if_open`, a hold that ended another way stays unchanged."""
 
     name: ClassVar[str] = "release"
     tenant: str
@@ -208,8 +204,6 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class Reverse:
-    """Post the opposite of an earlier entry."""
-
     name: ClassVar[str] = "reverse"
     tenant: str
     key: str
@@ -226,8 +220,6 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class Adjust:
-    """Post the difference between an earlier cost and the truth."""
-
     name: ClassVar[str] = "adjust"
     tenant: str
     key: str
@@ -248,7 +240,7 @@ class Adjust:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Replace a provisional or estimated cost by the true one. `key` is the hold's."""
+    """Replaces a provisional or estimated cost by the true one. `key` is the hold's."""
 
     name: ClassVar[str] = "settle"
     tenant: str
@@ -265,8 +257,6 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class ClosePeriod:
-    """Reject new operations that occurred before a time."""
-
     name: ClassVar[str] = "close"
     tenant: str
     key: str

@@ -29,7 +29,6 @@ def give_back(amount: Money | None) -> Postings:
 
 
 def spend(amount: Money | None, ended: Postings = NOTHING) -> Postings:
-    """A true cost, and the hold that it ended."""
     unit, value = _unit_of(amount)
     if amount is None:
         return replace(ended, unit=unit, suspense=value, payable=-value)
@@ -44,7 +43,7 @@ def spend_provisionally(amount: Money | None, ended: Postings) -> Postings:
 
 
 def opposite_cost(posted: Postings) -> Postings:
-    """Takes a cost back; a hold that it ended stays ended."""
+    """Reverses a cost; a hold that it ended stays ended."""
     return replace(opposite(posted), hold_unit="", held=Decimal(0), available=Decimal(0))
 
 

@@ -1,1 +1,0 @@
-"""Versioned prices, and what quantities cost under them."""

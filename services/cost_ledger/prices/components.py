@@ -87,7 +87,7 @@ class PriceComponent:
         return EXACT.divide(self.unit_price, self.per)
 
     def amount_of(self, quantity: Decimal) -> Decimal:
-        """Cost of a quantity, rounded half-even to 12 places."""
+        """Rounded half-even to 12 places."""
         # The rate of a price per 1, 1000 or 1000000 is exact, and spares the division.
         if self._rate_is_exact:
             return EXACT.multiply(quantity, self.rate).quantize(QUANTUM, context=EXACT)
@@ -122,7 +122,6 @@ def check_components(sku: str, components: tuple[PriceComponent, ...]) -> None:
 
 
 def _check_bands(name: str, components: list[PriceComponent]) -> None:
-    """Bands that follow each other from 0 to no end."""
     bands = sorted((each.band for each in components), key=lambda band: band.from_tokens)
     if not bands:
         raise InvalidPrice(f"{name} has a price for some hours only; add one without hours")

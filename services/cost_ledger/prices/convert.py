@@ -1,5 +1,3 @@
-"""podium.ledger.v1 prices as domain values, and back."""
-
 import re
 from decimal import Decimal
 
@@ -26,9 +24,8 @@ _CHANGES = {change: pb.PriceChange.Value(f"PRICE_CHANGE_{change.name}") for chan
 
 
 def spec_from_proto(message: pb.PriceSpec, owner: str) -> PriceSpec:
-    """The spec; of what tenants bring along it is the owner's, if it names no tenant.
-
-    Raises InvalidPrice naming the SKU and what is wrong.
+    """A spec without a tenant is the owner's, if it is for a tool that tenants bring along. Raises
+    InvalidPrice naming the SKU and the fault.
     """
     tenant = message.tenant or (owner if is_own(message.sku) else "")
     return PriceSpec(

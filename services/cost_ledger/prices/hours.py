@@ -1,5 +1,3 @@
-"""Hours of the week in UTC, for providers that charge by the clock."""
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -52,7 +50,6 @@ class WeeklyHours:
 
 
 def minute_of(text: str) -> int:
-    """Minutes since midnight of "HH:MM". Raises InvalidPrice."""
     if not _TIME_OF_DAY.fullmatch(text):
         raise InvalidPrice(f"{text[:20]!r} is no time of day; write it like 08:30")
     hours, minutes = text.split(":")

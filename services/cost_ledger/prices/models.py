@@ -33,8 +33,6 @@ HistoryKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PricedQuantity:
-    """A quantity, the component that priced it, and the rounded amount."""
-
     quantity: Quantity
     component: PriceComponent
     amount: Decimal
@@ -73,14 +71,11 @@ class PriceVersion:
         return started and (self.end_time is None or at < self.end_time)
 
     def cost(self, quantities: tuple[Quantity, ...], at: datetime) -> Money:
-        """Returns the cost of a call at a time.
-
-        Raises InvalidMoney when the sum is beyond what the ledger can store.
-        """
+        """Raises InvalidMoney when the sum is beyond what the ledger can store."""
         return self._total(line.amount for line in self.lines(quantities, at))
 
     def lines(self, quantities: tuple[Quantity, ...], at: datetime) -> tuple[PricedQuantity, ...]:
-        """The parts of a cost; quantities that cost nothing have none."""
+        """Quantities that cost nothing have no line."""
         size = prompt_tokens(quantities)
         parts = ((entry, self._component(entry.dimension, size, at)) for entry in quantities)
         return tuple(
@@ -173,7 +168,7 @@ class PriceHistory:
     def effective(
         self, at: datetime, service_class: str = "", region: str = ""
     ) -> PriceVersion | None:
-        """The version that holds: the tenant's own first, then the region's; None: unknown."""
+        """The tenant's own version first, then the region's; None when the price is unknown."""
         holding = [
             version
             for version in self.versions

@@ -1,5 +1,3 @@
-"""The price book: versioned prices, and what a SKU costs a tenant at a time."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +39,6 @@ class PriceBook:
         self._fresh_until = 0.0
 
     async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
-        """Adds price versions, all or none. Raises PriceOverlap, PriceNotFound."""
         placements = await self._store.create(specs, validate_only)
         self._cache.clear()
         return placements
@@ -68,13 +65,12 @@ class PriceBook:
         limit: int,
         known_at: datetime | None = None,
     ) -> list[PriceVersion]:
-        """A page of what the tenant can see: list prices and its own."""
         return await self._store.page(tenant, sku_prefix, after, limit, known_at)
 
     async def effective(
         self, tenant: str, skus: list[str], asked: PriceQuestion
     ) -> dict[str, PriceVersion]:
-        """Returns the prices of SKUs; a SKU without a known price is left out."""
+        """Prices by SKU; a SKU without a known price is left out."""
         keys = {(tenant, sku) for sku in skus}
         if asked.known_at:
             histories = await self._store.histories(keys, asked.known_at)
@@ -88,7 +84,6 @@ class PriceBook:
         return {sku: version for sku, version in found.items() if version}
 
     async def histories(self, keys: set[HistoryKey]) -> dict[HistoryKey, PriceHistory]:
-        """Every version of every (tenant, SKU), from the cache while no price has changed."""
         await self._forget_if_changed()
         known = {key: self._cache[key] for key in keys if key in self._cache}
         missing = keys - known.keys()

@@ -1,5 +1,3 @@
-"""podium.ledger.v1.PriceBookService: convert, call, convert."""
-
 from typing import Any
 
 import grpc
@@ -24,8 +22,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class PriceBookServicer(rpc.PriceBookServiceServicer):
-    """A tenant's admin prices what the tenant brings along, the platform's admin all else."""
-
     def __init__(self, prices: PriceBook) -> None:
         self._prices = prices
 

@@ -1,5 +1,3 @@
-"""Specs of prices, and the place of a new version among the existing ones."""
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,8 +12,6 @@ from podium_kit.money import Money
 
 
 class PriceChange(StrEnum):
-    """The effect of a spec on the price book."""
-
     NEW = "new"
     UNCHANGED = "unchanged"
     CHANGED = "changed"
@@ -34,8 +30,6 @@ class PriceKey:
 
 @dataclass(frozen=True, slots=True)
 class PriceSpec:
-    """A price to add. None times are unset."""
-
     key: PriceKey
     currency_code: str
     components: tuple[PriceComponent, ...]
@@ -138,7 +132,6 @@ def _correction(
 def _version(
     spec: PriceSpec, version_id: str, start: datetime | None, end: datetime | None, now: datetime
 ) -> PriceVersion:
-    """Raises InvalidPrice for a start that was not given and lies behind the end."""
     if start and end and end <= start:
         raise InvalidPrice(
             f"{spec.key.sku} ends before it starts, which is {start:%Y-%m-%dT%H:%M:%SZ} where no"

@@ -1,5 +1,3 @@
-"""Price books in PostgreSQL, and the deletion of a tenant's prices."""
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -90,13 +88,10 @@ ADD_COMPONENTS = text("""
 
 
 class PriceStore:
-    """Adds versions and reads them as they were known at a time."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def create(self, specs: list[PriceSpec], validate_only: bool) -> list[Placement]:
-        """Adds all specs or none. Raises PriceOverlap, PriceNotFound."""
         tenants = (spec.key.tenant for spec in specs)
         async with tenant_transaction(self._engine, *tenants) as connection:
             await connection.execute(LOCK)
@@ -129,7 +124,7 @@ class PriceStore:
     async def histories(
         self, keys: Iterable[HistoryKey], known_at: datetime | None = None
     ) -> dict[HistoryKey, PriceHistory]:
-        """Every version of every (tenant, SKU); an unknown SKU has none."""
+        """An unknown SKU has no history."""
         wanted = set(keys)
         known: defaultdict[HistoryKey, list[PriceVersion]] = defaultdict(list)
         retired: defaultdict[HistoryKey, list[PriceVersion]] = defaultdict(list)
@@ -282,18 +277,14 @@ NEXT_START = text("""
 
 
 class PriceDeletion:
-    """Deletes versions in one transaction."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def find(self, tenants: Sequence[str], ids: Sequence[str]) -> list[PriceVersion]:
-        """Returns the versions of the tenants that the book knows now. Raises NoSuchPrice."""
         async with tenant_transaction(self._engine, *tenants) as connection:
             return await _found(connection, ids)
 
     async def delete(self, tenants: Sequence[str], ids: Sequence[str]) -> list[PriceVersion]:
-        """Deletes all of them or none. Raises NoSuchPrice, PriceUsed."""
         async with tenant_transaction(self._engine, *tenants) as connection:
             await connection.execute(LOCK)
             found = await _found(connection, ids)

@@ -1,1 +1,0 @@
-"""Spend reports, read from daily sums and the journal's tail."""

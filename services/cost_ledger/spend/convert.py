@@ -1,5 +1,3 @@
-"""podium.ledger.v1 listings and reports as domain values, and back; their page tokens."""
-
 from cost_ledger.errors import InvalidReport
 from cost_ledger.models import Entry, EntryKind
 from cost_ledger.spend.models import EntryFilter, SpendDimension, SpendReport, SpendRow
@@ -22,7 +20,6 @@ QUANTITY_TO_WIRE = {
 
 
 def filter_from_proto(message: pb.ListEntriesRequest) -> EntryFilter:
-    """Raises InvalidReport or InvalidPageToken."""
     if unknown := [number for number in message.kinds if number not in KIND_FROM_WIRE]:
         raise InvalidReport(f"kinds contains {unknown[0]}, which is no kind of entry")
     token = decode_page_token(message.page_token)
@@ -41,7 +38,6 @@ def next_entries_page(entries: list[Entry], limit: int) -> str:
 
 
 def report_from_proto(message: pb.ReportSpendRequest) -> SpendReport:
-    """Raises InvalidReport or InvalidPageToken."""
     if unknown := [number for number in message.group_by if number not in DIMENSION_FROM_WIRE]:
         raise InvalidReport(f"group_by contains {unknown[0]}, which is no dimension")
     token = decode_page_token(message.page_token)

@@ -1,5 +1,3 @@
-"""Filters and rows of spend reports."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

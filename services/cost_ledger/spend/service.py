@@ -1,18 +1,15 @@
-"""Spend reports, and the daily sums that they are read from."""
-
 from cost_ledger.spend.models import SpendReport, SpendRow
 from cost_ledger.spend.store import RollupStore, SpendStore
 
 
 class SpendReports:
-    """Answers reports; always as if the whole journal was read."""
+    """Answers reports as if the whole journal was read."""
 
     def __init__(self, store: SpendStore, rollups: RollupStore) -> None:
         self._store = store
         self._rollups = rollups
 
     async def page(self, tenant: str, report: SpendReport) -> list[SpendRow]:
-        """A page of a report, most expensive first."""
         # The sums come first: reading what they lack from the journal would cost more.
         if report.all_tenants:
             await self._rollups.advance()

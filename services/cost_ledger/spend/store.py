@@ -1,5 +1,3 @@
-"""Reports of spending, and the daily sums behind them, in PostgreSQL."""
-
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal
@@ -92,8 +90,6 @@ PAGE = f"""
 
 
 class SpendStore:
-    """Sums that lock nothing."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -199,7 +195,6 @@ def _in_all(rows: list[Any]) -> list[Any]:
 
 
 def _sum(amounts: tuple[str | None, ...]) -> str:
-    """Sums decimals; "" is zero."""
     total = reduce(WIDE.add, map(Decimal, filter(None, amounts)), Decimal(0))
     return f"{total:f}" if total else ""
 
@@ -222,20 +217,18 @@ ROLL_UP = text(
 
 
 class RollupStore:
-    """Keeps `rollup_day`."""
-
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def advance(self) -> int:
-        """Adds what is new for every tenant; how many entries that were."""
+        """Adds what is new for every tenant, and returns how many entries that were."""
         async with autocommit(self._engine) as connection:
             tenants = (await connection.execute(BEHIND)).scalars().all()
         starts = range(0, len(tenants), TENANTS_PER_STEP)
         return sum([await self.advance_of(tenants[at : at + TENANTS_PER_STEP]) for at in starts])
 
     async def advance_of(self, tenants: Sequence[str]) -> int:
-        """Adds what is new for these; how many entries that were."""
+        """Adds what is new for these tenants, and returns how many entries that were."""
         total = 0
         while added := await self._step(tenants):
             total += added

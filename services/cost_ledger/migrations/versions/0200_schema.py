@@ -1,5 +1,3 @@
-"""The schema as of the first release."""
-
 from podium_kit.postgres.migrations import run_schema
 
 revision = "0200"
