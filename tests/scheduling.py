@@ -21,7 +21,6 @@ TOGETHER = (
     "tests/integration/pages/",
     "tests/integration/misbehaviour/",
     "tests/workflows/",
-    "tests/integration/cost_ledger/complaints/",
     "tests/integration/podium_training/grpo/",
     "tests/chart/",
 )

@@ -16,8 +16,12 @@ from chart.rendering import Json
 from cost_ledger.server import MIGRATIONS
 from embedded_servers import Database
 from integration.cost_ledger.builders import make_budget, make_price, make_record, make_reserve, usd
-from integration.cost_ledger.running_ledger import RunningLedger, running_ledger
-from integration.cost_ledger.sql_access import as_owner, set_clock
+from integration.cost_ledger.running_ledger import (
+    RunningLedger,
+    as_owner,
+    running_ledger,
+    set_clock,
+)
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit import telemetry

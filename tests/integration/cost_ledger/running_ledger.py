@@ -1,3 +1,5 @@
+"""The real cost ledger on a real database, and clients of any caller for it."""
+
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -5,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from sqlalchemy import make_url
+import pytest
+from sqlalchemy import make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from callers import (
     KeyPair,
@@ -16,7 +20,10 @@ from callers import (
 )
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import MIGRATIONS, assembled
+from cost_ledger.store_engine import tenant_transaction
 from ledger_operations import LedgerOperations
+from podium.ledger.v1 import audit_pb2
+from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
@@ -87,3 +94,65 @@ async def running_ledger(
         yield ledger
         for channel in ledger.channels:
             await channel.close(None)
+
+
+async def findings_of(client: Client) -> list[audit_pb2.Finding]:
+    request = pb.VerifyLedgerRequest()
+    found: list[audit_pb2.Finding] = []
+    while True:
+        page = await client.audit.VerifyLedger(request)
+        found.extend(page.findings)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+
+
+async def code_of(call: Any) -> grpc.StatusCode:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await call
+    return rejected.value.code()
+
+
+async def rejection_of(
+    call: Any, code: grpc.StatusCode = grpc.StatusCode.FAILED_PRECONDITION
+) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await call
+    assert rejected.value.code() is code, rejected.value
+    return str(rejected.value.details())
+
+
+@asynccontextmanager
+async def as_owner(ledger: RunningLedger) -> AsyncIterator[AsyncConnection]:
+    engine = create_async_engine(ledger.database_url)
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def as_tenants(ledger: RunningLedger, *tenants: str) -> AsyncIterator[AsyncConnection]:
+    """A transaction of the service within the scope of the tenants."""
+    engine = create_async_engine(as_service(ledger.database_url))
+    try:
+        async with tenant_transaction(engine, *tenants) as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+async def set_clock(ledger: RunningLedger, offset: str) -> None:
+    """Moves the ledger's clock by an SQL interval."""
+    async with as_owner(ledger) as connection:
+        await connection.execute(
+            text(f"""
+            CREATE OR REPLACE FUNCTION ledger_clock() RETURNS timestamptz VOLATILE LANGUAGE sql
+            RETURN clock_timestamp() + interval '{offset}'
+            """)
+        )
+
+
+async def rows_of(connection: AsyncConnection, query: str, **values: object) -> list[Any]:
+    return [tuple(row) for row in await connection.execute(text(query), values)]

@@ -13,9 +13,16 @@ from integration.cost_ledger.builders import (
     make_reserve,
     usd,
 )
-from integration.cost_ledger.running_ledger import Client, RunningLedger
-from integration.cost_ledger.sql_access import as_owner, as_tenants, rows_of, set_clock
-from integration.cost_ledger.verified import findings_of, rejection_of
+from integration.cost_ledger.running_ledger import (
+    Client,
+    RunningLedger,
+    as_owner,
+    as_tenants,
+    findings_of,
+    rejection_of,
+    rows_of,
+    set_clock,
+)
 from podium.common.v1 import money_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium_kit.rpc.identity import Scope

@@ -1,13 +1,18 @@
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from cost_ledger.audit.verification import broken_chain
+from cost_ledger.journal.store_rows import entry_from_json
+from cost_ledger.models import Entry
 from embedded_servers import Database
 from integration.cost_ledger.builders import (
     GPT5,
@@ -20,7 +25,13 @@ from integration.cost_ledger.builders import (
     quantities,
     usd,
 )
-from integration.cost_ledger.running_ledger import Client, RunningLedger, running_ledger
+from integration.cost_ledger.running_ledger import (
+    Client,
+    RunningLedger,
+    as_owner,
+    rows_of,
+    running_ledger,
+)
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
@@ -205,3 +216,158 @@ async def test_a_listing_that_cannot_be_understood_is_rejected(
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await entries_of(worker, **fields)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+ROWS = "SELECT row_to_json(e)::text FROM entry e WHERE tenant = 'acme' ORDER BY sequence"
+
+
+async def journal(ledger: RunningLedger) -> list[Entry]:
+    async with as_owner(ledger) as connection:
+        rows = await rows_of(connection, ROWS)
+    return [entry_from_json(row) for (row,) in rows]
+
+
+async def post_some(worker: Client) -> None:
+    for key in ("a", "b"):
+        await worker.ledger.Reserve(make_reserve(key))
+        await worker.ledger.Capture(make_capture(key))
+    await worker.ledger.Record(make_record("c", subject={"team": 'Zürich \\ "x" 東京'}))
+
+
+async def test_the_chain_is_recomputed_from_the_rows_and_ends_at_the_head(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    await post_some(worker)
+    entries = await journal(ledger)
+    assert [entry.sequence for entry in entries] == [1, 2, 3, 4, 5]
+    assert broken_chain(None, 0, entries, 5) == []
+    assert broken_chain(entries[1], 2, entries[2:], 5) == []
+    async with as_owner(ledger) as connection:
+        heads = await rows_of(connection, "SELECT sequence, hash FROM ledger_head")
+    assert heads == [(5, entries[-1].hash)]
+
+
+@pytest.mark.parametrize(
+    ("tampering", "broken"),
+    [
+        ("UPDATE entry SET spend = 1, payable = -1 WHERE sequence = 2", 2),
+        ("UPDATE entry SET occur_time = occur_time + interval '1 us' WHERE sequence = 3", 3),
+        ("UPDATE entry SET user_id = 'eve' WHERE sequence = 5", 5),
+        ('UPDATE entry SET windows = \'[["x", "2026-01-01T00:00:00Z", "USD"]]\'', 1),
+        ("DELETE FROM entry WHERE sequence = 3", 3),
+        ("UPDATE entry SET sequence = 7 - sequence WHERE sequence IN (3, 4)", 3),
+        ("UPDATE entry SET hash = sha256('x') WHERE sequence = 4", 4),
+        (
+            "CREATE TEMP TABLE t ON COMMIT DROP AS SELECT * FROM entry WHERE sequence = 5;"
+            "UPDATE t SET sequence = 6; INSERT INTO entry SELECT * FROM t",
+            6,
+        ),
+    ],
+    ids=["amount", "time", "user", "windows", "dropped", "swapped", "hash", "appended"],
+)
+async def test_tampering_breaks_the_chain_where_it_happened(
+    ledger: RunningLedger, worker: Client, tampering: str, broken: int
+) -> None:
+    await post_some(worker)
+    async with as_owner(ledger) as connection:
+        await connection.execute(text("ALTER TABLE entry DISABLE TRIGGER immutable"))
+        for statement in tampering.split(";"):
+            await connection.execute(text(statement))
+    [found] = broken_chain(None, 0, await journal(ledger), 5)
+    assert found.row == f"entry {broken}"
+
+
+UNKNOWN = {"sku": "", "unknown_price": hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT}
+AT_CEILING = {
+    "sku": "",
+    "unknown_price": hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING,
+    "ceiling": usd("0.5"),
+}
+
+# Per entry and unit, over all of the journal: what must be empty.
+UNBALANCED = """
+    SELECT tenant, sequence, unit FROM posting GROUP BY tenant, sequence, unit
+    HAVING sum(amount) <> 0
+"""
+DRIFTED = """
+    SELECT coalesce(b.tenant, p.tenant), coalesce(b.unit, p.unit), account, b.amount, p.amount
+    FROM (
+        SELECT tenant, unit, account, amount FROM balance CROSS JOIN LATERAL (VALUES
+            ('held', held), ('available', available), ('spend', spend),
+            ('provisional', provisional), ('suspense', suspense), ('payable', payable)
+        ) AS v(account, amount) WHERE amount <> 0
+    ) b
+    FULL JOIN (
+        SELECT tenant, unit, account, sum(amount) AS amount FROM posting
+        GROUP BY tenant, unit, account HAVING sum(amount) <> 0
+    ) p USING (tenant, unit, account)
+    WHERE b.amount IS DISTINCT FROM p.amount
+"""
+
+
+async def post_every_kind(worker: Client, admin: Client) -> None:
+    ledger = worker.ledger
+    for key, fields in (("a", {}), ("b", UNKNOWN), ("c", AT_CEILING), ("d", {"dispatched": True})):
+        await ledger.Reserve(make_reserve(key, **fields))
+    await ledger.MarkDispatched(pb.MarkDispatchedRequest(key="a"))
+    estimate = make_usage(output_text=7000)
+    estimate.source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    captured = (await ledger.Capture(make_capture("a", estimate))).entry
+    await ledger.Capture(make_capture("b"))
+    await ledger.Capture(make_capture("c"))
+    await ledger.Release(pb.ReleaseRequest(key="d"))
+    settled = (
+        await admin.ledger.Settle(pb.SettleRequest(key="a", usage=make_usage(output_text=100)))
+    ).entry
+    assert (captured.amount, settled.amount) == (usd("0.07"), usd("0.001"))
+    recorded = (await ledger.Record(make_record("r"))).entry
+    await admin.ledger.Adjust(
+        pb.AdjustRequest(key="r+", sequence=recorded.sequence, change=usd("0.5"), reason="invoice")
+    )
+    other = (await ledger.Record(make_record("s"))).entry
+    await ledger.Reverse(pb.ReverseRequest(key="s-", sequence=other.sequence, reason="twice"))
+    await admin.ledger.ClosePeriod(
+        pb.ClosePeriodRequest(key="y", end_time=Timestamp(seconds=1_700_000))
+    )
+
+
+async def test_the_postings_of_every_kind_of_entry_sum_to_zero_per_unit(
+    ledger: RunningLedger, worker: Client, admin: Client
+) -> None:
+    await post_every_kind(worker, admin)
+    entries = (await worker.ledger.ListEntries(pb.ListEntriesRequest())).entries
+    kinds = {entry.kind for entry in entries}
+    assert kinds == set(hold_pb2.EntryKind.values()) - {hold_pb2.ENTRY_KIND_UNSPECIFIED}
+    for entry in entries:
+        for unit in {posting.unit for posting in entry.postings}:
+            amounts = [Decimal(each.amount) for each in entry.postings if each.unit == unit]
+            assert len(amounts) > 1
+            assert sum(amounts) == 0
+    async with as_owner(ledger) as connection:
+        assert await rows_of(connection, UNBALANCED) == []
+        assert await rows_of(connection, DRIFTED) == []
+        totals = await rows_of(
+            connection, "SELECT unit, held, spend, suspense, payable FROM balance ORDER BY unit"
+        )
+    # 0.001 settled, 0.00225 recorded and 0.5 more of it; two calls of unknown price.
+    spent = Decimal("0.50325")
+    assert totals == [("USD", 0, spent, 0, -spent), ("XXX", 0, 0, 2, -2)]
+
+
+@pytest.mark.parametrize(
+    ("change", "constraint"),
+    [
+        ("payable = payable - 1", "cost_is_balanced"),
+        ("held = held + 1, hold_unit = 'USD'", "held_is_balanced"),
+        ("unit = ''", "units_are_given"),
+        ("hash = 'short'", "hash"),
+    ],
+)
+async def test_the_database_rejects_an_entry_that_does_not_balance(
+    ledger: RunningLedger, worker: Client, change: str, constraint: str
+) -> None:
+    await worker.ledger.Record(make_record("k"))
+    with pytest.raises(DBAPIError, match=constraint):
+        async with as_owner(ledger) as connection:
+            await connection.execute(text("ALTER TABLE entry DISABLE TRIGGER immutable"))
+            await connection.execute(text(f"UPDATE entry SET {change}"))

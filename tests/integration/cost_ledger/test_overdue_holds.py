@@ -3,18 +3,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import grpc
 import pytest_asyncio
+from sqlalchemy import make_url
 
+from cost_ledger.server import MIGRATIONS
 from embedded_servers import Database
 from integration.cost_ledger.builders import make_budget, make_price, make_reserve, usd
-from integration.cost_ledger.running_ledger import Client, running_ledger
-from integration.cost_ledger.sql_access import set_clock
-from integration.cost_ledger.verified import findings_of
+from integration.cost_ledger.running_ledger import Client, findings_of, running_ledger, set_clock
+from integration.podium_kit.rpc.test_health import NOT_SERVING, SERVING, watch
 from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.identity import Scope
 
 Overdue = Callable[[], Awaitable[list[hold_pb2.Entry]]]
@@ -96,3 +100,28 @@ async def test_a_provisional_cost_covers_the_most_expensive_model_that_may_have_
     await overdue()
     assert await stands(client) == (usd("0.5"), usd("0"))
     assert not await findings_of(client)
+
+
+async def test_a_roll_up_that_times_out_shows_in_health_until_it_succeeds(
+    database: Callable[[], Awaitable[str]], tmp_path: Path
+) -> None:
+    url = await database()
+    owner_url = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    owner = await asyncpg.connect(owner_url)
+    await upgrade(url, MIGRATIONS)
+    await owner.execute(
+        f"ALTER ROLE cost_ledger_service IN DATABASE {make_url(url).database}"
+        " SET statement_timeout = '500ms'"
+    )
+    async with (
+        running_ledger(url, tmp_path, rollup_interval_s=0.1) as ledger,
+        grpc.aio.insecure_channel(f"127.0.0.1:{ledger.port}") as channel,
+    ):
+        states = watch(channel, "background/roll-up")
+        assert await anext(states) == SERVING
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE rollup_watermark IN ACCESS EXCLUSIVE MODE")
+            assert await anext(states) == NOT_SERVING
+            assert await anext(watch(channel, "podium.ledger.v1.CostLedgerService")) == SERVING
+        assert await anext(states) == SERVING
+    await owner.close()

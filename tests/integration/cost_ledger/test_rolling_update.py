@@ -18,9 +18,9 @@ from integration.cost_ledger.running_ledger import (
     Client,
     RunningLedger,
     as_service,
+    findings_of,
     running_ledger,
 )
-from integration.cost_ledger.verified import findings_of
 from last_release import code_of_last_release
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb

@@ -1,5 +1,3 @@
-"""What the tests of the audit do again and again: fill a journal, verify it, change it by force."""
-
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -27,7 +25,6 @@ async def fill(worker: Client) -> None:
 
 
 async def verified(worker: Client, page_size: int = 3) -> list[audit_pb2.Finding]:
-    """What a whole verification finds."""
     found: list[audit_pb2.Finding] = []
     token = ""
     while True:
@@ -41,7 +38,6 @@ async def verified(worker: Client, page_size: int = 3) -> list[audit_pb2.Finding
 
 
 async def roll_up(ledger: RunningLedger) -> int:
-    """Adds to the daily sums what is new; how many entries that were."""
     engine = open_engine(as_service(ledger.database_url))
     added = await RollupStore(engine).advance()
     await engine.dispose()

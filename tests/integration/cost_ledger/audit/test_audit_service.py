@@ -1,5 +1,3 @@
-"""Explanations, charges, simulations and invoices over the wire."""
-
 from datetime import UTC, datetime
 
 import grpc

@@ -1,5 +1,3 @@
-"""Reports from daily sums are what the journal says, whatever the watermark and the window."""
-
 import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -27,7 +25,6 @@ def at(hours: float) -> datetime:
 
 
 async def total(client: Client, **asked: object) -> tuple[Decimal, int, Decimal]:
-    """Amount, calls and output tokens over all rows of a report."""
     reply = await client.ledger.ReportSpend(pb.ReportSpendRequest(page_size=1000, **asked))  # type: ignore[arg-type]
     amount = sum((Decimal(m.amount) for row in reply.rows for m in row.amounts), Decimal(0))
     tokens = sum((Decimal(q.amount) for row in reply.rows for q in row.quantities), Decimal(0))

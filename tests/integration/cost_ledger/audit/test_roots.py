@@ -1,5 +1,3 @@
-"""Signed roots: one a day over all tenants, and proofs under them."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-"""Whatever a superuser changes is found, and the first wrong row is named."""
-
 import pytest
 
 from integration.cost_ledger.audit.auditor import as_superuser, fill, roll_up, verified

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from integration.cost_ledger.builders import make_capture, make_reserve, make_usage, quantities
-from integration.cost_ledger.complaints.books import until_answered
+from integration.cost_ledger.test_complaints import until_answered
 from ledger_operations import LedgerOperations
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
@@ -24,8 +24,6 @@ IN_FLIGHT = 4
 
 
 class Caller:
-    """Makes calls and reports every step."""
-
     def __init__(
         self, ledger: LedgerOperations, provider: aiohttp.ClientSession, hold_s: float
     ) -> None:
@@ -34,7 +32,6 @@ class Caller:
         self._hold = timedelta(seconds=hold_s)
 
     async def call(self, key: str) -> None:
-        """One call, paid for."""
         worst_case = quantities(call=1)
         hold = make_reserve(
             key, sku=SKU, worst_case=worst_case, time_to_live=self._hold, dispatched=True
@@ -53,7 +50,6 @@ class Caller:
 
 
 async def call_all(caller: Caller, calls: int) -> None:
-    """All calls, a few at a time."""
     gate = asyncio.Semaphore(IN_FLIGHT)
 
     async def one(key: str) -> None:
@@ -64,7 +60,6 @@ async def call_all(caller: Caller, calls: int) -> None:
 
 
 async def main() -> None:
-    """Makes its calls and exits."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ledger", required=True)
     parser.add_argument("--signing-key", type=Path, required=True)

@@ -27,12 +27,10 @@ class Provider:
     planned: dict[tuple[str, int], Kill] = field(default_factory=dict)
 
     def at(self, point: str, nth: int, kill: Kill) -> None:
-        """Plans what happens when a point is reached for the nth time."""
         self.planned[point, nth] = kill
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[str]:
-        """Serves on loopback; yields the URL."""
         app = web.Application()
         app.router.add_post("/calls/{key}", self._call)
         app.router.add_post("/points/{point}", self._point)

@@ -1,5 +1,3 @@
-"""PostgreSQL, the ledger and a caller as processes that can be killed one by one."""
-
 import asyncio
 import os
 import signal
@@ -27,8 +25,6 @@ PRICE = "0.0003"
 
 @dataclass
 class Scene:
-    """Who can be killed, and the books they leave."""
-
     postgres: EmbeddedPostgres
     ledger: ManagedProcess
     caller: ManagedProcess
@@ -36,7 +32,6 @@ class Scene:
     books: RunningLedger
 
     async def kill(self, victim: str) -> None:
-        """kill -9, and a fresh start."""
         if victim == "postgres":
             await self.postgres.kill()
             await self.postgres.start()
@@ -46,19 +41,16 @@ class Scene:
         process.start()
 
     async def finish(self) -> None:
-        """Waits until the caller has made all its calls, also after a restart."""
         while status := await self.caller.wait():
             assert status == -signal.SIGKILL, self.caller.log_tail()
             await asyncio.sleep(0.05)
 
     def reader(self) -> Client:
-        """The tenant's admin."""
         return self.books.as_(TENANT, Scope.TENANT_ADMIN)
 
 
 @asynccontextmanager
 async def scene(folder: Path, calls: int, hold_s: float = 3600.0) -> AsyncIterator[Scene]:
-    """Everything up, the caller not started yet."""
     postgres, provider = EmbeddedPostgres(folder / "postgres"), Provider()
     keys, port = make_key_pair(), free_port()
     signing_key = folder / "caller.pem"

@@ -1,5 +1,3 @@
-"""A served ledger whose clock can be set, driven from ordinary functions."""
-
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -31,8 +29,6 @@ OVERDUE = text("SELECT count(*) FROM hold WHERE state = 'open' AND expire_time <
 
 
 class Driver:
-    """Runs coroutines one by one on the loop that serves the ledger."""
-
     def __init__(self, runner: asyncio.Runner, ledger: RunningLedger) -> None:
         self._runner = runner
         self._shifted_s = 0.0
@@ -41,21 +37,17 @@ class Driver:
         self._owner = create_async_engine(ledger.database_url)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for a coroutine."""
         return self._runner.run(work)
 
     def answer(self, call: grpc.aio.UnaryUnaryCall[Any, Any]) -> tuple[Answer, Any]:
-        """How the ledger answered, and its response where there is one."""
         return self.run(_answer(call))
 
     def start(self) -> None:
-        """Prepares clock and prices."""
         self.run(self._execute(*SHIFTED_CLOCK))
         prices = prices_pb.CreatePricesRequest(specs=[make_price()])
         self.run(_answer(self.ledger.admin().prices.CreatePrices(prices)))
 
     def reset_clock(self) -> None:
-        """Back to the real time, so that every history begins where the others did."""
         self._shifted_s = 0.0
         self.run(self._execute("UPDATE shifted_clock SET seconds = 0"))
 
@@ -70,11 +62,9 @@ class Driver:
         self.run(self._swept())
 
     def shifted(self) -> timedelta:
-        """How far the ledger's clock is ahead."""
         return timedelta(seconds=self._shifted_s)
 
     def stop(self) -> None:
-        """Ends the owner's connections."""
         self.run(self._owner.dispose())
 
     async def _execute(self, *statements: str) -> None:
@@ -101,6 +91,5 @@ async def _answer(call: Any) -> tuple[Answer, Any]:
 
 
 async def serve(stack: AsyncExitStack, postgres: EmbeddedPostgres, folder: Path) -> RunningLedger:
-    """A ledger on a database of its own, which sweeps all the time."""
     url = await postgres.create_database("ledger_machine")
     return await stack.enter_async_context(running_ledger(url, folder, sweep_interval_s=0.02))

@@ -11,8 +11,6 @@ LIMITED_EPISODE = "e0"
 
 
 class Answer(StrEnum):
-    """How the ledger answers, as far as the model says."""
-
     OK = "OK"
     REJECTED = "REJECTED"
     NOT_FOUND = "NOT_FOUND"
@@ -23,8 +21,6 @@ class Answer(StrEnum):
 
 @dataclass
 class Hold:
-    """Money held for a call."""
-
     episode: str
     token_price: Decimal
     tokens: int
@@ -41,8 +37,6 @@ class Hold:
 
 @dataclass
 class Cost:
-    """A final cost: its amount with all adjustments, and whether it was reversed."""
-
     episode: str
     amount: Decimal
     at: float
@@ -52,8 +46,6 @@ class Cost:
 
 @dataclass
 class Model:
-    """One tenant's books. Keys that were answered before are answered the same again."""
-
     token_price: Decimal = Decimal("0.00001")
     now: float = 0.0
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -156,7 +148,6 @@ class Model:
                     self.provisional[key] = hold
 
     def posted(self, budget: str) -> Decimal:
-        """What a budget counts as spent."""
         costs = (
             each.amount + each.adjusted
             for each in self.costs.values()
@@ -166,7 +157,6 @@ class Model:
         return sum(costs, ZERO) + sum(guessed, ZERO)
 
     def held(self, budget: str) -> Decimal:
-        """What a budget keeps for open holds."""
         return sum((hold.amount for hold in self._open() if self._counts(budget, hold)), ZERO)
 
     def _open(self) -> Iterator[Hold]:

@@ -1,5 +1,3 @@
-"""Random histories: the ledger answers as the model does, and its books stay in order."""
-
 import asyncio
 import os
 from contextlib import AsyncExitStack
@@ -52,8 +50,6 @@ HOUR, DAY = 3600.0, 86400.0
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """One tenant's history."""
-
     driver: ClassVar[Driver]
 
     def __init__(self) -> None:
@@ -145,7 +141,6 @@ class LedgerMachine(RuleBasedStateMachine):
         behind=st.integers(0, 2),
     )
     def update_budget(self, budget: str, limit: str, behind: int) -> None:
-        """Up or down, also below what is used; made from this version or an older one."""
         version = max(0, self.model.versions[budget] - behind)
         request = budgets_pb.UpdateBudgetRequest(
             id=budget,
@@ -163,7 +158,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(price=st.sampled_from(["5", "10", "20"]))
     def publish_price(self, price: str) -> None:
-        """From now on; what is held keeps the price it was held at."""
         spec = make_price(components={"output_text": (price, "1000000")}, tenant=self.tenant)
         spec.start_time.FromDatetime(datetime.now(UTC) + self.driver.shifted())
         request = prices_pb.CreatePricesRequest(specs=[spec])

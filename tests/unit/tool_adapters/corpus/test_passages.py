@@ -1,5 +1,3 @@
-"""Documents are cut into passages that know where they stand."""
-
 import asyncio
 from collections.abc import Callable
 from typing import Any
@@ -212,8 +210,6 @@ def test_a_document_has_what_its_media_type_says(
 
 
 class CountingStore:
-    """One corpus of one passage; counts how often it is loaded."""
-
     def __init__(self) -> None:
         self.loads = 0
 

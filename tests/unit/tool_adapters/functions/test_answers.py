@@ -1,5 +1,3 @@
-"""Every bundled function answers real questions."""
-
 import subprocess
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A question without an answer ends in a typed failure that says what to do."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""A function that holds the interpreter holds up no one, and ends when its time is over."""
-
 import asyncio
 import json
 from asyncio.subprocess import Process

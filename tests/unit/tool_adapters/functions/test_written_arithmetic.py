@@ -1,5 +1,3 @@
-"""The calculator takes arithmetic as a question writes it, and guesses nothing."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""A day or a span is taken as a question writes it, and what has two readings is rejected."""
-
 from datetime import date, timedelta
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Places, currencies, elements, formulas and words are found as a question writes them."""
-
 from typing import Any
 
 import pycountry

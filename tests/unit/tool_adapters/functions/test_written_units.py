@@ -1,5 +1,3 @@
-"""Amounts and units are taken as a question writes them."""
-
 from typing import Any
 
 import pint

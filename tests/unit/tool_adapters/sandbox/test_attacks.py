@@ -1,5 +1,3 @@
-"""Hostile programs in the sandbox: each ends in a typed failure or achieves nothing."""
-
 import asyncio
 import os
 import socket

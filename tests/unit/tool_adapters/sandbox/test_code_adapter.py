@@ -1,5 +1,3 @@
-"""The code adapter: state per episode, usage in seconds, rejection without isolation."""
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path
@@ -96,8 +94,6 @@ async def test_a_shortage_at_the_start_does_not_last(tmp_path: Path) -> None:
 
 
 class Unproven(LocalRunner):
-    """Cannot prove isolation while nothing was let through; counts how often it tried."""
-
     def __init__(self) -> None:
         super().__init__()
         self.proofs, self.end = 0, asyncio.Event()
@@ -127,8 +123,6 @@ async def test_fence_around_the_code_is_taken_off(adapter: CodeAdapter, code: st
 
 
 class Recording(LocalRunner):
-    """Knows in which order it was given jobs."""
-
     def __init__(self) -> None:
         super().__init__()
         self.given: list[str] = []

@@ -1,5 +1,3 @@
-"""A job of code on its way to the pods that run it."""
-
 from tool_adapters.sandbox.convert import WALL_TIME_MAX_S, job_from_proto, job_to_proto
 from tool_adapters.sandbox.limits import Limits
 from tool_adapters.sandbox.runner import Job

@@ -1,5 +1,3 @@
-"""Honest code in the sandbox: values, files, figures and state come back."""
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -197,7 +195,6 @@ async def test_a_workspace_that_is_none_is_an_error_and_not_code_in_our_process(
 async def test_a_launcher_that_ends_before_its_sandbox_is_ready_is_not_waited_for(
     tmp_path: Path, own_processes: Processes
 ) -> None:
-    """As one killed between two of its steps: what it leaves holds the output open."""
     launcher = tmp_path / "bwrap"
     launcher.write_text("#!/bin/sh\nsleep 600 &\nexit 9\n")
     launcher.chmod(0o755)

@@ -1,5 +1,3 @@
-"""A hostile program and how it has to end."""
-
 from dataclasses import dataclass
 from textwrap import dedent
 
@@ -28,14 +26,12 @@ class Attack:
 
 
 def attack(name: str, code: str, *expected: FailureKind | str, **fields: float | bool) -> Attack:
-    """An attack; of what is expected, words are looked for in the output."""
     failure = next((each for each in expected if isinstance(each, FailureKind)), None)
     said = next((each for each in expected if not isinstance(each, FailureKind)), "")
     return Attack(name, dedent(code), failure, str(said), **fields)  # type: ignore[arg-type]
 
 
 def system_call(name: str, *arguments: object) -> Attack:
-    """The raw call through ctypes; the kernel has to answer that there is none."""
     number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
     given = ", ".join(map(repr, arguments))
     code = f"""

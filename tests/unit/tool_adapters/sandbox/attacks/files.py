@@ -1,5 +1,3 @@
-"""At the file system: links out of the workspace, closed folders, odd names, forged state."""
-
 from unit.tool_adapters.sandbox.attacks.attack import TOOL_ERROR, attack
 
 READ_ONLY = ("/x", "/dev/x", "/packages/x", "/usr/lib/x", "/proc/sys/kernel/hostname")

@@ -1,5 +1,3 @@
-"""Out of the sandbox by the kernel: raw system calls, privileges, its files and devices."""
-
 from unit.tool_adapters.sandbox.attacks.attack import TOOL_ERROR, attack, system_call
 
 NEW_USER, NEW_NAMESPACE = 0x1000_0000, 0x0002_0000

@@ -1,5 +1,3 @@
-"""Out of the sandbox by a socket of any kind."""
-
 from unit.tool_adapters.sandbox.attacks.attack import TOOL_ERROR, attack
 
 DENIED = "PermissionError"

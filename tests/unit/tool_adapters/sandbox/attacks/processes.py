@@ -1,5 +1,3 @@
-"""At other processes, by many processes, or by outliving the call."""
-
 from unit.tool_adapters.sandbox.attacks.attack import LIMIT, TIMEOUT, TOOL_ERROR, attack
 
 ATTACKS = (

@@ -1,5 +1,3 @@
-"""By taking more than there is: memory, disk, output, descriptors."""
-
 from unit.tool_adapters.sandbox.attacks.attack import LIMIT, TIMEOUT, TOO_LARGE, TOOL_ERROR, attack
 
 ATTACKS = (

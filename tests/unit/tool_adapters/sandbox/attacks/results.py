@@ -1,5 +1,3 @@
-"""At what is reported of the run: forged reports, forged state, code in our own process."""
-
 from unit.tool_adapters.sandbox.attacks.attack import TOOL_ERROR, attack
 
 REPORT = (

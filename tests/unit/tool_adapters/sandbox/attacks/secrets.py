@@ -1,5 +1,3 @@
-"""At what is ours: the environment, files, other processes' memory, other calls' state."""
-
 from unit.tool_adapters.sandbox.attacks.attack import TOOL_ERROR, attack
 
 ATTACKS = (
