@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callers import client_channel, make_identity, make_key_pair
-from integration.tool_adapters.adapters_process import adapters_process
-from integration.tool_adapters.adapters_under_test import AdaptersUnderTest, running_registry
+from integration.tool_adapters.adapters_under_test import (
+    AdaptersUnderTest,
+    adapters_process,
+    running_registry,
+)
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres

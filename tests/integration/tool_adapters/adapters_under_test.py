@@ -1,7 +1,11 @@
+"""The adapters behind a real channel, and a registry that knows the tools of a test."""
+
 import asyncio
 import json
+import os
+import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,6 +26,7 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceS
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
+from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import running_server
 from podium_kit.rpc.settings import SigningKey
@@ -147,3 +152,31 @@ async def run_adapters(
     ):
         stub = ToolAdapterServiceStub(channel)
         yield AdaptersUnderTest(port, keys, registry, stub, folder / "mcp-servers")
+
+
+def adapters_process(
+    folder: Path,
+    port: int,
+    registry_port: int,
+    database_url: str,
+    keys: KeyPair,
+    settings: Mapping[str, str] | None = None,
+) -> ManagedProcess:
+    (folder / "signing.pem").write_text(keys.private_pem)
+    needed = {
+        "PORT": str(port),
+        "DATABASE_URL": database_url,
+        "VERIFY_KEYS_FILE": str(write_verify_keys(folder / "keys.json", [keys])),
+        "TOOL_REGISTRY_TARGET": f"127.0.0.1:{registry_port}",
+        "SIGNING_KEY__KEY_ID": keys.key_id,
+        "SIGNING_KEY__PRIVATE_KEY_FILE": str(folder / "signing.pem"),
+        "MCP_SERVERS_FOLDER": str(folder / "mcp-servers"),
+    }
+    environment = needed | dict(settings or {})
+    return ManagedProcess(
+        "tool_adapters",
+        [sys.executable, "-m", "tool_adapters"],
+        log_path=folder / "adapters.log",
+        # Ours as well: it says where the code under test lies.
+        env=os.environ | {f"TOOL_ADAPTERS_{name}": value for name, value in environment.items()},
+    )

@@ -9,7 +9,7 @@ from integration.tool_adapters.adapters_under_test import (
     run_adapters,
     running_registry,
 )
-from integration.tool_adapters.web_server import WebServer
+from integration.tool_adapters.servers import WebServer
 
 
 @pytest_asyncio.fixture

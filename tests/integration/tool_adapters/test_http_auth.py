@@ -7,9 +7,8 @@ import pytest
 import pytest_asyncio
 
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
-from integration.tool_adapters.token_server import CLIENT_SECRET, TokenServer, token_server
+from integration.tool_adapters.servers import CLIENT_SECRET, TokenServer, WebServer, token_server
 from integration.tool_adapters.tool_specs import http_spec
-from integration.tool_adapters.web_server import WebServer
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2
 

@@ -15,7 +15,7 @@ from integration.tool_adapters.adapters_under_test import (
     run_adapters,
     running_registry,
 )
-from integration.tool_adapters.web_server import WebServer
+from integration.tool_adapters.servers import WebServer
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.registry.v1 import tool_pb2

@@ -16,10 +16,10 @@ from embedded_servers import Database
 from integration.misbehaviour.database_wire import database_wire
 from integration.misbehaviour.faults import Fault
 from integration.podium_operations.test_backups import connected, rows
-from integration.tool_adapters.adapters_process import adapters_process
 from integration.tool_adapters.adapters_under_test import (
     AdaptersUnderTest,
     RegistryOf,
+    adapters_process,
     run_adapters,
     running_registry,
 )
