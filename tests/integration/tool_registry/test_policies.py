@@ -3,8 +3,15 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
-from integration.tool_registry.builders import make_spec, seconds
+from integration.tool_registry.builders import (
+    make_llm_spec,
+    make_model,
+    make_price,
+    make_spec,
+    seconds,
+)
 from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
@@ -130,3 +137,298 @@ async def test_a_policy_that_cannot_be_kept_is_rejected_with_its_cause(
     error = await rejected(registry.as_().create_policy(**fields))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert words in str(error.details())
+
+
+ADMIT = policy_pb2.UNKNOWN_PRICE_RULE_ADMIT
+COST_FIRST = policy_pb2.POLICY_PRESET_COST_FIRST
+Weights = policy_pb2.PreferenceVector
+
+
+async def weights_of(
+    registry: RunningRegistry, preset: policy_pb2.PolicyPreset.ValueType, given: Weights
+) -> tuple[float, float, float]:
+    reply = await registry.as_().create_policy(preset=preset, preferences=given)
+    found = reply.policy.spec.preferences
+    return found.outcome, found.compute, found.latency
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "wanted"),
+    [
+        (COST_FIRST, Weights(latency=0.9), (1.0, 0.8, 0.9)),
+        (COST_FIRST, Weights(compute=0), (1.0, 0.0, 0.2)),
+        (policy_pb2.POLICY_PRESET_UNSPECIFIED, Weights(outcome=0.5), (0.5, 0.0, 0.0)),
+        (policy_pb2.POLICY_PRESET_UNSPECIFIED, Weights(), (1.0, 0.4, 0.4)),
+    ],
+    ids=["override", "zero overrides", "no preset", "balanced without any"],
+)
+async def test_weights_as_written_then_the_presets(
+    registry: RunningRegistry,
+    preset: policy_pb2.PolicyPreset.ValueType,
+    given: Weights,
+    wanted: tuple[float, float, float],
+) -> None:
+    assert await weights_of(registry, preset, given) == pytest.approx(wanted)
+
+
+async def test_weights_that_prefer_nothing_are_rejected(registry: RunningRegistry) -> None:
+    given = Weights(outcome=0, compute=0, latency=0)
+    error = await rejected(registry.as_().create_policy(preferences=given))
+    assert "every weight is 0" in str(error.details())
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("calculater", "did you mean calculator?"),
+        ("answer/strongest", "did you mean answer/strong?"),
+        ("weather", "see `podium tools list`"),
+    ],
+)
+async def test_a_weight_of_no_tool_is_rejected_with_the_fix(
+    registry: RunningRegistry, name: str, hint: str
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
+    error = await rejected(ada.create_policy(preferences=Weights(outcome=1, tools={name: 0.5})))
+    assert f"preferences.tools weighs {name}, and there is no such tool; {hint}" in str(
+        error.details()
+    )
+
+
+async def test_weights_stand_in_the_terms_of_tools_and_models(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec())
+    await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
+    await ada.create_policy(
+        unknown_price=ADMIT,
+        preferences=Weights(
+            outcome=1, tools={"calculator": 0, "answer": 0.5, "answer/quick": 0.25}
+        ),
+    )
+    toolset = (await ada.resolve("mine")).toolset
+    assert {tool.name: tool.terms for tool in toolset.tools} == {
+        "answer": (
+            "strong: price unknown, latency unknown;"
+            " quick: price unknown, latency unknown, weight 0.25; weight 0.5"
+        ),
+        "calculator": "price unknown, latency unknown, weight 0",
+    }
+
+
+Selector = policy_pb2.ToolSelector
+
+
+@pytest.fixture
+async def ada(registry: RunningRegistry) -> Caller:
+    caller = registry.as_()
+    await caller.register(make_spec())
+    await caller.register(make_llm_spec(make_model("here", tags=["on-premise"])))
+    return caller
+
+
+@pytest.mark.parametrize(
+    ("fields", "notice"),
+    [
+        (
+            {"deny": Selector(names=["calcluator"])},
+            "deny.names: there is no tool calcluator, so it denies nothing; "
+            "did you mean calculator?",
+        ),
+        (
+            {"approval": Selector(names=["calcluator"])},
+            "approval.names: there is no tool calcluator, so no call waits for a person by it; "
+            "did you mean calculator?",
+        ),
+        (
+            {"allow": Selector(names=["calculator"], tags=["on-premises"])},
+            "allow.tags: no tool has the tag on-premises, so it allows nothing; "
+            "did you mean on-premise?",
+        ),
+        (
+            {"deny": Selector(models=["her"])},
+            "deny.models: no tool has the model her, so it denies nothing; did you mean here?",
+        ),
+        (
+            {"deny": Selector(providers=["xyz"])},
+            "deny.providers: no tool has the provider xyz, so it denies nothing",
+        ),
+        (
+            {"required_tags": ["on-premisse"]},
+            "required_tags: no tool has the tag on-premisse, so no tool passes; "
+            "did you mean on-premise?",
+        ),
+    ],
+)
+async def test_a_name_that_no_tool_has_is_a_notice_with_the_nearest(
+    ada: Caller, fields: dict[str, Any], notice: str
+) -> None:
+    assert list((await ada.create_policy(**fields)).notices) == [notice]
+    tried = policy_pb2.PolicySpec(name="mine", **fields)
+    explained = await ada.policies.ExplainToolset(pb.ExplainToolsetRequest(spec=tried))
+    assert list(explained.notices) == [notice]
+
+
+async def test_names_that_tools_have_are_no_notice(ada: Caller) -> None:
+    reply = await ada.create_policy(
+        deny=Selector(names=["calculator", "find_tools"], models=["here"]),
+        required_tags=["on-premise"],
+    )
+    assert not reply.notices
+
+
+async def test_a_policy_that_is_tried_is_checked_as_one_that_is_applied(ada: Caller) -> None:
+    spec = policy_pb2.PolicySpec(name="mine")
+    spec.preferences.tools["calcluator"] = 1
+    for call in (
+        ada.policies.CreatePolicy(pb.CreatePolicyRequest(spec=spec)),
+        ada.policies.ExplainToolset(pb.ExplainToolsetRequest(spec=spec)),
+        ada.policies.DryRunPolicy(pb.DryRunPolicyRequest(spec=spec)),
+    ):
+        assert "did you mean calculator?" in str((await rejected(call)).details())
+
+
+async def test_a_ceiling_in_a_currency_without_prices_is_rejected(
+    registry: RunningRegistry, ada: Caller
+) -> None:
+    registry.prices.give(make_price("tool/calculator", {"CALL": ("0.01", "1")}))
+    ceiling = money_pb2.Money(currency_code="XYZ", amount="1")
+    error = await rejected(ada.create_policy(price_ceiling=ceiling))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "write it in USD" in str(error.details())
+    free = money_pb2.Money(currency_code="USD", amount="0")
+    [notice] = (await ada.create_policy(price_ceiling=free)).notices
+    assert "only tools that cost nothing" in notice
+
+
+async def test_a_budget_that_is_not_there_is_rejected_where_a_policy_names_it(
+    registry: RunningRegistry, ada: Caller
+) -> None:
+    error = await rejected(ada.create_policy(budget_ids=["everyday"]))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "there is no such budget" in str(error.details())
+    registry.budgets.ids.add("everyday")
+    assert (await ada.create_policy(budget_ids=["everyday"])).created
+
+
+async def test_an_explanation_says_which_calls_wait_for_a_person(ada: Caller) -> None:
+    await ada.create_policy("floor", approval=Selector(names=["calculator"]))
+    explained = await ada.policies.ExplainToolset(pb.ExplainToolsetRequest(policy="balanced"))
+    reasons = {each.name: each.reason for each in explained.decisions}
+    assert "waits for a person's approval" in reasons["calculator"]
+    assert "approval" not in reasons["answer"]
+
+
+POLICIES = ["", "balanced", "accuracy-first", "loose"]
+DOLLAR = money_pb2.Money(currency_code="USD", amount="1")
+
+
+def named(name: str) -> policy_pb2.ToolSelector:
+    return policy_pb2.ToolSelector(names=[name])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"deny": named("mail")}, "denied by name mail"),
+        ({"allow": named("calculator")}, "the policy allows only others"),
+        ({"required_tags": ["on-premise"]}, "it lacks the required tag on-premise"),
+        ({"price_ceiling": DOLLAR}, "above the ceiling of 1 USD"),
+    ],
+)
+async def test_what_the_floor_rejects_no_policy_brings_back(
+    registry: RunningRegistry, policy: str, rule: dict[str, Any], reason: str
+) -> None:
+    ada = registry.as_()
+    registry.prices.give(make_price("tool/mail", {"CALL": ("5", "1")}))
+    await ada.register(make_spec("mail"))
+    await ada.create_policy("loose", allow=named("mail"))
+    assert (await ada.decided(policy)).allowed
+    await ada.create_policy("floor", **rule)
+    decision = await ada.decided(policy)
+    assert not decision.allowed
+    assert reason in decision.reason
+    assert decision.reason.endswith("(the tenant's floor)")
+    resolved = await ada.resolve(policy=policy)
+    assert [tool.name for tool in resolved.toolset.tools] == []
+    # Another tenant has no floor.
+    zoe = registry.as_("zeta")
+    await zoe.register(make_spec("mail"))
+    assert (await zoe.decided("balanced")).allowed
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_the_rest_of_an_episodes_terms_is_the_stricter_one(
+    registry: RunningRegistry, policy: str
+) -> None:
+    ada = registry.as_()
+    registry.budgets.ids |= {"mine", "all"}
+    await ada.register(make_spec("mail", sku=""))
+    await ada.create_policy(
+        "loose", unknown_price=ADMIT, training_consent=True, budget_ids=["mine", "all"]
+    )
+    await ada.create_policy(
+        "floor",
+        approval=named("mail"),
+        approval_timeout=Duration(seconds=60),
+        budget_ids=["all"],
+        unknown_price=policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING,
+        price_ceiling=DOLLAR,
+    )
+    toolset = (await ada.resolve(policy=policy)).toolset
+    assert toolset.policy_name == (policy or "balanced")
+    assert toolset.tools[0].needs_approval
+    assert (await ada.decided(policy)).needs_approval
+    assert toolset.unknown_price == policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
+    assert toolset.price_ceiling == DOLLAR
+    assert toolset.approval_timeout.seconds == 60
+    assert not toolset.training_consent
+    assert list(toolset.budget_ids) == (["all", "mine"] if policy == "loose" else ["all"])
+
+
+async def test_a_new_version_of_the_floor_holds_at_once(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("mail"))
+    await ada.create_policy("floor", unknown_price=ADMIT, deny=named("mail"))
+    assert not (await ada.decided("balanced")).allowed
+    await ada.create_policy("floor", unknown_price=ADMIT)
+    assert (await ada.decided("balanced")).allowed
+    assert (await ada.resolve(policy="balanced")).toolset.tools
+
+
+async def test_a_policy_that_is_only_tried_stands_on_the_floor_and_a_floor_on_none(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("mail"))
+    await ada.create_policy("floor", unknown_price=ADMIT, deny=named("mail"))
+    for name, allowed in (("tried", False), ("floor", True)):
+        spec = policy_pb2.PolicySpec(name=name, unknown_price=ADMIT)
+        reply = await ada.policies.ExplainToolset(pb.ExplainToolsetRequest(spec=spec))
+        assert [each.allowed for each in reply.decisions] == [allowed]
+
+
+async def test_a_floor_without_presets_leaves_the_tenants_own_policies(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.register(make_spec("mail"))
+    await ada.create_policy("mine", unknown_price=ADMIT)
+    await ada.create_policy("floor", unknown_price=ADMIT, no_presets=True)
+    for preset in ("", "balanced", "cost-first"):
+        error = await rejected(ada.resolve(policy=preset))
+        assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "name a policy of the tenant's own" in (error.details() or "")
+        # In an episode that runs already, too.
+        decision = await ada.decided(preset)
+        assert not decision.allowed
+        assert "the tenant's floor allows none" in decision.reason
+    assert (await ada.resolve(policy="mine")).toolset.tools
+    assert (await ada.decided("mine")).allowed
+
+
+async def test_only_the_floor_rules_out_presets(registry: RunningRegistry) -> None:
+    error = await rejected(registry.as_().create_policy("mine", no_presets=True))
+    assert "set it in the policy named floor" in (error.details() or "")

@@ -1,6 +1,16 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
 import grpc
 import pytest
 
+from callers import make_key_pair, write_verify_keys
+from embedded_servers import Database
 from integration.tool_registry.builders import (
     INPUT,
     make_facts,
@@ -10,10 +20,151 @@ from integration.tool_registry.builders import (
     make_spec,
     used,
 )
-from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
-from podium.registry.v1 import policy_pb2
+from integration.tool_registry.running_registry import (
+    Caller,
+    RunningRegistry,
+    rejected,
+    running_registry,
+)
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import episode_service_pb2 as episodes_pb
+from podium.episodes.v1 import episode_service_pb2_grpc as rpc
+from podium.registry.v1 import policy_pb2, tool_pb2
+from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import tool_registry_service_pb2 as pb
-from podium_kit.rpc.identity import Scope
+from podium_kit.rpc.identity import Scope, current_identity
+from podium_kit.rpc.server import Service, running_server
+from podium_kit.rpc.settings import ServerSettings
+
+# What the endpoint knows: words that mean alike point the same way.
+MEANINGS = {"weather": (1, 0, 0), "rain": (1, 0, 0), "umbrella": (0.9, 0.1, 0), "sum": (0, 1, 0)}
+NONE_OF_THESE = [0.0, 0.0, 1.0]
+
+
+class EmbeddingsEndpoint(BaseHTTPRequestHandler):
+    broken = False
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        assert (self.path, self.headers["authorization"]) == ("/v1/embeddings", "Bearer key")
+        data = [
+            {"index": index, "embedding": self._vector(text)}
+            for index, text in enumerate(body["input"])
+        ]
+        self.send_response(500 if type(self).broken else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": data[::-1]}).encode())
+
+    def _vector(self, text: str) -> list[float]:
+        known = [MEANINGS[word] for word in MEANINGS if word in text.lower()]
+        return [sum(part) for part in zip(*known, strict=True)] if known else NONE_OF_THESE
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def embeddings() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmbeddingsEndpoint)
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    EmbeddingsEndpoint.broken = False
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def selector(**fields: Any) -> policy_pb2.ToolSelector:
+    return policy_pb2.ToolSelector(**fields)
+
+
+async def search(caller: Caller, query: str, **fields: object) -> pb.SearchToolsResponse:
+    request = pb.SearchToolsRequest(query=query, **fields)  # type: ignore[arg-type]
+    reply: pb.SearchToolsResponse = await caller.tools.SearchTools(request)
+    return reply
+
+
+async def names(caller: Caller, query: str, **fields: object) -> list[str]:
+    return [found.tool.spec.name for found in (await search(caller, query, **fields)).results]
+
+
+async def register_some(registry: RunningRegistry) -> Caller:
+    ada = registry.as_()
+    await registry.platform().register(
+        make_spec("get_weather", description="Tells whether rain falls."), shared=True
+    )
+    await ada.register(make_spec("add-up", description="Makes a sum.", tags=["maths"]))
+    await registry.as_("globex").register(make_spec("secret", description="Their rain."))
+    return ada
+
+
+async def test_names_descriptions_and_tags_are_searched_best_first(
+    registry: RunningRegistry,
+) -> None:
+    ada = await register_some(registry)
+    await ada.register(make_spec("rain_gauge", description="Rain, rain and rain."))
+    assert await names(ada, "rain") == ["rain_gauge", "get_weather"]
+    # One has the word in its name, the other is about it.
+    assert await names(ada, "weather") == ["get_weather", "rain_gauge"]
+    assert await names(ada, "MATHS") == ["add-up"]
+    assert await names(ada, "rain", page_size=1) == ["rain_gauge"]
+    assert await names(ada, "rain", kinds=[tool_pb2.TOOL_KIND_LLM]) == []
+    assert (await search(ada, "rain")).embeddings_used
+
+
+async def test_a_change_is_found_by_the_next_search(registry: RunningRegistry) -> None:
+    ada = await register_some(registry)
+    await ada.deprecate("add-up")
+    assert await names(ada, "sum") == []
+    await ada.register(make_spec("total", description="Makes a sum, too."))
+    assert await names(ada, "sum") == ["total"]
+    runner = registry.as_("acme", Scope.EPISODES_RUN)
+    assert await names(runner, "sum") == ["total"]
+
+
+async def test_what_a_policy_denies_is_not_found(registry: RunningRegistry) -> None:
+    ada, platform = await register_some(registry), registry.platform()
+    runner = registry.as_("acme", Scope.EPISODES_RUN)
+    await platform.create_policy("platform-floor", deny=selector(names=["get_weather"]))
+    assert await names(ada, "rain") == await names(runner, "rain") == []
+    await platform.create_policy("platform-floor", allow=selector(names=["get_weather"]))
+    assert await names(runner, "rain") == ["get_weather"]
+    assert await names(runner, "sum") == []
+    await platform.create_policy("platform-floor")
+    await ada.create_policy("mine", deny=selector(tags=["maths"]))
+    assert await names(runner, "sum") == ["add-up"]
+    await ada.policies.ActivatePolicy(policies_pb.ActivatePolicyRequest(name="mine", version=1))
+    assert await names(runner, "sum") == []
+
+
+async def test_an_empty_query_is_rejected(registry: RunningRegistry) -> None:
+    error = await rejected(search(registry.as_(), " "))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_with_embeddings_other_words_find_what_is_meant(
+    database: Database, tmp_path: Path, embeddings: str
+) -> None:
+    settings: dict[str, Any] = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
+    async with running_registry(await database("tool_registry"), tmp_path, **settings) as registry:
+        ada = await register_some(registry)
+        reply = await search(ada, "umbrella")
+        assert reply.embeddings_used
+        assert [found.tool.spec.name for found in reply.results] == ["get_weather"]
+        await ada.register(make_spec("umbrella_shop", description="Sells things."))
+        # Found by its word and by its meaning, so before what only means alike.
+        assert await names(ada, "umbrella") == ["umbrella_shop", "get_weather"]
+
+
+async def test_without_an_answer_of_the_endpoint_words_still_find(
+    database: Database, tmp_path: Path, embeddings: str
+) -> None:
+    EmbeddingsEndpoint.broken = True
+    settings: dict[str, Any] = {"embeddings_base_url": embeddings, "embeddings_api_key": "key"}
+    async with running_registry(await database("tool_registry"), tmp_path, **settings) as registry:
+        ada = await register_some(registry)
+        reply = await search(ada, "rain")
+        assert [found.tool.spec.name for found in reply.results] == ["get_weather"]
+        assert not reply.embeddings_used
+
 
 ABOUT = {
     "calculator": "Calculates sums, products and percentages.",
@@ -157,3 +308,98 @@ async def test_estimates_of_calls_bear_costs_and_weights(registry: RunningRegist
     assert (calculator.model_alias, calculator.weight) == ("", 0.0)
     assert not any(each.HasField("latency") for each in estimates["answer"])
     assert not any(each.HasField("cost") for each in estimates["answer"])
+
+
+PAST = "Who has the keys of the garage?"
+TASK = "Who has the keys of the boathouse?"
+
+
+def returned(tool: str, problem: str = "") -> episode_pb2.EpisodeEvent:
+    event = episode_pb2.EpisodeEvent()
+    event.tool_returned.observation.call.tool_name = tool
+    if problem:
+        event.tool_returned.observation.failure.message = problem
+    return event
+
+
+def judged(score: float) -> episode_pb2.EpisodeEvent:
+    event = episode_pb2.EpisodeEvent()
+    event.judged.score = score
+    return event
+
+
+class Episodes(rpc.EpisodeServiceServicer):
+    def __init__(self) -> None:
+        self.events: dict[str, Sequence[episode_pb2.EpisodeEvent]] = {}
+        self.watched: list[str] = []
+
+    async def ListEpisodes(self, request: Any, context: Any) -> episodes_pb.ListEpisodesResponse:
+        found = self.events if current_identity().tenant == "acme" else {}
+        spec = episode_pb2.EpisodeSpec(task=PAST)
+        return episodes_pb.ListEpisodesResponse(
+            episodes=[
+                episode_pb2.Episode(
+                    id=each,
+                    spec=spec,
+                    stop_reason=episode_pb2.STOP_REASON_ANSWERED,
+                    tool_call_count=1,
+                )
+                for each in found
+            ]
+        )
+
+    async def WatchEpisode(
+        self, request: Any, context: Any
+    ) -> AsyncIterator[episodes_pb.WatchEpisodeResponse]:
+        self.watched.append(request.episode_id)
+        for event in self.events[request.episode_id]:
+            yield episodes_pb.WatchEpisodeResponse(event=event)
+
+
+async def once_read(registry: RunningRegistry, episodes: Episodes, count: int) -> list[str]:
+    ada = await registered(registry)
+    async with asyncio.timeout(60):
+        while len(set(episodes.watched)) < count:
+            await offered(ada, TASK, 1)
+            await asyncio.sleep(0.01)
+    for _ in range(20):
+        found = await offered(ada, TASK, 1)
+        await asyncio.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("events", "learnt"),
+    [
+        ([returned("stock_quote")], True),
+        ([returned("stock_quote"), judged(1.0)], True),
+        ([returned("stock_quote"), judged(0.0)], False),
+        ([returned("stock_quote", "no such share")], False),
+    ],
+    ids=["answered", "right", "wrong", "failed"],
+)
+async def test_a_tool_that_answered_comes_first_for_tasks_alike(
+    database: Database, tmp_path: Path, events: list[episode_pb2.EpisodeEvent], learnt: bool
+) -> None:
+    keys = make_key_pair()
+    episodes = Episodes()  # type: ignore[abstract]  # two calls are made
+    service = Service(
+        rpc.add_EpisodeServiceServicer_to_server, episodes, "podium.episodes.v1.EpisodeService"
+    )
+    keys_file = write_verify_keys(tmp_path / "keys.json", [keys])
+    settings = ServerSettings(port=0, verify_keys_file=keys_file, drain_grace_s=0)
+    async with (
+        running_server(settings, [service], {}) as port,
+        running_registry(
+            await database("tool_registry"),
+            tmp_path,
+            keys=keys,
+            episodes_target=f"127.0.0.1:{port}",
+            past_tasks_cache_s=0,
+        ) as registry,
+    ):
+        assert "stock_quote" not in await offered(await registered(registry), TASK, 1)
+        episodes.events["e1"] = events
+        assert ("stock_quote" in await once_read(registry, episodes, 1)) == learnt
+        # Episodes of others teach nothing.
+        assert "stock_quote" not in await offered(await registered(registry, "bolt"), TASK, 1)

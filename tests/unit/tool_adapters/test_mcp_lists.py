@@ -9,11 +9,12 @@ import pytest
 from callers import make_identity
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium_kit.rpc.identity import acting_as
+from tool_adapters.errors import DiscoveryFailed
 from tool_adapters.following.errors import TooManyFollowed
 from tool_adapters.following.models import FollowedServer
 from tool_adapters.following.service import FOLLOWED_MAX, FollowedServers
 from tool_adapters.mcp.convert import discovery_to_proto
-from tool_adapters.mcp.discovery import Discovery, discovery_of
+from tool_adapters.mcp.discovery import PAGES_MAX, TOOLS_MAX, Discovery, discovery_of
 from tool_adapters.mcp.messages import read_message
 from tool_adapters.models import McpHttp, McpStdio
 
@@ -210,3 +211,57 @@ async def test_a_tenant_follows_so_many_servers_and_may_change_each_of_them() ->
     with acting_as(make_identity("other")):
         await following.follow(server_of("other", 0))
     assert f"acme-{FOLLOWED_MAX}" not in kept.allowed
+
+
+class Pages:
+    server_info = None
+
+    def __init__(self, pages: int, tools: int, description: str = "Does it.") -> None:
+        self._pages, self._tools, self._description = pages, tools, description
+        self.asked = 0
+
+    async def list_tools(self, cursor: str | None) -> mcp_types.ListToolsResult:
+        self.asked += 1
+        tools = [
+            mcp_types.Tool(
+                name=f"tool-{self.asked}-{number}",
+                description=self._description,
+                input_schema={"type": "object"},
+            )
+            for number in range(self._tools)
+        ]
+        more = str(self.asked) if self.asked < self._pages else None
+        return mcp_types.ListToolsResult(tools=tools, next_cursor=more)
+
+
+async def count_of(pages: Pages) -> int:
+    client: Any = pages
+    return len((await discovery_of(client, "acme")).tools)
+
+
+async def test_every_page_is_read() -> None:
+    assert await count_of(Pages(PAGES_MAX, TOOLS_MAX // PAGES_MAX)) == TOOLS_MAX
+
+
+@pytest.mark.parametrize(
+    ("pages", "words"),
+    [
+        (Pages(10**9, 0), "more than 100 pages"),
+        (Pages(10**9, 500), "more than 2000 tools"),
+        (Pages(10**9, 10, "x" * 200_000), "or 8 MiB"),
+    ],
+)
+async def test_a_list_without_end_is_rejected_when_it_is_too_long(pages: Pages, words: str) -> None:
+    with pytest.raises(DiscoveryFailed, match=words):
+        await count_of(pages)
+    assert pages.asked <= PAGES_MAX
+
+
+async def test_a_list_that_is_none_is_the_servers_fault_and_says_where() -> None:
+    class Nonsense(Pages):
+        async def list_tools(self, cursor: str | None) -> mcp_types.ListToolsResult:
+            return mcp_types.ListToolsResult.model_validate({"tools": [{"name": "s3cr3t" * 999}]})
+
+    with pytest.raises(DiscoveryFailed, match=r"tools\.0\.inputSchema: Field required") as failed:
+        await count_of(Nonsense(1, 1))
+    assert "s3cr3t" not in failed.value.message

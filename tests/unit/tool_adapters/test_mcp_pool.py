@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -9,18 +10,31 @@ import pytest
 import pytest_asyncio
 from mcp import Client
 from mcp.client.subscriptions import ListenNotSupportedError
+from mcp_types.methods import validate_server_result
 
-from podium_kit.failures import FailureKind
-from tool_adapters.adapter import CallFailed
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.tool_kinds import MCP
+from tool_adapters.adapter import Answer, CallFailed, Output, ToolCall
+from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, CallProgress
 from tool_adapters.following import watching
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.host_names import HostNames
+from tool_adapters.mcp.adapter import McpAdapter
 from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.mcp.guard import CONNECTIONS_MAX, mcp_http_client
+from tool_adapters.mcp.messages import read_message
 from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.results import outcome_of
 from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.mcp.session import McpSession
-from tool_adapters.models import McpHttp, McpStdio
+from tool_adapters.models import (
+    Limits,
+    McpConnection,
+    McpHttp,
+    McpStdio,
+    SideEffect,
+    ToolDefinition,
+)
 
 SERVER = McpHttp("https://mcp.example.com/mcp")
 SESSIONS_MAX = 4
@@ -160,3 +174,155 @@ async def test_a_server_that_always_has_changed_is_asked_after_a_pause(
     # Without a pause it is asked as often as it wants.
     assert 1 <= listed <= most
     assert (listed == 1) == (pause_s > 0)
+
+
+BYTES_MAX = 10_000
+
+
+class OneSession:
+    def __init__(self, result: mcp_types.CallToolResult) -> None:
+        self._result = result
+
+    async def session(self, *_: Any) -> "OneSession":
+        return self
+
+    @asynccontextmanager
+    async def borrowed(self) -> AsyncIterator["OneSession"]:
+        yield self
+
+    async def call_tool(self, *_: Any) -> mcp_types.CallToolResult:
+        return self._result
+
+
+async def answer_of(**result: Any) -> Answer:
+    session: Any = OneSession(mcp_types.CallToolResult(**result))
+    attempts = Attempts({MCP: McpAdapter(session)})
+    tool = ToolDefinition(
+        name="look_up",
+        version=1,
+        kind=MCP,
+        parameters_schema={"type": "object"},
+        result_schema=None,
+        connection=McpConnection("look_up", McpHttp("https://mcp.example.com/mcp")),
+        side_effect=SideEffect.PURE,
+        limits=Limits(max_output_bytes=BYTES_MAX),
+    )
+    call = ToolCall("k", "e", "look_up", 1, {}, "", "", 0, "acme")
+    return await attempts.make(CallProgress(call, tool))
+
+
+def text(words: str) -> mcp_types.TextContent:
+    return mcp_types.TextContent(type="text", text=words)
+
+
+def image(media_type: str) -> mcp_types.ImageContent:
+    return mcp_types.ImageContent(type="image", data="", mime_type=media_type)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"content": [text("ok")], "structured_content": {"rows": "x" * BYTES_MAX}},
+        {"content": [image("image/" + "x" * BYTES_MAX)]},
+        {"content": [image("image/png")] * 1_000},
+    ],
+    ids=["structured", "media type", "empty files"],
+)
+async def test_a_large_part_beside_a_small_text_is_too_large(result: Any) -> None:
+    outcome = (await answer_of(**result)).outcome
+    assert isinstance(outcome, ToolFailure)
+    assert outcome.kind is FailureKind.OUTPUT_TOO_LARGE
+
+
+async def test_structured_content_below_the_limit_is_an_output() -> None:
+    outcome = (await answer_of(content=[text("2")], structured_content={"rows": 2})).outcome
+    assert outcome == Output("2", '{"rows": 2}')
+
+
+async def test_what_is_said_about_a_failure_is_cut_at_the_limit() -> None:
+    outcome = (await answer_of(content=[text("ä" * 10**6)], is_error=True)).outcome
+    assert isinstance(outcome, ToolFailure)
+    assert outcome.kind is FailureKind.TOOL_ERROR
+    assert FAILURE_BYTES_MIN < len(outcome.message.encode()) <= BYTES_MAX + len("...")
+    assert outcome.message.endswith("ä...")
+
+
+async def test_what_a_model_cannot_see_is_named_and_kept() -> None:
+    picture = mcp_types.ImageContent(type="image", data="iVBORw0=", mime_type="image/png")
+    sound = mcp_types.AudioContent(type="audio", data="UklGRg==", mime_type="audio/mpeg")
+    blob = mcp_types.EmbeddedResource(
+        type="resource",
+        resource=mcp_types.BlobResourceContents(
+            uri="file:///report.pdf", mime_type="application/pdf", blob="JVBERi0="
+        ),
+    )
+    page = mcp_types.EmbeddedResource(
+        type="resource", resource=mcp_types.TextResourceContents(uri="file:///a.md", text="# A")
+    )
+    link = mcp_types.ResourceLink(
+        type="resource_link", name="log", uri="file:///log", mime_type="text/plain", size=7
+    )
+    broken = mcp_types.ImageContent(type="image", data="no base64!", mime_type="image/gif")
+    outcome = (
+        await answer_of(content=[text("See:"), picture, sound, blob, page, link, broken])
+    ).outcome
+    assert isinstance(outcome, Output)
+    assert outcome.content.splitlines() == [
+        "See:",
+        "(image of type image/png, 5 bytes: no text, kept as the file 1.png)",
+        "(audio of type audio/mpeg, 4 bytes: no text, kept as the file 2.mp3)",
+        "(resource file:///report.pdf of type application/pdf, 5 bytes: no text, kept as the file"
+        " 3.pdf)",
+        "(resource file:///a.md)",
+        "# A",
+        "log: file:///log (text/plain, 7 bytes); only linked, its content is not here",
+        "(image of type image/gif: left out, for it is not base64)",
+    ]
+    assert [(file.name, file.data) for file in outcome.files] == [
+        ("1.png", b"\x89PNG\r"),
+        ("2.mp3", b"RIFF"),
+        ("3.pdf", b"%PDF-"),
+    ]
+
+
+async def test_beside_a_picture_the_structured_form_is_the_text() -> None:
+    outcome = (await answer_of(content=[image("image/png")], structured_content={"n": 2})).outcome
+    assert isinstance(outcome, Output)
+    assert outcome.content.startswith('{"n": 2}\n(image of type image/png')
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        ({"content": [{"type": "video", "uri": "file:///v"}]}, "(a part of type video file:///v"),
+        ({"content": [{"type": "text", "text": "ok"}, {"type": "image"}]}, "ok\n(a part of type"),
+        ({"content": ["ok"]}, "ok"),
+        ({"content": [{"type": "text", "text": "ok", "annotations": "bad"}]}, "ok"),
+        ({"content": None, "structuredContent": {"n": 1}}, '{"n": 1}'),
+        ({"structuredContent": {"n": 1}}, '{"n": 1}'),
+        ({"content": [], "structuredContent": [1, 2]}, "[1, 2]"),
+        ({"content": [{"type": "text", "text": "ok"}], "structuredContent": 7}, "ok"),
+    ],
+)
+def test_a_result_is_read_as_far_as_it_can_be(result: dict[str, Any], content: str) -> None:
+    message = read_message(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}))
+    assert isinstance(message, mcp_types.JSONRPCResponse)
+    validate_server_result("tools/call", "2025-11-25", message.result)
+    read = mcp_types.CallToolResult.model_validate(message.result, by_name=False)
+    outcome = outcome_of(read, BYTES_MAX)
+    assert isinstance(outcome, Output)
+    assert outcome.content.startswith(content)
+
+
+def test_a_text_that_was_cut_within_a_character_is_read() -> None:
+    content = r'[{"type": "text", "text": "a \ud83d b \ud83d\ude00"}]'
+    message = read_message(f'{{"jsonrpc": "2.0", "id": 1, "result": {{"content": {content}}}}}')
+    assert isinstance(message, mcp_types.JSONRPCResponse)
+    assert message.result["content"][0]["text"] == "a \ufffd b \U0001f600"
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", "\ufeff"])
+def test_a_message_may_begin_with_a_byte_order_mark(mark: Any) -> None:
+    text: Any = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
+    message = read_message(mark + (text.encode() if isinstance(mark, bytes) else text))
+    assert isinstance(message, mcp_types.JSONRPCResponse)

@@ -1,23 +1,31 @@
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from decimal import Decimal
 from typing import Any
 
+import grpc
 import pytest
 
 from callers import make_identity
+from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_registry_service_pb2 as pb
+from podium.registry.v1 import tool_registry_service_pb2_grpc as rpc
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
-from podium_kit.metering import UsageSource
-from podium_kit.rpc.errors import ShortOfResources
+from podium_kit.metering import Dimension, Usage, UsageSource
+from podium_kit.rpc.errors import NotFound, ShortOfResources, Unavailable
 from podium_kit.rpc.identity import acting_as
 from podium_kit.tool_kinds import CODE, FUNCTION, HTTP, RETRIEVAL, ToolKind
+from tool_adapters import clients
 from tool_adapters.adapter import Adapter, AdapterResult, Answer, CallFailed, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.calls.breaker import FAILURES_TO_OPEN
 from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.calls.effects import Claim, EffectLog
-from tool_adapters.calls.facts import FactsBook
+from tool_adapters.calls.facts import WINDOW_S, Facts, FactsBook
+from tool_adapters.clients import RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.http.client import HttpReply, host_of
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
@@ -265,3 +273,135 @@ async def test_a_token_that_lasts_for_ever_is_no_token() -> None:
     tool = tool_of(HTTP, HttpConnection("GET", "https://api.example.com", auth=auth))
     with pytest.raises(CallFailed, match="something else than a bearer token"):
         await OAuth2Tokens(client, secrets).token(auth, "acme", tool)
+
+
+CALL = Usage.of(UsageSource.MEASURED, call=1)
+
+
+def test_a_models_calls_count_for_its_tool_too() -> None:
+    book = FactsBook()
+    for latency_s, succeeded in ((0.1, True), (0.3, True), (0.2, False)):
+        book.record("acme", ("expert", "small"), latency_s, CALL, succeeded=succeeded)
+    book.record("acme", ("expert", "large"), 1.0, CALL, succeeded=True)
+    facts = {entry.model_alias: entry for entry in book.take_changes()["acme"]}
+    assert facts[""].sample_count == 4
+    assert facts["small"].sample_count == 3
+    assert abs(facts["small"].latencies.quantile_s(0.5) - 0.2) < 0.002
+    assert facts["small"].success_rate == 2 / 3
+    assert facts["large"].latencies.total == 1
+    assert [(entry.dimension, entry.amount) for entry in facts[""].usage] == [
+        (Dimension.CALL, Decimal(4))
+    ]
+
+
+def test_only_changes_are_given_out() -> None:
+    book = FactsBook()
+    book.record("acme", ("api", ""), 0.1, CALL, succeeded=True)
+    assert book.take_changes().keys() == {"acme"}
+    book.record("other", ("api", ""), 0.1, CALL, succeeded=True)
+    assert book.take_changes().keys() == {"other"}
+    assert not book.take_changes()
+
+
+def test_old_samples_are_forgotten() -> None:
+    now = 0.0
+    book = FactsBook(clock=lambda: now)
+    book.record("acme", ("slow", ""), 9.0, CALL, succeeded=False)
+    now = WINDOW_S + 1
+    book.record("acme", ("fast", ""), 0.1, CALL, succeeded=True)
+    assert [entry.tool_name for entry in book.take_changes()["acme"]] == ["fast"]
+
+
+def test_the_95th_percentile_lies_among_the_slowest() -> None:
+    book = FactsBook()
+    for hundredths in range(1, 101):
+        book.record("acme", ("api", ""), hundredths / 100, CALL, succeeded=True)
+    (facts,) = book.take_changes()["acme"]
+    assert 0.94 <= facts.latencies.quantile_s(0.95) <= 0.97
+
+
+async def test_a_report_that_is_rejected_keeps_no_other_tenants_back() -> None:
+    sent = []
+
+    async def send(tenant: str, _: list[Facts]) -> None:
+        sent.append(tenant)
+        if tenant == "gone":
+            raise NotFound("there is no tool api")
+
+    book = FactsBook()
+    for tenant in ("acme", "gone", "other"):
+        book.record(tenant, ("api", ""), 0.1, CALL, succeeded=True)
+    with pytest.raises(NotFound):
+        await book.report(send)
+    assert sorted(sent) == ["acme", "gone", "other"]
+
+
+class RegistryOfOneTool(rpc.ToolRegistryServiceServicer):
+    def __init__(self, *, shared: bool) -> None:
+        self._shared = shared
+        self.places = 2
+
+    async def GetTool(self, request: pb.GetToolRequest, context: Any) -> pb.GetToolResponse:
+        spec = tool_pb2.ToolSpec(name=request.name, kind=tool_pb2.TOOL_KIND_FUNCTION)
+        spec.connection.function.function = "convert_currency"
+        spec.limits.max_concurrency = self.places
+        tool = tool_pb2.Tool(spec=spec, version=request.version, shared=self._shared)
+        return pb.GetToolResponse(tool=tool)
+
+
+@asynccontextmanager
+async def registry_tools(
+    *, shared: bool, servicer: RegistryOfOneTool | None = None
+) -> AsyncIterator[RegistryTools]:
+    server = grpc.aio.server()
+    servicer = servicer or RegistryOfOneTool(shared=shared)  # type: ignore[abstract]
+    rpc.add_ToolRegistryServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield RegistryTools(channel)
+    await server.stop(None)
+
+
+async def test_tenants_take_the_places_of_a_shared_tool_from_each_other() -> None:
+    gates = Gates()
+    async with registry_tools(shared=True) as tools:
+        first = gates.of("acme", await tools.tool("acme", "convert", 1), "")
+        second = gates.of("other", await tools.tool("other", "convert", 1), "")
+        newer = gates.of("other", await tools.tool("other", "convert", 2), "")
+    # The places are of the function that both versions call.
+    assert first.places is second.places is newer.places
+    assert first.breaker is not second.breaker
+
+
+async def test_tools_of_two_tenants_have_places_of_their_own() -> None:
+    async with registry_tools(shared=False) as tools:
+        mine, theirs = await tools.tool("acme", "ask", 1), await tools.tool("other", "ask", 1)
+        assert await tools.tool("acme", "ask", 1) is mine
+    assert mine is not theirs
+
+
+async def test_the_operators_later_terms_reach_a_tenants_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "TERMS_KEPT_S", 0.0)
+    servicer = RegistryOfOneTool(shared=False)  # type: ignore[abstract]
+    async with registry_tools(shared=False, servicer=servicer) as tools:
+        before = await tools.tool("acme", "ask", 1)
+        assert await tools.tool("acme", "ask", 1) is before
+        servicer.places = 5
+        assert (await tools.tool("acme", "ask", 1)).limits.max_concurrency == 5
+
+
+async def test_a_tool_that_is_known_is_called_while_the_registry_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "TERMS_KEPT_S", 0.0)
+    async with registry_tools(shared=False) as tools:
+        before = await tools.tool("acme", "ask", 1)
+
+        async def away(*_: object) -> tool_pb2.Tool:
+            raise Unavailable("the registry is away")
+
+        monkeypatch.setattr(tools, "_fetch", away)
+        assert await tools.tool("acme", "ask", 1) is before

@@ -1,4 +1,5 @@
 import asyncio
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +9,16 @@ import pytest
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Dimension
+from podium_kit.text import unfenced
 from podium_kit.tool_kinds import CODE
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, Output, ToolCall
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinition
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner, Sandbox
+from tool_adapters.sandbox.convert import WALL_TIME_MAX_S, job_from_proto, job_to_proto
+from tool_adapters.sandbox.limits import Limits as RunLimits
 from tool_adapters.sandbox.runner import Job, Ran
+from tool_adapters.workspaces.pieces import BLOCK_BYTES, PIECE_BYTES_MAX, pieces
 from workspaces_in_memory import workspaces_in_memory
 
 
@@ -157,3 +162,52 @@ async def test_a_run_that_never_had_a_place_is_free() -> None:
         task.cancel()
     await asyncio.wait(tasks)
     assert waiting.cut.usage == NOTHING_USED
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("```python\n6 * 7\n```", "6 * 7"),
+        (" \n```sql\nSELECT 1;\n\n  ```\n", "SELECT 1;"),
+        ("`6 * 7`", "6 * 7"),
+        ("print('```')", "print('```')"),
+        ("```\nprint(1)\n``` and then", "```\nprint(1)\n``` and then"),
+    ],
+)
+def test_a_fence_around_the_whole_text_is_taken_away(written: str, code: str) -> None:
+    assert unfenced(written) == code
+
+
+def test_a_fence_with_much_space_and_no_end_keeps_nobody_waiting() -> None:
+    # A search of every end of the space would take hours.
+    endless = "```\n" + "\n" * 1_000_000 + "x"
+    assert unfenced(endless) == endless
+
+
+def test_code_of_a_tool_that_has_longer_runs_as_long_as_it_may() -> None:
+    sent = job_to_proto(Job("6 * 7", False, RunLimits(wall_time_s=3_599.5)))
+    assert job_from_proto(sent).limits.wall_time_s == WALL_TIME_MAX_S
+
+
+def test_a_short_run_stays_as_short() -> None:
+    sent = job_to_proto(Job("6 * 7", False, RunLimits(wall_time_s=9.5)))
+    assert job_from_proto(sent).limits.wall_time_s == 9.5
+
+
+MIXED = random.Random(7).randbytes(3_000_000)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"x", bytes(2_000_000), MIXED, MIXED[: 64 * 1024], MIXED[: 64 * 1024 + 1]],
+    ids=["empty", "byte", "zeros", "mixed", "least", "least and one"],
+)
+def test_pieces_are_the_whole_and_none_is_too_large(packed: bytes) -> None:
+    found = pieces(packed)
+    assert b"".join(found) == packed
+    assert all(0 < len(piece) <= PIECE_BYTES_MAX for piece in found)
+
+
+def test_what_moved_has_the_same_pieces() -> None:
+    moved = random.Random(8).randbytes(9 * BLOCK_BYTES) + MIXED
+    assert len(set(pieces(MIXED)) & set(pieces(moved))) >= len(pieces(MIXED)) - 4
