@@ -10,10 +10,19 @@ from orchestrator_inference.engine import replicas
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import EngineUnreachable
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
-from podium_kit.policy_versions import CanaryPrompt, Format, VersionStore
+from orchestrator_inference.versions.files import VerifiedFiles
+from orchestrator_inference.versions.routing import VersionRouting
+from podium_kit.policy_versions import (
+    Alias,
+    Aliases,
+    CanaryPrompt,
+    Format,
+    Manifest,
+    Unreadable,
+    VersionStore,
+)
+from unit.podium_kit.policy_versions.test_store import NAME, fill, make_manifest
 from version_folders import write_version
-
-NAME = "policy-demo-v1"
 
 
 class Replica:
@@ -127,3 +136,32 @@ async def test_an_engine_that_lost_what_passed_has_restarted(tmp_path: Path) -> 
     replica.wrong = False
     await admission.reconcile()
     assert admission.admitted == {NAME, other}
+
+
+def test_calls_are_counted_while_they_last(tmp_path: Path) -> None:
+    aliases = Aliases(tmp_path)
+    aliases.move(Alias.PROMOTED, NAME)
+    routing = VersionRouting(aliases, lambda: frozenset({NAME}))
+    with routing.routed("") as promoted, routing.routed(NAME), routing.routed("anything"):
+        assert promoted == NAME
+        assert routing.in_use == {NAME: 2, "anything": 1}
+    assert not routing.in_use
+
+
+class AwayOnce(VersionStore):
+    failed = False
+
+    def verified(self, name: str) -> Manifest:
+        if not self.failed:
+            self.failed = True
+            raise Unreadable(name, "the volume is away")
+        return super().verified(name)
+
+
+async def test_what_could_not_be_read_is_read_again(tmp_path: Path) -> None:
+    store = AwayOnce(tmp_path)
+    written = store.write(make_manifest(), fill)
+    files = VerifiedFiles(store)
+    with pytest.raises(Unreadable):
+        await files.verified(NAME)
+    assert await files.verified(NAME) == written
