@@ -433,11 +433,8 @@ def test_the_example_of_the_standards_own_libraries_has_its_signature() -> None:
 
 
 def test_every_secret_of_a_rotation_signs() -> None:
-    both = signatures(f"{OTHER}\n{SIGNING_SECRET}\n", "m", 1, b"{}").split()
-    assert both.split() == [
-        signatures(OTHER, "m", 1, b"{}"),
-        signatures(SIGNING_SECRET, "m", 1, b"{}"),
-    ]
+    both = signatures(f"{OTHER}\n{SIGNING_SECRET}\n", "m", 1, b"{}")
+    assert both.split() == [signatures(each, "m", 1, b"{}") for each in (OTHER, SIGNING_SECRET)]
 
 
 @pytest.mark.parametrize("value", ["", "plain", "whsec_", "whsec_!!!", "whsec_c2hvcnQ="])
