@@ -1,10 +1,11 @@
 """The real cost ledger on a real database, and clients of any caller for it."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import pytest
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # the stub generator's async types exist for type checkers al
     from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceAsyncStub
     from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceAsyncStub
 
+Answer = TypeVar("Answer")
 WORKER_SCOPES = (Scope.LEDGER_WRITE, Scope.SPEND_READ)
 
 
@@ -120,6 +122,16 @@ async def rejection_of(
         await call
     assert rejected.value.code() is code, rejected.value
     return str(rejected.value.details())
+
+
+async def until_answered(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Asks again while the ledger is away, as every caller does."""
+    while True:
+        try:
+            return await call()
+        except grpc.aio.AioRpcError as error:
+            assert error.code() is grpc.StatusCode.UNAVAILABLE, error
+            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager

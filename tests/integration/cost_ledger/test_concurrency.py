@@ -26,8 +26,12 @@ from integration.cost_ledger.builders import (
     quantities,
     usd,
 )
-from integration.cost_ledger.running_ledger import Client, RunningLedger, running_ledger
-from integration.cost_ledger.test_complaints import until_answered
+from integration.cost_ledger.running_ledger import (
+    Client,
+    RunningLedger,
+    running_ledger,
+    until_answered,
+)
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
