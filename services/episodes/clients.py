@@ -49,8 +49,6 @@ PROMOTED = "promoted"
 
 @dataclass(frozen=True)
 class FittingRequest:
-    """Asks for the tools that fit a task best, at most so many, without those that are known."""
-
     task: str
     tools_max: int
     known: Sequence[str] = ()
@@ -69,8 +67,6 @@ class RegistryClient:
         price_factors: Mapping[str, str] | None = None,
         client_tools: Sequence[tool_pb2.ClientTool] = (),
     ) -> toolset_pb2.Toolset:
-        """Returns the frozen tools of those names, those that fit a task, or all that the policy
-        allows, and the caller's own."""
         request = registry_pb.ResolveToolsetRequest(
             policy=policy,
             tool_names=tool_names,
@@ -190,8 +186,6 @@ class Ledger:
         return list((await answered(self._ledger.ReleaseEpisode(request))).kept_keys)
 
     async def passed_limits(self, since: datetime) -> list[PassedLimit]:
-        """Returns the soft limits of the caller's tenant that were passed since a time, newest
-        first."""
         passed: list[PassedLimit] = []
         request = budget_pb.ListAlertsRequest(page_size=ALERTS_PER_PAGE)
         while True:

@@ -252,6 +252,5 @@ _faults: LRUCache[str, int] = LRUCache(10_000)
 
 
 def faults_of(name: str) -> int:
-    """Counts a fault of this process by a name, and returns the count."""
     _faults[name] = _faults.get(name, 0) + 1
     return _faults[name]

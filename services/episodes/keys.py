@@ -34,7 +34,6 @@ def effect_key(episode_id: str, turn: int, kind: StepKind, index: int = 0) -> st
 
 
 def effect_place(key: str) -> tuple[int, StepKind, int]:
-    """Returns turn, kind and call index of an effect's key."""
     _, turn, kind, index = key.split("/")
     return int(turn), StepKind(kind), int(index)
 
@@ -64,10 +63,8 @@ def fairness_key(tenant: str) -> str:
 
 
 def budget_id(episode_id: str) -> str:
-    """Returns the ledger's id of the budget that an episode was started with."""
     return f"episode/{episode_id}"
 
 
 def record_id(kind: str, subject_id: str) -> str:
-    """Returns a record's identity on the stream, by which consumers drop repetitions."""
     return f"{kind}:{subject_id}:v1"

@@ -59,8 +59,6 @@ class NewEpisode:
 
 @dataclass(frozen=True)
 class Progress:
-    """The turns, calls and costs of an episode so far, or in the end."""
-
     turn_count: int = 0
     tool_call_count: int = 0
     cost: Money | None = None
@@ -151,8 +149,6 @@ class PolicyDecision:
 
 @dataclass(frozen=True)
 class Feedback:
-    """A score from 0 to 1, a label, a comment, or several of them."""
-
     id: str
     score: float | None
     label: str

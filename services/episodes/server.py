@@ -3,7 +3,7 @@ from pathlib import Path
 
 from episodes.admission.checks import ToolOffers
 from episodes.approvals.store import ApprovalStore
-from episodes.attachments.quota import FileQuota
+from episodes.attachments.checks import FileQuota
 from episodes.clients import (
     Ledger,
     OrchestratorClient,
@@ -12,7 +12,7 @@ from episodes.clients import (
     RegistryPolicies,
 )
 from episodes.config import ServerConfig
-from episodes.direct_calls.queued import CALL_QUEUE
+from episodes.direct_calls.executor import CALL_QUEUE
 from episodes.direct_calls.service import DirectCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.store import DirectCallStore
@@ -25,7 +25,7 @@ from episodes.episodes.watch import Watcher
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
-from episodes.queue.handover import Handover
+from episodes.queue.leased_episodes import Handover
 from episodes.queue.metrics import INTERVAL_S as METRICS_INTERVAL_S
 from episodes.queue.metrics import BacklogMetrics, oldest, total
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue

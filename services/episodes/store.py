@@ -8,7 +8,7 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.attachments.quota import UNLIMITED, FileQuota
+from episodes.attachments.checks import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, require_room, store_files
 from episodes.errors import EpisodeConflict, EpisodeNotFound, GroupConflict, TooManyRunning
 from episodes.keys import StepKind, canonical_id
@@ -223,8 +223,6 @@ class EpisodeStore:
     async def find(
         self, tenant: str, wanted: EpisodeFilter, size: int
     ) -> tuple[list[StoredEpisode], bool]:
-        """Returns a page of the tenant's episodes without their toolsets, newest first, and
-        whether there are more."""
         values = {
             "tenant": tenant,
             "limit": size + 1,
@@ -319,7 +317,6 @@ def accepted_of(row: Any) -> StoredEpisode:
 
 
 def end_of(row: Any) -> End:
-    """Returns the end of an episode, whose sums are in other columns than a step's."""
     return End(
         progress=_progress_of(row, money_of(row.total_cost, row.total_currency)),
         ending=Ending(StopReason(row.stop_reason), row.answer, row.failure),

@@ -23,8 +23,7 @@ from episodes.clients import (
     RegistryPolicies,
 )
 from episodes.config import WorkerConfig
-from episodes.direct_calls.executor import DirectCallMaker
-from episodes.direct_calls.queued import CALL_QUEUE, QueuedCalls
+from episodes.direct_calls.executor import CALL_QUEUE, DirectCallMaker, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
 from episodes.episodes.store_retention import INTERVAL_S as RETENTION_INTERVAL_S
 from episodes.episodes.store_retention import RetentionStore
@@ -41,9 +40,8 @@ from episodes.publication.reconciler import Reconciler
 from episodes.publication.relay import POLL_INTERVAL_S, Relay
 from episodes.publication.store_outbox import OutboxStore
 from episodes.publication.topic_kafka import TopicReader
-from episodes.queue.handover import Handover
 from episodes.queue.lease_worker import RENEW_INTERVAL_S, LeaseWorker
-from episodes.queue.leased_episodes import LeasedEpisodes
+from episodes.queue.leased_episodes import Handover, LeasedEpisodes
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.spending.holds import Charges
 from episodes.step_log.log import StepLogs
@@ -259,7 +257,6 @@ def _worker(
 async def _leases(
     engine: AsyncEngine, runners: Sequence[LeaseWorker[Any]]
 ) -> AsyncIterator[list[BackgroundTask]]:
-    """Leases work until the context ends, and drains the workers then."""
     news = [Notifications(engine, one.notify, one.notify_all, one.table.channel) for one in runners]
     tasks = [
         BackgroundTask(f"{one.table.kind.replace(' ', '-')}-{part}", work, interval_s)

@@ -6,8 +6,7 @@ from gateway.audit.models import Claimant
 from gateway.errors import CredentialRejected, MissingApiKey, WrongTenant
 from gateway.http.error_responses import error_response
 from gateway.http.request_body import is_guarded
-from gateway.keys.service import PREFIX, ApiKeys
-from gateway.keys.uses import KeyUses
+from gateway.keys.service import PREFIX, ApiKeys, KeyUses
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
 from gateway.origin import admitted_by, current_origin, noting_rejection

@@ -9,7 +9,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.attachments.naming import file_named
+from gateway.attachments.files import file_named
 from gateway.config import GatewaySettings
 from gateway.convert import (
     attachment_data,

@@ -3,7 +3,7 @@ import time
 
 import grpc
 
-from gateway.attachments.naming import file_named
+from gateway.attachments.files import file_named
 from gateway.clients import WATCH_PATIENCE_S, WATCH_PAUSE_S, answer
 from gateway.convert import (
     attachment_data,

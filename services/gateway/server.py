@@ -34,9 +34,8 @@ from gateway.episode_ids import EpisodeIds
 from gateway.http.connection import BoundedHttp
 from gateway.http.health_routes import Check, health_router
 from gateway.http.late_application import LateApplication
-from gateway.keys.service import ApiKeys
+from gateway.keys.service import WRITE_INTERVAL_S, ApiKeys, KeyUses
 from gateway.keys.store import PostgresApiKeyStore
-from gateway.keys.uses import WRITE_INTERVAL_S, KeyUses
 from gateway.limits.open_requests import RENEW_INTERVAL_S, OpenRequests
 from gateway.limits.rate_limiter import RateLimiter
 from gateway.limits.service import LimitBook
@@ -60,10 +59,11 @@ from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.tls import http_server_context
 from podium_kit.rpc.tokens import TokenSigner
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from gateway.mcp_server.endpoint import McpEndpoint
 
-log = logging.getLogger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)

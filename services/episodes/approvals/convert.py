@@ -29,7 +29,6 @@ def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
 
 
 def place_from_token(token: str) -> ApprovalPosition | None:
-    """Returns the call before a page; None for the first page. Raises InvalidPageToken."""
     if not (values := decode_page_token(token)):
         return None
     try:

@@ -60,7 +60,6 @@ class ApprovalStore:
     async def waiting(
         self, tenant: str, after: ApprovalPosition | None, size: int
     ) -> tuple[list[WaitingCall], bool]:
-        """Returns a page of the tenant's waiting calls, and whether there are more."""
         values = {
             "tenant": tenant,
             "episode_id": after and after.episode_id,

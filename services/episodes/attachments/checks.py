@@ -1,12 +1,45 @@
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from episodes.attachments.quota import OwnQuota
-from episodes.errors import InvalidAttachments, UnsupportedAttachment
+from episodes.errors import FilesFull, InvalidAttachments, UnsupportedAttachment
 from podium.common.v1 import attachment_pb2
 from podium.registry.v1 import toolset_pb2
 from podium_kit.attachments import TOTAL_BYTES_MAX, Attachment, MediaKind, media_type_of
 from podium_kit.wire.attachment import KIND_FROM_WIRE, attachment_from_proto
+
+
+@dataclass(frozen=True)
+class FileQuota:
+    """The quota of one tenant; every episode and direct call stores its own files."""
+
+    files: int
+    size_bytes: int
+
+    def of_tenant(self, own: "OwnQuota") -> "FileQuota":
+        """Returns the quota of a tenant that has one of its own, or a part of it."""
+        return FileQuota(
+            self.files if own.files is None else own.files,
+            self.size_bytes if own.size_bytes is None else own.size_bytes,
+        )
+
+    def require_room(self, files: int, size_bytes: int) -> None:
+        if files > self.files or size_bytes > self.size_bytes:
+            raise FilesFull(files, self.files, size_bytes, self.size_bytes)
+
+
+@dataclass(frozen=True)
+class OwnQuota:
+    """Limits that a platform admin set for one tenant; None: the platform's default."""
+
+    files: int | None = None
+    size_bytes: int | None = None
+
+
+AS_ALL_OTHERS = OwnQuota()
+# The worker's: what it starts itself brings no files.
+UNLIMITED = FileQuota(sys.maxsize, sys.maxsize)
 
 
 def checked_attachments(listed: Sequence[attachment_pb2.Attachment]) -> list[Attachment]:

@@ -43,7 +43,6 @@ async def measured(
     owner_id: str,
     attachments: Sequence[Attachment],
 ) -> list[Attachment]:
-    """Returns the attachments with the tokens that a hold covers. Raises InvalidAttachments."""
     if all(one.kind is not MediaKind.PDF for one in attachments):
         return list(attachments)
     known = await store.measured(tenant, owner_id)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from episodes.attachments.quota import AS_ALL_OTHERS, FileQuota, OwnQuota
+from episodes.attachments.checks import AS_ALL_OTHERS, FileQuota, OwnQuota
 from episodes.errors import InvalidAttachments
 from podium_kit.attachments import AttachedFile, Attachment, media_type_of
 from podium_kit.postgres.engine import autocommit
@@ -66,7 +66,6 @@ class Files:
 
     @property
     def distinct(self) -> list[Attachment]:
-        """The files of distinct content: equal ones are stored once."""
         return list({one.digest: one for one in self.attachments}.values())
 
 

@@ -4,6 +4,7 @@ Every attempt has the call's one key: the ledger holds and captures once, and wh
 answered is stored before it is charged, so a repeated attempt charges what is stored.
 """
 
+import asyncio
 import json
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from episodes.attachments.reading import measured
 from episodes.attachments.store import AttachmentStore
 from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall, StoredCall
-from episodes.direct_calls.store import DirectCallStore
+from episodes.direct_calls.store import DirectCallStore, call_of
 from episodes.errors import TRANSIENT
 from episodes.execution.call_tools import answer_timeout_s, rejected
+from episodes.queue.store import LeasedRow, QueueTable, WorkQueue
 from episodes.spending.captures import captured_alone, captured_cost, unsent_release
 from episodes.spending.holds import Payer, retry_while_budget_is_held
 from episodes.spending.worst_case import (
@@ -32,7 +34,7 @@ from podium.ledger.v1 import hold_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.money import Money
-from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.errors import DeadlineExceeded, DomainError
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import (
@@ -53,7 +55,6 @@ class DirectCallMaker:
     attachments: AttachmentStore
 
     async def make(self, stored: StoredCall) -> None:
-        """Makes the call, continuing where an earlier attempt stopped."""
         call = DirectCall.of(stored)
         with (
             acting_as(_identity(call)),
@@ -207,3 +208,47 @@ def _payer(call: DirectCall) -> Payer:
         (*call.toolset.budget_ids, *own_budget),
         call.timeout_s,
     )
+
+
+CALL_QUEUE = QueueTable(
+    kind="direct call",
+    name="direct_call_queue",
+    id="call_id",
+    channel="direct_calls",
+    read="d.*",
+    join="JOIN direct_calls d ON d.id = leased.call_id",
+    since="d.create_time",
+    parse=call_of,
+)
+# Beyond the time of the call's tool, for the ledger and the stores.
+MARGIN_S = 60.0
+# Parts of the platform that are away for so long end the call.
+OUTAGE_MAX_S = 600.0
+
+
+@dataclass(frozen=True)
+class QueuedCalls:
+    queue: WorkQueue[StoredCall]
+    maker: DirectCallMaker
+
+    async def do(self, leased: LeasedRow[StoredCall]) -> None:
+        """Makes the call. Raises DeadlineExceeded when that takes longer than its tool may."""
+        stored = leased.item
+        if stored.ended:
+            await self.queue.drop(stored.id)
+            return
+        try:
+            async with asyncio.timeout(_longest_s(stored)):
+                await self.maker.make(stored)
+        except TimeoutError as error:
+            raise DeadlineExceeded("the platform did not make the call in time") from error
+
+    async def fail(self, leased: LeasedRow[StoredCall], message: str) -> None:
+        await self.maker.fail(leased.id, message)
+
+    def max_age_s(self, leased: LeasedRow[StoredCall]) -> float:
+        return _longest_s(leased.item) + OUTAGE_MAX_S
+
+
+def _longest_s(stored: StoredCall) -> float:
+    return DirectCall.of(stored).timeout_s + MARGIN_S

@@ -9,8 +9,13 @@ from typing import Any
 
 from episodes.admission.access import check_labels, may_read
 from episodes.admission.checks import SPEC_BYTES_MAX
-from episodes.attachments.checks import checked_attachments, checked_contents, require_read_by
-from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
+from episodes.attachments.checks import (
+    AS_ALL_OTHERS,
+    OwnQuota,
+    checked_attachments,
+    checked_contents,
+    require_read_by,
+)
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, RegistryClient
 from episodes.direct_calls.call import DirectCall, StoredCall
@@ -210,8 +215,6 @@ def check_texts(arguments: dict[str, Any]) -> None:
 
 
 def _arguments(spec: pb.DirectCallSpec) -> dict[str, Any]:
-    """Parses the arguments, which the adapters check by the tool's schema. Raises
-    InvalidDirectCall."""
     try:
         arguments = json.loads(spec.arguments_json or "{}")
     except (ValueError, RecursionError) as error:

@@ -4,7 +4,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from episodes.attachments.quota import UNLIMITED, FileQuota
+from episodes.attachments.checks import UNLIMITED, FileQuota
 from episodes.attachments.store import NO_FILES, Files, require_room, store_files
 from episodes.direct_calls.call import StoredCall
 from episodes.errors import DirectCallNotFound, TooManyDirectCalls
@@ -108,7 +108,6 @@ class DirectCallStore:
         return await self.load(call.id)
 
     async def queue(self, call_id: str) -> None:
-        """Queues a call that has not ended, unless it is queued."""
         async with autocommit(self._engine) as connection:
             await connection.execute(QUEUE, {"id": call_id})
 
@@ -121,7 +120,6 @@ class DirectCallStore:
         return call_of(row)
 
     async def answered(self, call_id: str, answer: bytes) -> StoredCall:
-        """Stores the adapters' answer unless there is one, and returns the call."""
         async with autocommit(self._engine) as connection:
             stored = await connection.execute(ANSWERED, {"id": call_id, "answer": answer})
             row = stored.one_or_none()

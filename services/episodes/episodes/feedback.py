@@ -15,10 +15,6 @@ class FeedbackGiving:
         self._store = store
 
     async def give(self, episode: StoredEpisode, feedback: Feedback) -> Feedback:
-        """Stores feedback; the same again returns the stored one.
-
-        Raises EpisodeNotFinished, InvalidFeedback, FeedbackConflict, TooMuchFeedback.
-        """
         _check(feedback)
         episode_id = episode.new.episode_id
         if episode.ending is None:

@@ -9,8 +9,12 @@ from episodes.admission.checks import ToolOffers, admit, check_request, check_sp
 from episodes.approvals.convert import self_approval
 from episodes.approvals.models import ApprovalPosition, WaitingCall
 from episodes.approvals.store import ApprovalStore
-from episodes.attachments.checks import checked_attachments, checked_contents
-from episodes.attachments.quota import AS_ALL_OTHERS, OwnQuota
+from episodes.attachments.checks import (
+    AS_ALL_OTHERS,
+    OwnQuota,
+    checked_attachments,
+    checked_contents,
+)
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, OrchestratorClient, OrchestratorModels, RegistryClient
 from episodes.episodes.watch import EpisodeProgress, Watcher
@@ -32,7 +36,7 @@ from episodes.execution.verify import tools_of_check
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, NewEpisode, Progress, StoredEpisode
 from episodes.publication.store_outbox import OutboxStore
-from episodes.queue.handover import Handover
+from episodes.queue.leased_episodes import Handover
 from episodes.spending.shared_budget import calls_orchestrators, episode_budget
 from episodes.step_log.log import StepLog
 from episodes.step_log.running_episode import RunningEpisode
@@ -117,7 +121,6 @@ class Episodes:
                 raise
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
-        """Counts the tokens of the first prompt of such an episode."""
         identity = current_identity()
         await self.checks.run(identity.tenant, partial(check_spec, spec))
         await self.models.find(spec.model)
@@ -134,7 +137,6 @@ class Episodes:
         return await self.store.get(current_identity().tenant, episode_id)
 
     async def find(self, wanted: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
-        """Returns a page of the caller's episodes, newest first, and whether there are more."""
         return await self.store.find(current_identity().tenant, wanted, size)
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
@@ -213,7 +215,6 @@ class Episodes:
     async def _started_before(
         self, episode_id: str, spec: episode_pb2.EpisodeSpec
     ) -> StoredEpisode | None:
-        """Returns the episode of the id. Raises ScopeMissing, EpisodeConflict for another spec."""
         try:
             stored = await self.get(episode_id)
         except EpisodeNotFound:

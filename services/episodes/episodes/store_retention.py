@@ -60,7 +60,6 @@ class RetentionStore:
         self._days = days
 
     async def forget(self) -> bool:
-        """Deletes a batch of groups, and returns whether there may be more."""
         if not self._days:
             return False
         values = {"days": self._days, "groups": GROUPS_AT_ONCE}

@@ -39,7 +39,6 @@ TASK_BYTES_MAX = bounds_of(episode_pb2.EpisodeSpec.DESCRIPTOR.fields_by_name["ta
 def child_call(
     episode: RunningEpisode, turn: int, call: pb.ToolCall
 ) -> ChildCall | ToolFailure | None:
-    """Returns the episode that answers a call, or why none can; None for a tool of another kind."""
     tool = episode.tool(call.tool_name)
     if tool is None or tool.kind != tool_pb2.TOOL_KIND_PODIUM:
         return None
@@ -109,7 +108,6 @@ class ChildAnswers:
     store: EpisodeStore
 
     async def find(self, tenant: str, child_id: str) -> StoredEpisode | None:
-        """Returns the tenant's child; None when it never was an episode."""
         try:
             return await self.store.get(tenant, child_id)
         except EpisodeNotFound:

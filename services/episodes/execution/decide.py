@@ -43,7 +43,6 @@ class Decider:
     async def decide(
         self, episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
     ) -> Finished | None:
-        """Logs the model's decision for the turn, or returns the end of an episode without one."""
         remaining = remaining_for_turn(episode, log, turn)
         if remaining is not None and remaining.used_up:
             return Finished(StopReason.OUTPUT_LIMIT)

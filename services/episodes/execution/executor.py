@@ -61,7 +61,6 @@ class EpisodeExecutor:
             return await self._settled(episode, outcome, outcome.turn or None)
 
     async def end(self, episode_id: str, end: Finished) -> Finished:
-        """Finishes an episode whose turns cannot continue."""
         return await self._settled(await self.turns.episodes.get(episode_id), end, None)
 
     async def _judged(

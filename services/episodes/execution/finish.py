@@ -107,7 +107,6 @@ WRITTEN = (
 
 
 def ended_episode(episode: RunningEpisode, ending: Ending, progress: Progress) -> EndedEpisode:
-    """Summarizes the episode for the root span of its trace."""
     used = list(episode_pb2.Episode.FromString(progress.usage).usage)
     return EndedEpisode(
         id=episode.id,

@@ -49,7 +49,6 @@ def remaining_for_turn(episode: RunningEpisode, log: StepLog, turn: int) -> Rema
 
 
 def remaining_for_tool_call(episode: RunningEpisode, log: StepLog, turn: int) -> int | None:
-    """Returns the tokens of each llm call of a turn, after its model call; None without a limit."""
     remaining = remaining_for_turn(episode, log, turn)
     if remaining is None:
         return None

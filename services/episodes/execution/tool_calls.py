@@ -87,13 +87,11 @@ class EpisodeToolCall:
 
     @property
     def asks_caller(self) -> bool:
-        """The episode's caller has to run it, and has not answered yet."""
         is_client = self.kind == tool_pb2.TOOL_KIND_CLIENT
         return is_client and self.failure is None and self.result is None
 
     @property
     def waits(self) -> bool:
-        """A person has to decide on it first."""
         if self.tool is None or self.decision is None or self.approval is not None:
             return False
         return self.decision.allowed and (self.tool.needs_approval or self.decision.needs_approval)
@@ -131,7 +129,6 @@ class EpisodeToolCall:
 
 
 def problem_of(instance: Any, schema: str) -> str:
-    """Returns why a value does not fit a JSON Schema; empty when it does."""
     try:
         return problems(_validator(schema), instance)
     except Unresolvable as error:

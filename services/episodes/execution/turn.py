@@ -119,8 +119,6 @@ class TurnRunner:
     async def _authorized(
         self, episode: RunningEpisode, log: StepLog, turn: TurnInput, asked: Sequence[pb.ToolCall]
     ) -> list[EpisodeToolCall]:
-        """Returns the calls with the decisions of the policy in its present version, and of
-        people."""
         results = await self.clients.results(episode.id, turn.turn) if turn.answered else {}
         resolved = []
         for each in asked:

@@ -137,7 +137,6 @@ class VerifierCalls:
     async def result(
         self, episode: RunningEpisode, steps: StepLog, turn: int, index: int, call: VerifierCall
     ) -> str:
-        """Returns the tool's result. Raises Unjudged without one."""
         if index not in steps.verifier_calls:
             try:
                 record = await self._make(episode, steps, turn, index, call)

@@ -64,7 +64,6 @@ class Reconciler:
 
 
 def _first_offsets(records: Sequence[PublishedRecord]) -> dict[int, int]:
-    """Returns the first offset to read of each partition, 0 for a record of unknown offset."""
     first: dict[int, int] = {}
     for entry in records:
         offset = max(entry.offset, 0)

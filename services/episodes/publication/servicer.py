@@ -39,7 +39,6 @@ class DeadLettersServicer(DeadLetterServiceServicer):
 
 
 def _tenant(all_tenants: bool) -> str | None:
-    """Returns the tenant whose records are asked for; None for all tenants."""
     if not all_tenants:
         return current_identity().tenant
     require_scope(Scope.PLATFORM_ADMIN)

@@ -244,7 +244,6 @@ class OutboxStore:
         return batch, bool(rows) and rows[0].candidates > len(batch)
 
     async def oldest_pending_s(self) -> float:
-        """Returns the age of the oldest record that is not on the stream; 0 without one."""
         async with autocommit(self._engine) as connection:
             return float((await connection.execute(OLDEST_PENDING)).scalar() or 0)
 
@@ -263,7 +262,6 @@ class OutboxStore:
             await add_event(connection, record_dead_lettered(entry.record, reason))
 
     async def unconfirmed(self, limit: int) -> list[PublishedRecord]:
-        """Returns acknowledged records that have not been read back yet, oldest first."""
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(UNCONFIRMED, {"limit": limit})).all()
         return [
@@ -292,7 +290,6 @@ class OutboxStore:
             await connection.execute(UNCONFIRM, {"window_s": window_s})
 
     async def requeue(self, row_ids: Sequence[int]) -> None:
-        """Requeues records that the broker acknowledged and lost."""
         async with autocommit(self._engine) as connection:
             await connection.execute(REQUEUE, {"ids": list(row_ids)})
 

@@ -36,7 +36,6 @@ class TopicReader:
             return {partition.partition: offset for partition, offset in ends.items()}
 
     def digests(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[str, str]:
-        """Maps record ids to digests of the records from `starts` up to `ends`."""
         with self._consumer() as consumer:
             found: dict[str, str] = {}
             for number, start in starts.items():

@@ -231,7 +231,6 @@ def _wire_cost(cost: Money | None) -> money_pb2.Money | None:
 
 
 def _weighable_names(episode: RunningEpisode) -> list[str]:
-    """Lists the tools, and after them the models that have a weight of their own."""
     models = [f"{tool.name}/{alias}" for tool in episode.toolset.tools for alias in tool.model_skus]
     weights = episode.toolset.preferences.tools
     names = [tool.name for tool in episode.toolset.tools]
@@ -247,7 +246,6 @@ def _call_counts(log: StepLog, names: list[str]) -> list[int]:
 
 
 def _usage(log: StepLog, step: Step) -> Usage | None:
-    """Returns the usage of a step; None for none, and for one that cannot be read."""
     used = log.charged_usage(step)
     try:
         return None if used is None else usage_from_proto(used)

@@ -39,11 +39,9 @@ class Work(Protocol[T]):
     async def do(self, leased: LeasedRow[T]) -> None:
         """Continues from what is stored. Its errors are retried where a retry may help."""
 
-    async def fail(self, leased: LeasedRow[T], message: str) -> None:
-        """Ends a row that no retry can complete."""
+    async def fail(self, leased: LeasedRow[T], message: str) -> None: ...
 
-    def max_age_s(self, leased: LeasedRow[T]) -> float:
-        """Returns the age up to which an outage of the platform is waited for."""
+    def max_age_s(self, leased: LeasedRow[T]) -> float: ...
 
 
 class LeaseWorker(Generic[T]):

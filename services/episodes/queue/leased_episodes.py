@@ -11,13 +11,40 @@ from dataclasses import dataclass
 from episodes.execution.executor import EpisodeExecutor, ExecutionLimits
 from episodes.execution.outcomes import OUT_OF_TIME, Finished, Released, first_turn
 from episodes.models import NewEpisode, StopReason
-from episodes.queue.handover import Handover
-from episodes.queue.store import LeasedRow, QueuedEpisode, WorkQueue
+from episodes.queue.store import EpisodeQueue, LeasedRow, QueuedEpisode, WorkQueue
+from episodes.workflows.payloads import TurnResult
+from episodes.workflows.starter import WorkflowStarter
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)
 
 DRAIN, LONG = "drain", "long"
+
+
+@dataclass(frozen=True)
+class Handover:
+    """Hands an episode of the queue over to a workflow, which continues from its step log.
+
+    The mark, the workflow and the end of the row follow each other: a worker that dies in between
+    leaves a marked row, and the next holder of the lease completes it. Every step is idempotent.
+    """
+
+    queue: EpisodeQueue
+    starter: WorkflowStarter
+
+    async def hand_over(self, new: NewEpisode, ending: Finished | None = None) -> None:
+        """Starts the workflow, which only ends the episode where an ending is given.
+
+        An episode that is not in the queue has a workflow, or has ended, and is not touched.
+        Raises TemporalUnavailable; a worker tries again then.
+        """
+        marked = await self.queue.mark(new.episode_id, TurnResult.of(ending) if ending else None)
+        if marked is None:
+            return
+        await self.starter.resume(new, new.time_limit_s - marked.ran_s, marked.ending)
+        if not await self.queue.remove(new.episode_id):
+            await self.starter.cancel(new.episode_id)
+            await self.queue.drop(new.episode_id)
 
 
 @dataclass(frozen=True)

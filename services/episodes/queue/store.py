@@ -187,7 +187,6 @@ class WorkQueue(Generic[T]):
             await connection.execute(self._drop, {"id": id})
 
     async def backlog_age_s(self) -> float:
-        """Returns how long the oldest row has waited for a worker; 0 without one."""
         async with autocommit(self._engine) as connection:
             return float((await connection.execute(self._backlog_age)).scalar_one())
 

@@ -54,7 +54,6 @@ def release(key: str, reason: str) -> pb.Operation:
 
 
 def tool_call_of(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None:
-    """Returns the tool call of an orchestrator's or a verifier's step; None for another step."""
     if step.kind is StepKind.VERIFIER:
         return log.verifier_calls[step.call_index]
     return log.tool_calls[step.turn][step.call_index] if step.kind is StepKind.TOOL else None
@@ -68,7 +67,6 @@ def capture_of(steps: StepLog, step: Step) -> pb.Operation:
 
 
 def _answered_by(steps: StepLog, step: Step) -> hold_pb2.Fallback | None:
-    """Returns the model that answered in place of the one asked for; it has its own price."""
     if step.kind is not StepKind.TOOL:
         return None
     invocation: trajectory_pb2.ToolInvocation = steps.tool_calls[step.turn][step.call_index]

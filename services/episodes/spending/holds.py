@@ -229,7 +229,6 @@ async def retry_while_budget_is_held(
 
 
 def _is_held(reply: pb.ReserveResponse) -> bool:
-    """Returns whether the call fits once others have released their holds."""
     return reply.rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_HELD
 
 

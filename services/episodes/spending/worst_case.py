@@ -86,7 +86,6 @@ class ToolHolds:
     def _alternatives(
         self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
     ) -> tuple[ledger_pb.Alternative, ...]:
-        """Lists other models of the tool, and tools of the same capabilities."""
         choices = [
             (other, name)
             for other in self.episode.toolset.tools
@@ -189,5 +188,4 @@ def timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
 
 
 def sku_of(tool: toolset_pb2.ResolvedTool, alias: str) -> str:
-    """Returns the SKU of a call; an llm tool has one per model."""
     return tool.model_skus.get(alias, tool.sku)

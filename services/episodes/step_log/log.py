@@ -82,7 +82,6 @@ class StepLog:
                 calls[step.call_index] = body
 
     def charged_usage(self, step: Step) -> usage_pb2.Usage | None:
-        """Returns the usage of a step; None for one without a billable call."""
         record: trajectory_pb2.ToolInvocation
         match step.kind:
             case StepKind.MODEL:

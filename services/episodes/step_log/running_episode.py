@@ -31,7 +31,6 @@ class RunningEpisode:
         return Identity(new.tenant, new.subject, scopes, new.groups)
 
     def with_found_tools(self, log: StepLog, turn: int | None = None) -> "RunningEpisode":
-        """Adds the tools that its calls of find_tools found, those before a turn if given."""
         found = {
             tool.name: tool
             for number, calls in sorted(log.tool_calls.items())
@@ -87,7 +86,6 @@ class RunningEpisodes:
         return self._cache[episode_id]
 
     async def ending(self, episode_id: str) -> Ending | None:
-        """Returns the stored end; None while it runs. Raises EpisodeNotFound."""
         return (await self._store.load(episode_id)).ending
 
     def forget(self, episode_id: str) -> None:

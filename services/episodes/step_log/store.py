@@ -124,10 +124,6 @@ class StepStore:
         return [True] * len(batches)
 
     async def settle(self, costs: Sequence[tuple[Step, Money | None]], news: Sequence[str]) -> None:
-        """Stores the charges of steps, and notifies watchers of the episodes.
-
-        Repeating it changes nothing.
-        """
         values = {
             "episode_ids": [step.episode_id for step, _ in costs],
             "sequences": [step.sequence for step, _ in costs],

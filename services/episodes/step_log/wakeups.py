@@ -15,14 +15,12 @@ class Wakeups:
             event.set()
 
     def notify_all(self) -> None:
-        """Wakes every waiter, because notifications may have been lost."""
         for events in self._waiting.values():
             for event in events:
                 event.set()
 
     @contextmanager
     def of(self, id: str) -> Iterator[asyncio.Event]:
-        """Yields an event that is set by every notification."""
         event = asyncio.Event()
         self._waiting[id].add(event)
         try:

@@ -9,8 +9,6 @@ from podium_kit.money import Money
 
 
 class EventType(StrEnum):
-    """The type of an event; the value is the `type` that receivers see."""
-
     EPISODE_ENDED = "episode.ended"
     APPROVAL_REQUESTED = "approval.requested"
     RECORD_DEAD_LETTERED = "record.dead_lettered"

@@ -35,7 +35,6 @@ class Webhooks:
         return await self._store.deliveries(tenant, webhook_id, states, before, limit)
 
     async def replay(self, webhook_id: str, ids: Sequence[str]) -> int:
-        """Returns the number of deliveries that are due again. Raises WebhookNotFound."""
         numbers = [int(each) for each in ids]
         count = await self._store.replay(current_identity().tenant, webhook_id, numbers)
         if numbers and count < len(set(numbers)):

@@ -105,8 +105,6 @@ class WebhookStore:
         self._engine = engine
 
     async def subscribers(self, event_type: EventType) -> Sequence[tuple[str, datetime]]:
-        """Returns tenants that subscribe to such events, each with the time of its first webhook
-        for them."""
         async with autocommit(self._engine) as connection:
             rows = await connection.execute(TENANTS, {"event_type": event_type.value})
             return [(row.tenant, row.since) for row in rows]
@@ -117,7 +115,6 @@ class WebhookStore:
             await connection.execute(ADD, event_values(event, time))
 
     async def put(self, tenant: str, webhook: Webhook, maximum: int) -> Webhook | None:
-        """Returns the stored webhook; None when the tenant has that many others."""
         values = {
             "tenant": tenant,
             "id": webhook.id,
@@ -151,7 +148,6 @@ class WebhookStore:
         before: int,
         limit: int,
     ) -> Sequence[Delivery]:
-        """Returns the newest deliveries whose number is below `before`."""
         values = {
             "tenant": tenant,
             "webhook_id": webhook_id,
@@ -163,7 +159,6 @@ class WebhookStore:
             return [_delivery(row) for row in await connection.execute(DELIVERIES, values)]
 
     async def replay(self, tenant: str, webhook_id: str, ids: Sequence[int]) -> int:
-        """Makes deliveries due, the failed ones when none is named, and returns their number."""
         values = {"tenant": tenant, "webhook_id": webhook_id, "ids": [*ids]}
         async with transaction(self._engine) as connection:
             return (await connection.execute(REPLAY, values)).rowcount
@@ -171,8 +166,6 @@ class WebhookStore:
     async def due(
         self, under_way: Sequence[int], limit: int, of_tenant: int, of_receiver: int
     ) -> Sequence[DueDelivery]:
-        """Returns the oldest deliveries that are due and not under way, bounded by tenant and
-        webhook."""
         values = {
             "under_way": [*under_way],
             "limit": limit,
@@ -197,7 +190,6 @@ class WebhookStore:
     async def note(
         self, delivery_id: int, attempt: Attempt, state: DeliveryState, wait_s: float
     ) -> None:
-        """Stores an attempt, and the time of the next one if the delivery is still pending."""
         values = {
             "id": delivery_id,
             "status_code": attempt.status_code,
@@ -209,7 +201,6 @@ class WebhookStore:
             await connection.execute(NOTE, values)
 
     async def forget(self) -> None:
-        """Deletes deliveries that are older than 30 days."""
         async with transaction(self._engine) as connection:
             await connection.execute(FORGET)
 
@@ -266,7 +257,6 @@ class PromotionStore:
         return found
 
     async def seen(self, version: str, previous: str, tenants: Iterable[str]) -> None:
-        """Stores a version, and adds it for the tenants' webhooks, in one transaction."""
         async with transaction(self._engine) as connection:
             promotion = (await connection.execute(SEEN, {"version": version})).scalar_one()
             for tenant in tenants:

@@ -239,7 +239,6 @@ class EpisodeWorkflow:
         return replace(asked, ended=by_index)
 
     async def _run_child(self, call: ChildCall) -> EpisodeResult:
-        """Returns the end of a child, which has at most the remaining time of this episode."""
         remaining_s = max((self._deadline - workflow.now()).total_seconds(), 0.001)
         call = replace(
             call, time_limit_s=min(call.time_limit_s, remaining_s), admission_s=remaining_s
@@ -273,7 +272,6 @@ class EpisodeWorkflow:
     async def _decisions(
         self, episode: EpisodeInput, turn: int, pending: list[int]
     ) -> dict[str, Approval]:
-        """Waits for people, for as long as the policy allows, and returns their decisions."""
         decided = self._decided.setdefault(turn, {})
         with suppress(asyncio.TimeoutError):
             await workflow.wait_condition(

@@ -26,7 +26,6 @@ def episode_input(new: NewEpisode) -> EpisodeInput:
 
 
 def search_attributes(new: NewEpisode) -> TypedSearchAttributes:
-    """Returns the attributes of an episode's workflow; the default model is ""."""
     model = episode_pb2.EpisodeSpec.FromString(new.spec).model
     return typed(
         {EPISODE: new.episode_id, TENANT: new.tenant, POLICY: new.policy_name, MODEL: model}

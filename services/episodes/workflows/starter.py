@@ -56,15 +56,10 @@ class WorkflowStarter:
             await self._start(new, rest, WorkflowIDReusePolicy.REJECT_DUPLICATE)
 
     async def end(self, new: NewEpisode, reason: str) -> None:
-        """Ends an episode whose workflow is gone, by a workflow that does nothing else.
-
-        Raises TemporalUnavailable.
-        """
         only_end = replace(episode_input(new), ending=TurnResult(StopReason.FAILED, reason))
         await self._start(new, only_end, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
     async def status(self, episode_id: str) -> WorkflowExecutionStatus | None:
-        """Returns the workflow's status; None when there is none. Raises TemporalUnavailable."""
         handle = self._temporal.client.get_workflow_handle(workflow_id(episode_id))
         try:
             async with self._answer():
@@ -106,10 +101,6 @@ class WorkflowStarter:
         return True
 
     async def caller_answered(self, episode_id: str, turn: int) -> None:
-        """Signals that results are stored; a workflow that has ended needs none.
-
-        Raises TemporalUnavailable.
-        """
         handle = self._temporal.client.get_workflow_handle_for(
             EpisodeWorkflow.run, workflow_id(episode_id)
         )

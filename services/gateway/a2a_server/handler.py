@@ -25,13 +25,17 @@ from a2a.utils.errors import (
 )
 
 from gateway.a2a_server.clients import Tasks
-from gateway.a2a_server.failures import in_its_words
 from gateway.a2a_server.models import CONTEXT_LABEL, TaskRecord
 from gateway.a2a_server.requests import WEBHOOKS, TaskRequest, length_of
-from gateway.a2a_server.tasks import answer_event, final_event, progress_event, task_of
-from gateway.chat.disconnects import while_connected
-from gateway.chat.episode_run import EpisodeRun
-from gateway.chat.starting import EpisodeStarter
+from gateway.a2a_server.tasks import (
+    answer_event,
+    final_event,
+    in_its_words,
+    progress_event,
+    task_of,
+)
+from gateway.chat.runs import EpisodeRun
+from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate
 from gateway.models import NO_PRIOR_MESSAGES, EpisodeOrder, PriorMessages, ProgressNote

@@ -13,9 +13,7 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict
 
 from gateway.a2a_server.card import TEXT
-from gateway.attachments.encoded import from_url
-from gateway.attachments.placing import placed
-from gateway.attachments.sent_file import InvalidFile, SentFile
+from gateway.attachments.files import InvalidFile, SentFile, from_url, placed
 from gateway.mcp_server.options import NAME, checked
 from gateway.mcp_server.run_task import TaskArguments
 from gateway.models import EpisodeOrder, PriorMessages

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gateway.attachments.sent_file import SentFile
+from gateway.attachments.files import SentFile
 from gateway.chat.call_ids import CallId
 from gateway.chat.parts import Content, require_texts_of
 from gateway.errors import InvalidChat

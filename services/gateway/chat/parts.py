@@ -4,8 +4,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
-from gateway.attachments.encoded import from_url, from_url_or_base64, reject_id
-from gateway.attachments.sent_file import InvalidFile, SentFile
+from gateway.attachments.files import (
+    InvalidFile,
+    SentFile,
+    from_url,
+    from_url_or_base64,
+    reject_id,
+)
 from gateway.http.error_responses import INVALID_PART
 
 # Chat completions know the first and the last, responses the others.

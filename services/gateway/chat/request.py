@@ -1,9 +1,10 @@
+import json
 from decimal import Decimal
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gateway.attachments.placing import placed
+from gateway.attachments.files import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import (
     CustomTool,
@@ -14,13 +15,57 @@ from gateway.chat.client_tools import (
     hosted,
 )
 from gateway.chat.messages import ChatMessage, Conversation
+from gateway.chat.outcomes import StopTexts
 from gateway.chat.parameters import CHAT
 from gateway.chat.parts import note_places
-from gateway.chat.response_format import ResponseFormat, answer_schema
-from gateway.chat.stop import StopTexts
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
 from gateway.request_model import Flag, RequestModel
 from podium_kit.money import Money
+
+ANY_OBJECT = '{"type": "object"}'
+
+
+class Text(BaseModel):
+    """Any text."""
+
+    type: Literal["text"]
+
+
+class JsonObject(BaseModel):
+    """Any JSON object."""
+
+    type: Literal["json_object"]
+
+
+class NamedSchema(BaseModel):
+    """A JSON Schema with an object as its root."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    name: str = ""
+    schema_: dict[str, Any] = Field({"type": "object"}, alias="schema")
+
+
+class JsonSchema(BaseModel):
+    """An object that fits a schema, whether `strict` or not."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+ResponseFormat = Text | JsonObject | JsonSchema
+
+
+def answer_schema(wanted: ResponseFormat | None) -> str:
+    """The JSON Schema that the answer fits; "" takes any text."""
+    if isinstance(wanted, JsonSchema):
+        # Libraries name the draft that they write for; what they use of it is in all drafts.
+        schema = {
+            key: value for key, value in wanted.json_schema.schema_.items() if key != "$schema"
+        }
+        return json.dumps(schema)
+    return ANY_OBJECT if isinstance(wanted, JsonObject) else ""
+
 
 # So many episodes of one request start and run beside those of others.
 CHOICES_MAX = 8

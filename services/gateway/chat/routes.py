@@ -4,10 +4,9 @@ from fastapi import APIRouter, Request
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response
 
-from gateway.chat.disconnects import while_connected
 from gateway.chat.request import ChatRequest
 from gateway.chat.service import ChatRun
-from gateway.chat.starting import EpisodeStarter
+from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.errors import ModelNotFound
 from gateway.http.sse import kept_alive, sse_response
 

@@ -2,12 +2,10 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.chat.merging import Event, merged
-from gateway.chat.outcomes import has_answer, no_answer
+from gateway.chat.outcomes import has_answer, no_answer, stopped
 from gateway.chat.request import ChatRequest
 from gateway.chat.response import Chunks, Json, completion
-from gateway.chat.run import Run
-from gateway.chat.stop import stopped
+from gateway.chat.runs import Event, Run, merged
 from gateway.http.error_responses import error_body
 from gateway.http.sse import data
 from gateway.models import Outcome, ProgressNote

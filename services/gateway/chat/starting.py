@@ -1,16 +1,14 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from starlette.requests import Request
 
 from gateway.chat.answer_schemas import enforceable
 from gateway.chat.catalogue import ChatModels, Choice
-from gateway.chat.direct_run import DirectCallRunner, DirectRun
-from gateway.chat.episode_run import EpisodeRun, EpisodeRunner
-from gateway.chat.run import Run
+from gateway.chat.runs import DirectCallRunner, DirectRun, EpisodeRun, EpisodeRunner, Run
 from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
 from gateway.errors import InvalidAnswerSchema, UnsupportedParameter
 from gateway.models import EpisodeOrder, ToolResults
@@ -123,3 +121,25 @@ async def _order(body: Body, choice: Choice) -> tuple[EpisodeOrder, tuple[str, .
 
 async def _leave(runs: Sequence[Run], reason: str) -> None:
     await asyncio.gather(*(run.leave(reason) for run in runs))
+
+
+T = TypeVar("T")
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result, or None when the client went away first; its body must have been read."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

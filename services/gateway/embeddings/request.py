@@ -5,10 +5,22 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.chat.catalogue import Choice
 from gateway.chat.request import dollars
-from gateway.embeddings.parameters import EMBEDDINGS
 from gateway.errors import MalformedRequest, UnsupportedParameter
 from gateway.models import EmbeddingOrder
+from gateway.parameters import ApiParameters, honoured, ignored
 from gateway.request_model import RequestModel
+
+EMBEDDINGS = ApiParameters(
+    (
+        honoured("model", words="`tool/NAME` or `tool/NAME/ALIAS` of a tool of the role embedder"),
+        honoured("input", words="a text, or a list of at most 2,048; tokens are a 400"),
+        honoured("encoding_format", words="float, base64"),
+        honoured("dimensions", words="where the model takes it"),
+        honoured("podium", words="`policy`, `budget_usd`, `labels`"),
+        ignored("user", words="asks for nothing in the answer"),
+    )
+)
+
 
 TEXTS_MAX = 2_048
 Text = Annotated[str, Field(min_length=1)]

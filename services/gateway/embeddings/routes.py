@@ -1,17 +1,46 @@
 import asyncio
+import base64
+import struct
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.chat.direct_run import call_error
-from gateway.chat.disconnects import while_connected
+from gateway.chat.response import cost_json
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
-from gateway.chat.starting import EpisodeStarter
+from gateway.chat.runs import call_error
+from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.embeddings.request import EmbeddingRequest
-from gateway.embeddings.response import embeddings_response
 from gateway.errors import CallTooLate
 from gateway.models import Vectors
 from podium_kit import telemetry
+
+FLOAT_BYTES = 4
+
+
+def embeddings_response(
+    vectors: Vectors, call_id: str, model: str, encoding_format: str
+) -> dict[str, Any]:
+    readable = _floats if encoding_format == "float" else str
+    return {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": index, "embedding": readable(packed)}
+            for index, packed in enumerate(vectors.packed)
+        ],
+        "model": model,
+        "usage": {"prompt_tokens": vectors.tokens, "total_tokens": vectors.tokens},
+        "podium": {
+            "call_id": call_id,
+            "cost": cost_json(vectors.cost),
+            "policy": {"name": vectors.policy_name, "version": vectors.policy_version},
+        },
+    }
+
+
+def _floats(packed: str) -> list[float]:
+    raw = base64.b64decode(packed)
+    return list(struct.unpack(f"<{len(raw) // FLOAT_BYTES}f", raw))
 
 
 def embeddings_router(starter: EpisodeStarter) -> APIRouter:

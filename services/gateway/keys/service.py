@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -27,6 +27,7 @@ from gateway.errors import (
     UnknownScope,
 )
 from gateway.keys.models import ApiKey, KeyRequest
+from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import SERVICE_SCOPES, Identity, Role, Scope, scopes_of
 from podium_kit.rpc.pages import InvalidPageToken
 
@@ -232,3 +233,31 @@ def _after(now: datetime, lifetime: timedelta) -> datetime:
 
 def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
+
+
+WRITE_INTERVAL_S = 10.0
+
+
+class UseStore(Protocol):
+    async def note_uses(self, uses: Mapping[str, datetime]) -> None: ...
+
+
+class KeyUses:
+    """One write per key and interval, however many requests it made."""
+
+    def __init__(self, store: UseStore) -> None:
+        self._store = store
+        self._uses: dict[str, datetime] = {}
+
+    def note(self, key_id: str) -> None:
+        self._uses[key_id] = datetime.now(UTC)
+
+    async def write(self) -> None:
+        """Writes what was collected; to be called every WRITE_INTERVAL_S."""
+        if self._uses:
+            uses, self._uses = self._uses, {}
+            try:
+                await self._store.note_uses(uses)
+            except Unavailable:
+                self._uses = uses | self._uses
+                raise

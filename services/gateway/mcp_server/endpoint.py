@@ -15,11 +15,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
 from gateway.chat.starting import EpisodeStarter
-from gateway.mcp_server.failures import in_its_words
 from gateway.mcp_server.options import CallOptions, TaskOptions, options
 from gateway.mcp_server.policy_tools import ToolCalls
 from gateway.mcp_server.resources import TEMPLATES, TenantResources
-from gateway.mcp_server.results import failed
+from gateway.mcp_server.results import failed, in_its_words
 from gateway.mcp_server.run_task import DEFINITION, NAME, Tell, run_task
 from podium_kit.rpc.errors import DomainError
 

@@ -12,8 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from gateway.attachments.encoded import fetches_nothing, from_base64, reject_id
-from gateway.attachments.sent_file import InvalidFile
+from gateway.attachments.files import InvalidFile, fetches_nothing, from_base64, reject_id
 from gateway.chat.messages import ChatMessage, ChatToolCall, FunctionCall
 from gateway.chat.parts import Part, named_parts, require_texts_of, unreadable
 

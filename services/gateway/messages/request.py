@@ -2,7 +2,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from gateway.attachments.placing import placed
+from gateway.attachments.files import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import (
     FunctionSchema,
@@ -14,9 +14,8 @@ from gateway.chat.client_tools import (
     hosted,
 )
 from gateway.chat.messages import Conversation
-from gateway.chat.request import PodiumOptions, dollars
-from gateway.chat.response_format import JsonSchema, NamedSchema, answer_schema
-from gateway.chat.stop import StopText
+from gateway.chat.outcomes import StopText
+from gateway.chat.request import JsonSchema, NamedSchema, PodiumOptions, answer_schema, dollars
 from gateway.messages.blocks import AnthropicMessage, FileBlock, HostedBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
 from gateway.models import EarlierMessage, EpisodeOrder, ToolResults

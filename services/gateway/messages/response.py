@@ -3,10 +3,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway.chat.call_ids import CallId
-from gateway.chat.outcomes import finish_reason
+from gateway.chat.outcomes import finish_reason, stopped
 from gateway.chat.response import CHUNK_CHARACTERS, podium, usage
-from gateway.chat.run import Run
-from gateway.chat.stop import stopped
+from gateway.chat.runs import Run
 from gateway.http.error_responses import error_body
 from gateway.messages.request import MessageRequest
 from gateway.models import Outcome

@@ -3,9 +3,8 @@ from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response
 
-from gateway.chat.disconnects import while_connected
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
-from gateway.chat.starting import EpisodeStarter
+from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.http.sse import kept_alive, sse_response
 from gateway.messages.parameters import MESSAGES
 from gateway.messages.request import CountRequest, MessageRequest

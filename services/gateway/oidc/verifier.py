@@ -5,8 +5,7 @@ import jwt
 
 from gateway.audit.models import Claimant
 from gateway.errors import InvalidToken, NoRole
-from gateway.oidc.claims import claim, written
-from gateway.oidc.issuers import OidcIssuer
+from gateway.oidc.issuers import OidcIssuer, claim, written
 from gateway.oidc.keys import ProviderKeys
 from podium_kit.rpc.identity import Identity, groups_of, scopes_of
 

@@ -3,7 +3,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from gateway.attachments.placing import placed
+from gateway.attachments.files import placed
 from gateway.chat.catalogue import Choice
 from gateway.chat.client_tools import (
     FunctionSchema,
@@ -16,8 +16,15 @@ from gateway.chat.client_tools import (
 )
 from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.parts import note_places
-from gateway.chat.request import PodiumOptions, dollars
-from gateway.chat.response_format import JsonObject, JsonSchema, NamedSchema, Text, answer_schema
+from gateway.chat.request import (
+    JsonObject,
+    JsonSchema,
+    NamedSchema,
+    PodiumOptions,
+    Text,
+    answer_schema,
+    dollars,
+)
 from gateway.errors import UnsupportedParameter
 from gateway.models import (
     NO_PRIOR_MESSAGES,
@@ -28,8 +35,14 @@ from gateway.models import (
     ToolResults,
 )
 from gateway.request_model import Flag, RequestModel
-from gateway.responses.custom_tools import CustomTool, ignored_formats
-from gateway.responses.items import Input, MessageItem, hosted_items, messages_of
+from gateway.responses.items import (
+    CustomTool,
+    Input,
+    MessageItem,
+    hosted_items,
+    ignored_formats,
+    messages_of,
+)
 from gateway.responses.mcp_servers import label_of
 from gateway.responses.mcp_tools import McpChoice, McpTool, NamedServer
 from gateway.responses.parameters import RESPONSES

@@ -7,8 +7,8 @@ from gateway.chat.client_tools import input_of
 from gateway.chat.outcomes import finish_reason
 from gateway.chat.response import podium, usage
 from gateway.models import ClientCall, Outcome
-from gateway.responses.custom_tools import CustomTool
 from gateway.responses.ids import ResponseId
+from gateway.responses.items import CustomTool
 from gateway.responses.mcp_items import mcp_calls, mcp_lists
 from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import ResponseRequest

@@ -6,14 +6,13 @@ from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response
 
 from gateway.chat.catalogue import DEFAULT_ALIAS
-from gateway.chat.disconnects import while_connected
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
-from gateway.chat.starting import EpisodeStarter
+from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.clients import EpisodesClient
 from gateway.http.sse import kept_alive, sse_response
 from gateway.models import StopReason
-from gateway.responses.custom_tools import custom_names
 from gateway.responses.ids import ResponseId
+from gateway.responses.items import custom_names
 from gateway.responses.mcp_servers import LABEL, RegisteredMcpTools
 from gateway.responses.mcp_tools import NamedServer
 from gateway.responses.request import FollowUp, ResponseRequest

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from gateway.chat.response import CHUNK_CHARACTERS
-from gateway.chat.run import Run
+from gateway.chat.runs import Run
 from gateway.http.error_responses import error_body
 from gateway.models import Outcome
 from gateway.responses.response import Json, Shape

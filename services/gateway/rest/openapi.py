@@ -10,8 +10,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from gateway.http.error_responses import FAULT, HTTP_OF
 from gateway.rest.messages import method_of
-from gateway.rest.openapi_bounds import Schema
-from gateway.rest.openapi_schemas import MessageSchemas
+from gateway.rest.openapi_schemas import MessageSchemas, Schema
 from gateway.rest.routes import ROUTES, Route
 from gateway.rest.transcoding import JSON_LINES, WITH_BODY
 from podium_kit.rpc.bounds import bounds_of

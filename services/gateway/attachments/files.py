@@ -1,10 +1,18 @@
+"""Files as requests encode them: data: URLs and base64. Nothing is fetched for a request."""
+
+import base64
 import hashlib
 import re
 import warnings
+from binascii import Error as BadBase64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 
+from gateway.models import EpisodeOrder, OrderFile
 from podium_kit.attachments import (
+    FILES_MAX,
     MEDIA_TYPES,
     PDF_TYPE,
     TOTAL_BYTES_MAX,
@@ -12,6 +20,7 @@ from podium_kit.attachments import (
     Attachment,
     media_type_of,
 )
+from podium_kit.rpc.errors import DomainError, InvalidArgument
 
 PIXELS_MAX = 50_000_000
 NAME_CHARACTERS_MAX = 100
@@ -120,3 +129,93 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w .()+-]", "_", name.replace("\\", "/").rpartition("/")[2])[
         :NAME_CHARACTERS_MAX
     ].strip()
+
+
+# RFC 2397; parameters of the type ask for nothing here.
+DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,", re.IGNORECASE)
+BEGINNING = 300
+
+
+def from_url(url: str, noun: str, name: str = "") -> SentFile:
+    """The file in a data: URL; the noun is "image" or "file". Raises InvalidFile."""
+    found = DATA_URL.match(url[:BEGINNING])
+    if found is None:
+        raise fetches_nothing(noun)
+    return from_base64(url[found.end() :], found[1].strip().lower(), noun, name)
+
+
+def from_url_or_base64(text: str, noun: str, name: str = "") -> SentFile:
+    """Likewise; what is no URL is base64 of a type that its bytes tell."""
+    if text[:5].lower() == "data:" or "://" in text[:BEGINNING]:
+        return from_url(text, noun, name)
+    return from_base64(text, "", noun, name)
+
+
+def from_base64(text: str, media_type: str, noun: str, name: str = "") -> SentFile:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (BadBase64, ValueError) as error:
+        raise InvalidFile(
+            f"invalid_base64_{noun}",
+            f"the {noun} is no base64 (RFC 4648, section 4, without line breaks); encode its bytes"
+            " once, whole",
+        ) from error
+    return SentFile.of(data, media_type, name)
+
+
+def fetches_nothing(noun: str) -> InvalidFile:
+    return InvalidFile(
+        f"invalid_{noun}_url",
+        "nothing is fetched from the network for a request; send the bytes in it, as base64 or as a"
+        " data: URL like data:image/png;base64,...",
+    )
+
+
+def reject_id(noun: str) -> InvalidFile:
+    return InvalidFile(
+        f"unsupported_{noun}_id",
+        f"no files are uploaded here, so there is none of an id; send the {noun}'s bytes in the"
+        " request",
+    )
+
+
+class TooManyFiles(InvalidArgument):
+    """More files, or larger ones together, than a request may have."""
+
+
+def placed(files: Sequence[SentFile], before: Sequence[OrderFile] = ()) -> tuple[OrderFile, ...]:
+    """Places the files of earlier requests, then these, which get placeholders. Raises
+    TooManyFiles.
+    """
+    found = list(before)
+    for file in files:
+        file.placeholder = f"[{file.noun} {len(found) + 1}: {file.about}]"
+        found.append(OrderFile(file.attached(), file.place))
+    if len(found) > FILES_MAX:
+        raise TooManyFiles(
+            f"{len(found)} images and files are more than {FILES_MAX}, those of earlier messages"
+            " included; leave some out",
+            param=found[FILES_MAX].param,
+        )
+    size_bytes = 0
+    for each in found:
+        size_bytes += each.file.attachment.size_bytes
+        if size_bytes > TOTAL_BYTES_MAX:
+            raise TooManyFiles(
+                f"the images and files are over {TOTAL_BYTES_MAX >> 20} MiB together; make them"
+                " smaller, or leave some out",
+                param=each.param,
+            )
+    return tuple(found)
+
+
+@contextmanager
+def file_named(order: EpisodeOrder) -> Iterator[None]:
+    """Says of an error about one of the order's files in which parameter it is."""
+    try:
+        yield
+    except DomainError as error:
+        index = error.metadata.get("attachment")
+        if index is not None:
+            error.metadata["param"] = order.files[int(index)].param
+        raise
