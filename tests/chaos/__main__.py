@@ -15,12 +15,10 @@ import time
 from collections.abc import Sequence
 
 from chaos.invariants import merged
-from chaos.pairs import Round, left_out
-from chaos.plan import UnknownRound, planned
-from chaos.rounds import Rounds
+from chaos.plan import Round, UnknownRound, left_out, planned
+from chaos.rounds import Outcome, Rounds, left_out_lines, table
 from chaos.scene import running_scene
-from chaos.table import Outcome, left_out_lines, table
-from chaos.tools import unanswered_kinds
+from chaos.scripts import unanswered_kinds
 from podium_cli.command import stopping_on_sigterm
 from temporary_files import server_folder
 

@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 
 from chaos.effects_log import EffectsLog
 from chaos.grpc_orders import orders_server
-from chaos.tools import MCP_ORDER_TOOL
+from chaos.scripts import MCP_ORDER_TOOL
 
 
 def application(log: EffectsLog, grpc_port: int) -> Starlette:

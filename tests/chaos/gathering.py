@@ -10,10 +10,10 @@ import asyncpg
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from chaos.invariants import Bill, Call, Charge, Observed, Record
 from chaos.load import Started
-from chaos.observations import Bill, Call, Charge, Observed, Record
 from chaos.scene import Scene
-from chaos.tools import ORDER_TOOLS
+from chaos.scripts import ORDER_TOOLS
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium_kit.embedded.postgres import EmbeddedPostgres

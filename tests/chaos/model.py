@@ -18,8 +18,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from chaos.poison import poisoned
-from chaos.scripts import steps_of
+from chaos.scripts import poisoned, steps_of
 from openai_server import OpenAiServer, Reply
 
 MODEL = "scripted-model"

@@ -17,7 +17,7 @@ from chaos import victims
 from chaos.effects_log import EffectsLog
 from chaos.model import MODEL
 from chaos.parting import Relay
-from chaos.tools import specs
+from chaos.scripts import specs
 from chaos.victims import PAIRS, Pair
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest

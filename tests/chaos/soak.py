@@ -14,23 +14,22 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from chaos.growth import grown, growth_table
 from chaos.invariants import Verdict, merged
 from chaos.leaks import (
     MIB,
     Taken,
     adopt_orphans,
+    grown,
+    growth_table,
     known_processes,
     left_behind,
     orphans,
     taken,
 )
 from chaos.plan import random_rounds
-from chaos.rounds import Rounds
+from chaos.rounds import Outcome, Rounds, table
 from chaos.scene import Scene, running_scene
-from chaos.scripts import Task, poison_task, sound_tasks
-from chaos.table import Outcome, table
-from chaos.tools import unanswered_kinds
+from chaos.scripts import Task, poison_task, sound_tasks, unanswered_kinds
 from podium_cli.command import stopping_on_sigterm
 from temporary_files import server_folder
 

@@ -6,7 +6,7 @@ import pytest
 
 from chart import crd_schemas
 from chart.rendering import ROOT, Json, cases, label, of_kind, parsed, render, rendered
-from chart.test_policy_engines import engine
+from chart.test_workloads import engine
 
 # Types of the Gateway API are not in the bundle.
 NOT_BUNDLED = {"HTTPRoute"}

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from chart.pods import PodTemplate, containers, pod_templates
+from chart.pods import PodTemplate, containers, pod_templates, violations
 from chart.rendering import ROOT, cases, of_kind, render, rendered
-from chart.restricted_profile import violations
 from tool_adapters.sandbox import system_calls
 
 CASES = [name for name, _ in cases()]

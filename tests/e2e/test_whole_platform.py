@@ -34,9 +34,7 @@ async def test_every_trajectory_costs_what_the_ledger_says_to_the_last_digit(
             assert len(charged) == 5
 
 
-async def test_cancel_stops_the_running_model_call_and_leaves_no_hold(
-    whole: WholePlatform,
-) -> None:
+async def test_cancel_stops_the_running_model_call_and_leaves_no_hold(whole: WholePlatform) -> None:
     before = whole.model.disconnects
     async with whole.client() as client:
         episode_id = await start(client, task=SLOW_TASK)

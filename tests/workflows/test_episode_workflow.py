@@ -121,9 +121,7 @@ async def test_a_decision_may_come_before_the_turn_returns_and_be_repeated(
     assert activities.turns[1].approvals == {"0": True, "1": False}
 
 
-async def test_an_approval_that_times_out_is_a_denial(
-    temporal: EmbeddedTemporal,
-) -> None:
+async def test_an_approval_that_times_out_is_a_denial(temporal: EmbeddedTemporal) -> None:
     activities = ScriptedActivities(waits_for_approval)
     client = await connect(temporal)
     skipping = TimeSkipper(client).client

@@ -193,9 +193,7 @@ async def test_an_episode_with_a_tool_completes_through_the_gateway(cluster: Clu
     assert "42" in call["observation"]["content"]
 
 
-async def test_every_container_ends_by_itself_when_asked_and_starts_again(
-    cluster: Cluster,
-) -> None:
+async def test_every_container_ends_by_itself_when_asked_and_starts_again(cluster: Cluster) -> None:
     for deployment in reversed(cluster.deployments):
         name, spec = container_of(deployment), deployment["spec"]["template"]["spec"]
         grace_s = spec["terminationGracePeriodSeconds"]

@@ -1,10 +1,9 @@
-"""Workers that take turns in the test's own process, one attempt after or beside the other."""
-
 import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +12,67 @@ from temporalio.testing import ActivityEnvironment
 
 from callers import make_key_pair
 from episodes.config import WorkerConfig
+from episodes.direct_calls.call import StoredCall
+from episodes.direct_calls.store import DirectCallStore
 from episodes.execution.executor import EpisodeExecutor, ExecutionLimits
 from episodes.execution.outcomes import Outcome, TurnInput
-from episodes.models import Membership
+from episodes.models import Membership, NewEpisode
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.store import EpisodeStore
 from episodes.worker import executor_of
 from integration.episodes.neighbours import make_toolset
-from integration.episodes.platform_under_test import UPSTREAM_TARGETS
-from integration.episodes.queue_rows import new_episode
-from integration.episodes.tenants import Neighbours, TenantNeighbours
+from integration.episodes.platform_under_test import (
+    UPSTREAM_TARGETS,
+    Neighbours,
+    TenantNeighbours,
+    new_id,
+)
 from podium.registry.v1 import toolset_pb2
 from podium_kit.rpc.settings import SigningKey
 from podium_kit.stream import KafkaSettings
+
+TIME_LIMIT_S = 600.0
+
+
+def new_episode(group_size: int = 1, tenant: str = "acme") -> NewEpisode:
+    episode_id = new_id()
+    return NewEpisode(
+        episode_id=episode_id,
+        tenant=tenant,
+        subject="ada",
+        groups=frozenset(),
+        spec=b"",
+        toolset=b"",
+        toolset_digest=b"digest",
+        policy_name="balanced",
+        policy_version=1,
+        membership=Membership(episode_id, group_size, 0, episode_id),
+        labels={},
+        turn_limit=5,
+        time_limit_s=TIME_LIMIT_S,
+    )
+
+
+async def queued_episode(engine: AsyncEngine, tenant: str = "acme") -> str:
+    new = new_episode(tenant=tenant)
+    await EpisodeStore(engine).insert(new, queued=True)
+    return new.episode_id
+
+
+async def queued_call(engine: AsyncEngine, tenant: str = "acme") -> str:
+    call = StoredCall(new_id(), tenant, "ada", b"spec", b"toolset", datetime.now(UTC))
+    await DirectCallStore(engine).insert(call)
+    return call.id
+
 
 TENANT = "acme"
 
 
 @dataclass(frozen=True)
 class Workers:
+    """Workers that take turns in the test's own process, one attempt after or beside the other."""
+
     engine: AsyncEngine
     config: WorkerConfig
     tenants: TenantNeighbours

@@ -1,15 +1,18 @@
+import asyncio
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
+import jwt
 import uuid_utils
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from kafka import KafkaConsumer, TopicPartition
 from pydantic_settings import BaseSettings
 
 from callers import (
@@ -20,20 +23,45 @@ from callers import (
     write_verify_keys,
 )
 from episodes.config import ServerConfig, WorkerConfig
-from integration.episodes.tenants import Neighbours, TenantNeighbours
-from podium.episodes.v1 import episode_pb2
+from integration.episodes.neighbours import (
+    FixedPolicies,
+    FixedRegistry,
+    ScriptedAdapters,
+    ScriptedOrchestrator,
+    SimpleLedger,
+)
+from podium.adapters.v1 import tool_adapter_service_pb2_grpc as adapters_rpc
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
+from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
+from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
+from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
+from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from podium_kit.rpc.errors import DomainError
+from podium_kit.rpc.status import status_of
 
 if TYPE_CHECKING:
     # Only the stubs know the asynchronous face of a stub.
     from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceAsyncStub
 
 
+if TYPE_CHECKING:
+    # Only the stubs know the parameters of these.
+    Handler = grpc.RpcMethodHandler[Any, Any]
+    Router = grpc.GenericRpcHandler[Any, Any]
+else:
+    Handler = grpc.RpcMethodHandler
+    Router = grpc.GenericRpcHandler
+
+
+TASK = "what is 6 x 7?"
+Record = trajectory_pb2.TrajectoryRecord
 UPSTREAM_TARGETS = (
     "orchestrator_inference_target",
     "tool_adapters_target",
@@ -48,7 +76,140 @@ VERSION_VARIABLES = {
 
 
 @dataclass
-class EpisodesPlatform:
+class Neighbours:
+    orchestrator: ScriptedOrchestrator = field(default_factory=ScriptedOrchestrator)
+    adapters: ScriptedAdapters = field(default_factory=ScriptedAdapters)
+    ledger: SimpleLedger = field(default_factory=SimpleLedger)
+    registry: FixedRegistry = field(default_factory=FixedRegistry)
+    policies: FixedPolicies = field(default_factory=FixedPolicies)
+
+    def handlers(self) -> dict[str, Handler]:
+        methods = _Methods()
+        server = cast("grpc.aio.Server", methods)
+        orchestrator_rpc.add_OrchestratorServiceServicer_to_server(self.orchestrator, server)
+        adapters_rpc.add_ToolAdapterServiceServicer_to_server(self.adapters, server)
+        ledger_rpc.add_CostLedgerServiceServicer_to_server(self.ledger, server)
+        budget_rpc.add_BudgetServiceServicer_to_server(self.ledger, server)
+        registry_rpc.add_ToolRegistryServiceServicer_to_server(self.registry, server)
+        policies_rpc.add_PolicyServiceServicer_to_server(self.policies, server)
+        return methods.by_path
+
+
+class Outage:
+    def __init__(self, methods: tuple[str, ...], error: DomainError | None) -> None:
+        self._methods = methods
+        self._error = error
+        self._over = asyncio.Event()
+        self.calls = 0
+        """How many calls it met."""
+
+    def end(self) -> None:
+        self._over.set()
+
+    def around(self, path: str, handler: Handler) -> Handler:
+        if not path.endswith(self._methods) or self._over.is_set():
+            return handler
+
+        async def away(request: Any, context: Any) -> Any:
+            self.calls += 1
+            if self._error is not None:
+                await context.abort(*status_of(self._error))
+            await self._over.wait()
+            return await handler.unary_unary(request, context)  # type: ignore[misc]
+
+        return grpc.unary_unary_rpc_method_handler(
+            away, handler.request_deserializer, handler.response_serializer
+        )
+
+
+class TenantNeighbours(Router):
+    """The scripted services on one port, with a script of its own for every tenant.
+
+    A cancelled episode may ask once more after its test has ended. What it asks goes to
+    the script of its own tenant, so no test counts the calls of another.
+    """
+
+    def __init__(self, others: Neighbours) -> None:
+        self._others = others.handlers()
+        self._by_tenant: dict[str, dict[str, Handler]] = {}
+        self._outages: dict[str, Outage] = {}
+
+    def add(self, tenant: str) -> Neighbours:
+        neighbours = Neighbours()
+        self._by_tenant[tenant] = neighbours.handlers()
+        return neighbours
+
+    def fail(self, tenant: str, *methods: str, error: DomainError | None = None) -> Outage:
+        """Stalls these RPCs of a tenant, or has them raise the error, until the outage ends."""
+        self._outages[tenant] = Outage(methods, error)
+        return self._outages[tenant]
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
+        tenant, path = _tenant_of(handler_call_details), handler_call_details.method
+        handler = self._by_tenant.get(tenant, self._others).get(path)
+        if handler is None or tenant not in self._outages:
+            return handler
+        return self._outages[tenant].around(path, handler)
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[int]:
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((self,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        yield port
+        await server.stop(0)
+
+
+class _Methods:
+    """Stands where the generated code expects a server, and keeps what it registers."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, Handler] = {}
+        self.add_generic_rpc_handlers: Callable[..., None] = lambda handlers: None
+
+    def add_registered_method_handlers(self, service: str, methods: Mapping[str, Handler]) -> None:
+        self.by_path |= {f"/{service}/{name}": handler for name, handler in methods.items()}
+
+
+def _tenant_of(call: grpc.HandlerCallDetails) -> str:
+    token = str(dict(call.invocation_metadata)["authorization"]).removeprefix("Bearer ")
+    return str(jwt.decode(token, options={"verify_signature": False})["tenant"])
+
+
+async def read_topic(bootstrap: str, topic: str, count: int, tenant: str) -> list[Record]:
+    async with asyncio.timeout(60):
+        while True:
+            records = await asyncio.to_thread(_read_topic, bootstrap, topic)
+            found = [record for record in records if _tenant_of_record(record) == tenant]
+            if len(found) >= count:
+                return found
+            await asyncio.sleep(0.1)
+
+
+def _tenant_of_record(record: Record) -> str:
+    return str(getattr(record, record.WhichOneof("record") or "").tenant)
+
+
+def _read_topic(bootstrap: str, topic: str) -> list[Record]:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    try:
+        numbers = consumer.partitions_for_topic(topic) or set()
+        partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        found: list[Record] = []
+        while any(consumer.position(place) < end for place, end in ends.items()):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [Record.FromString(record.value) for record in records]
+        return found
+    finally:
+        consumer.close()
+
+
+@dataclass
+class Platform:
     tenants: TenantNeighbours
     neighbours: Neighbours
     server: ManagedProcess
@@ -63,7 +224,7 @@ class EpisodesPlatform:
     """By the module that is run."""
     tenant: str = "acme"
 
-    def for_new_tenant(self) -> "EpisodesPlatform":
+    def for_new_tenant(self) -> "Platform":
         tenant = f"tenant-{uuid.uuid4().hex[:12]}"
         return replace(self, tenant=tenant, neighbours=self.tenants.add(tenant))
 
@@ -85,6 +246,31 @@ class EpisodesPlatform:
                 await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
                 await finished(client, episode.id)
 
+    async def run(self, task: str = TASK, **spec: Any) -> episode_pb2.Episode:
+        """Runs an episode to its end."""
+        async with self.client() as client:
+            return await finished(client, (await start(client, task, **spec)).id)
+
+    async def trajectory(self, episode_id: str) -> trajectory_pb2.Trajectory:
+        request = pb.GetTrajectoryRequest(episode_id=episode_id)
+        async with self.client() as client:
+            return (await client.GetTrajectory(request)).trajectory
+
+    async def recorded(self, task: str = TASK, **spec: Any) -> trajectory_pb2.Trajectory:
+        return await self.trajectory((await self.run(task, **spec)).id)
+
+    async def invocations(self, episode_id: str) -> list[trajectory_pb2.ToolInvocation]:
+        """Returns the tool calls of the first turn."""
+        return list((await self.trajectory(episode_id)).turns[0].tool_invocations)
+
+    async def episode(self, episode_id: str) -> episode_pb2.Episode:
+        async with self.client() as client:
+            return (await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))).episode
+
+    async def records(self, count: int) -> list[Record]:
+        """Returns the tenant's records on the topic, once there are at least `count`."""
+        return await read_topic(self.kafka.bootstrap_servers, self.topic, count, self.tenant)
+
     async def ready(self) -> None:
         await self.server.wait_ready(lambda: serving(self.port), 30)
 
@@ -94,7 +280,7 @@ def new_id() -> str:
 
 
 async def start(
-    client: "EpisodeServiceAsyncStub", task: str = "what is 6 x 7?", **spec: Any
+    client: "EpisodeServiceAsyncStub", task: str = TASK, **spec: Any
 ) -> episode_pb2.Episode:
     request = pb.StartEpisodeRequest(
         episode_id=new_id(), spec=episode_pb2.EpisodeSpec(task=task, **spec)
@@ -107,6 +293,18 @@ async def finished(client: "EpisodeServiceAsyncStub", episode_id: str) -> episod
         if response.event.HasField("finished"):
             return response.event.finished.episode
     raise AssertionError("the watch ended before the episode")
+
+
+async def until_asked(client: "EpisodeServiceAsyncStub", episode_id: str) -> None:
+    async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
+        if response.event.HasField("approval_requested"):
+            return
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 async def events(
@@ -125,7 +323,7 @@ async def run_platform(
     settings: Mapping[str, str] | None = None,
     *,
     started: bool = True,
-) -> AsyncIterator[EpisodesPlatform]:
+) -> AsyncIterator[Platform]:
     keys, port, health_port = make_key_pair(), free_port(), free_port()
     neighbours = Neighbours()
     tenants = TenantNeighbours(neighbours)
@@ -158,7 +356,7 @@ async def run_platform(
             },
         }
         server, worker = (process_of(name, folder, made[name]) for name in made)
-        platform = EpisodesPlatform(
+        platform = Platform(
             tenants=tenants,
             neighbours=neighbours,
             server=server,

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, make_identity
-from episodes.direct_calls.queued import CALL_QUEUE
+from episodes.direct_calls.executor import CALL_QUEUE
 from episodes.queue.store import WorkQueue
 from integration.episodes.neighbours import make_toolset
-from integration.episodes.platform_under_test import EpisodesPlatform, new_id
+from integration.episodes.platform_under_test import Platform, new_id
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as pb
@@ -38,7 +38,7 @@ def expert() -> toolset_pb2.Toolset:
 
 
 @asynccontextmanager
-async def calls_of(platform: EpisodesPlatform) -> AsyncIterator["DirectCallServiceAsyncStub"]:
+async def calls_of(platform: Platform) -> AsyncIterator["DirectCallServiceAsyncStub"]:
     platform.neighbours.registry.toolset = expert()
     identity = make_identity(platform.tenant, "ada")
     async with client_channel(platform.port, identity, platform.keys) as channel:
@@ -65,7 +65,7 @@ async def ended(stub: "DirectCallServiceAsyncStub", call_id: str) -> pb.DirectCa
 
 
 async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_for(
-    platform: EpisodesPlatform,
+    platform: Platform,
 ) -> None:
     neighbours, call_id = platform.neighbours, new_id()
     async with calls_of(platform) as stub:
@@ -98,7 +98,7 @@ async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_fo
 
 
 async def test_a_call_whose_tool_cannot_be_closed_costs_what_the_ledger_says(
-    platform: EpisodesPlatform,
+    platform: Platform,
 ) -> None:
     neighbours = platform.neighbours
     away = FailedPrecondition("the adapters cannot close it")
@@ -112,7 +112,7 @@ async def test_a_call_whose_tool_cannot_be_closed_costs_what_the_ledger_says(
     assert call.cost.amount == f"{neighbours.ledger.captured[call.ledger_key]:f}"
 
 
-async def test_any_tool_is_called_with_its_arguments(platform: EpisodesPlatform) -> None:
+async def test_any_tool_is_called_with_its_arguments(platform: Platform) -> None:
     neighbours = platform.neighbours
     async with calls_of(platform) as stub:
         neighbours.registry.toolset = make_toolset("sums")
@@ -141,9 +141,7 @@ async def test_any_tool_is_called_with_its_arguments(platform: EpisodesPlatform)
     assert neighbours.adapters.closed == [call.id]
 
 
-async def test_a_worker_that_dies_during_a_call_charges_it_once(
-    own_platform: EpisodesPlatform,
-) -> None:
+async def test_a_worker_that_dies_during_a_call_charges_it_once(own_platform: Platform) -> None:
     neighbours = own_platform.neighbours
     neighbours.adapters.delay_s = 3.0
     async with calls_of(own_platform) as stub:
@@ -160,9 +158,7 @@ async def test_a_worker_that_dies_during_a_call_charges_it_once(
     assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {call.ledger_key}
 
 
-async def test_a_worker_that_stops_leaves_its_calls_to_the_next(
-    own_platform: EpisodesPlatform,
-) -> None:
+async def test_a_worker_that_stops_leaves_its_calls_to_the_next(own_platform: Platform) -> None:
     neighbours = own_platform.neighbours
     neighbours.adapters.delay_s = 600.0
     async with calls_of(own_platform) as stub:
@@ -180,9 +176,7 @@ async def test_a_worker_that_stops_leaves_its_calls_to_the_next(
     assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {call.ledger_key}
 
 
-async def test_a_tenant_has_no_more_calls_in_flight_than_it_may(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_a_tenant_has_no_more_calls_in_flight_than_it_may(platform: Platform) -> None:
     platform.neighbours.adapters.delay_s = 600.0
     other = platform.for_new_tenant()
     async with calls_of(platform) as stub, calls_of(other) as others:
@@ -213,7 +207,7 @@ async def test_a_tenant_has_no_more_calls_in_flight_than_it_may(
     ids=["holding", "reading"],
 )
 async def test_a_fault_that_would_be_the_same_again_ends_the_call_at_once(
-    platform: EpisodesPlatform, spec: pb.DirectCallSpec, toolset: toolset_pb2.Toolset
+    platform: Platform, spec: pb.DirectCallSpec, toolset: toolset_pb2.Toolset
 ) -> None:
     call_id = new_id()
     database = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
@@ -238,7 +232,7 @@ async def test_a_fault_that_would_be_the_same_again_ends_the_call_at_once(
     assert said.count(f"direct call {call_id} is ended by a fault") == 1
 
 
-async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatform) -> None:
+async def test_what_the_budgets_do_not_cover_is_not_made(platform: Platform) -> None:
     platform.neighbours.ledger.reject_after = 0
     async with calls_of(platform) as stub:
         found = await ended(stub, (await start(stub)).id)
@@ -263,7 +257,7 @@ async def test_what_the_budgets_do_not_cover_is_not_made(platform: EpisodesPlatf
     ],
 )
 async def test_what_is_no_call_is_rejected(
-    platform: EpisodesPlatform, spec: dict[str, Any], said: str
+    platform: Platform, spec: dict[str, Any], said: str
 ) -> None:
     async with calls_of(platform) as stub:
         with pytest.raises(grpc.aio.AioRpcError, match=said) as rejected:
@@ -286,7 +280,7 @@ async def test_what_is_no_call_is_rejected(
     ],
 )
 async def test_a_call_that_names_no_model_of_several_or_two_is_rejected(
-    platform: EpisodesPlatform, spec: dict[str, Any]
+    platform: Platform, spec: dict[str, Any]
 ) -> None:
     async with calls_of(platform) as stub:
         with pytest.raises(grpc.aio.AioRpcError, match="expert has the models small, big") as none:
@@ -301,7 +295,7 @@ async def test_a_call_that_names_no_model_of_several_or_two_is_rejected(
     assert request.model_alias == call.model_alias == "big"
 
 
-async def test_only_what_can_be_called_without_an_episode_is(platform: EpisodesPlatform) -> None:
+async def test_only_what_can_be_called_without_an_episode_is(platform: Platform) -> None:
     toolset = make_toolset("sums")
     async with calls_of(platform) as stub:
         platform.neighbours.registry.toolset = toolset
@@ -312,7 +306,7 @@ async def test_only_what_can_be_called_without_an_episode_is(platform: EpisodesP
             await start(stub, tool_name="sums", messages=[], arguments_json="{}")
 
 
-async def test_policies_keep_calls_out_and_tenants_apart(platform: EpisodesPlatform) -> None:
+async def test_policies_keep_calls_out_and_tenants_apart(platform: Platform) -> None:
     other = platform.for_new_tenant()
     async with calls_of(platform) as stub, calls_of(other) as others:
         call = await start(stub)

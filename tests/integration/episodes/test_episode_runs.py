@@ -3,11 +3,12 @@ from decimal import Decimal
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import (
-    EpisodesPlatform,
+    Platform,
     events,
     finished,
     new_id,
@@ -17,21 +18,21 @@ from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium_kit.embedded.temporal import EmbeddedTemporal
 
 
-async def test_episode_calls_its_tool_and_answers(platform: EpisodesPlatform) -> None:
+async def test_episode_calls_its_tool_and_answers(platform: Platform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(
         calls(call("calculator", '{"expression": "6*7"}')), answer("42")
     )
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
+    episode = await platform.run()
     assert episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     assert (episode.answer, episode.turn_count, episode.tool_call_count) == ("42", 2, 1)
     second = platform.neighbours.orchestrator.requests[1]
     assert 'calculator says {"expression": "6*7"}' in second.turns[0].observations[0].content
 
 
-async def test_an_answer_after_calls_that_all_failed_is_marked(platform: EpisodesPlatform) -> None:
+async def test_an_answer_after_calls_that_all_failed_is_marked(platform: Platform) -> None:
     orchestrator = platform.neighbours.orchestrator
     async with platform.client() as client:
         orchestrator.decide = in_turns(calls(call("nosuch")), answer("rainy"))
@@ -49,30 +50,26 @@ async def test_an_answer_after_calls_that_all_failed_is_marked(platform: Episode
 
 
 async def test_an_answer_that_cannot_be_stored_as_it_is_ends_the_episode_all_the_same(
-    platform: EpisodesPlatform,
+    platform: Platform,
 ) -> None:
     platform.neighbours.orchestrator.decide = in_turns(answer("4\x002"))
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
+    episode = await platform.run()
     assert episode.answer == "4\ufffd2"
 
 
-async def test_cost_of_the_trajectory_is_the_ledgers_to_the_last_digit(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_cost_of_the_trajectory_is_the_ledgers_to_the_last_digit(platform: Platform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(
         calls(call("calculator"), call("search", index=1)), calls(call("search")), answer("done")
     )
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
-        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    episode = await platform.run()
+    trajectory = await platform.trajectory(episode.id)
     charged = platform.neighbours.ledger.total(episode.id)
-    assert Decimal(reply.trajectory.cost.amount) == charged > 0
+    assert Decimal(trajectory.cost.amount) == charged > 0
     assert Decimal(episode.cost.amount) == charged
-    assert list(reply.trajectory.features.tool_call_counts) == [1, 2]
+    assert list(trajectory.features.tool_call_counts) == [1, 2]
 
 
-async def test_events_are_gapless_and_record_what_happened(platform: EpisodesPlatform) -> None:
+async def test_events_are_gapless_and_record_what_happened(platform: Platform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
     async with platform.client() as client:
         seen = await events(client, (await start(client)).id)
@@ -87,7 +84,7 @@ async def test_events_are_gapless_and_record_what_happened(platform: EpisodesPla
     assert Decimal(seen[1].action_decided.cost.amount) > 0
 
 
-async def test_watch_resumes_after_any_event(platform: EpisodesPlatform) -> None:
+async def test_watch_resumes_after_any_event(platform: Platform) -> None:
     async with platform.client() as client:
         episode = await finished(client, (await start(client)).id)
         for after in range(4):
@@ -97,51 +94,45 @@ async def test_watch_resumes_after_any_event(platform: EpisodesPlatform) -> None
             assert [r.event.sequence async for r in watch] == list(range(after + 1, 4))
 
 
-async def test_independent_calls_run_in_parallel(platform: EpisodesPlatform) -> None:
+async def test_independent_calls_run_in_parallel(platform: Platform) -> None:
     # Nothing is answered before four are in flight.
     platform.neighbours.adapters.barrier = asyncio.Barrier(4)
     platform.neighbours.orchestrator.decide = in_turns(
         calls(*(call("search", index=index) for index in range(4))), answer("done")
     )
-    async with platform.client() as client:
-        await finished(client, (await start(client)).id)
+    await platform.run()
     assert platform.neighbours.adapters.in_flight_max == 4
 
 
-async def test_unknown_tool_is_a_failure_the_model_sees(platform: EpisodesPlatform) -> None:
+async def test_unknown_tool_is_a_failure_the_model_sees(platform: Platform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(calls(call("teleport")), answer("no"))
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
+    episode = await platform.run()
     assert episode.answer == "no"
     observation = platform.neighbours.orchestrator.requests[1].turns[0].observations[0]
     assert "no tool teleport" in observation.failure.message
 
 
 async def test_turn_limit_ends_the_episode_and_the_last_turn_must_answer(
-    platform: EpisodesPlatform,
+    platform: Platform,
 ) -> None:
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, turn_limit=3)).id)
+    episode = await platform.run(turn_limit=3)
     assert episode.stop_reason == episode_pb2.STOP_REASON_TURN_LIMIT
     asked = platform.neighbours.orchestrator.requests
     assert [request.must_answer for request in asked] == [False, False, True]
 
 
-async def test_exhausted_budget_ends_the_episode_with_the_reason(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_exhausted_budget_ends_the_episode_with_the_reason(platform: Platform) -> None:
     platform.neighbours.ledger.reject_after = 2
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
     budget = money_pb2.Money(currency_code="USD", amount="0.01")
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, budget=budget)).id)
+    episode = await platform.run(budget=budget)
     assert episode.stop_reason == episode_pb2.STOP_REASON_BUDGET_EXHAUSTED
     assert episode.failure.message == "budget b is used up"
     assert platform.neighbours.ledger.budgets[0].scope_id == episode.id
 
 
-async def test_what_others_hold_of_a_budget_is_waited_for(platform: EpisodesPlatform) -> None:
+async def test_what_others_hold_of_a_budget_is_waited_for(platform: Platform) -> None:
     neighbours = platform.neighbours
     neighbours.ledger.open_max = 1
     neighbours.orchestrator.delay_s = 0.2
@@ -154,22 +145,19 @@ async def test_what_others_hold_of_a_budget_is_waited_for(platform: EpisodesPlat
     assert {neighbours.orchestrator.asked[f"{each}/1/model/0"] for each in ids} == {1}
 
 
-async def test_calls_of_one_turn_do_not_wait_for_each_other(platform: EpisodesPlatform) -> None:
+async def test_calls_of_one_turn_do_not_wait_for_each_other(platform: Platform) -> None:
     neighbours = platform.neighbours
     neighbours.ledger.open_max = 1
     both = calls(call("calculator"), call("calculator", index=1))
     neighbours.orchestrator.decide = in_turns(both, answer("42"))
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
-        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
-    first, second = reply.trajectory.turns[0].tool_invocations
+    episode = await platform.run()
+    trajectory = await platform.trajectory(episode.id)
+    first, second = trajectory.turns[0].tool_invocations
     assert not first.observation.HasField("failure")
     assert second.observation.failure.kind == failure_pb2.FAILURE_KIND_BUDGET_EXHAUSTED
 
 
-async def test_deadline_ends_a_running_model_call_and_releases_its_hold(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_deadline_ends_a_running_model_call_and_releases_its_hold(platform: Platform) -> None:
     platform.neighbours.orchestrator.delay_s = 60
     async with platform.client() as client:
         started = await start(client, time_limit={"seconds": 1})
@@ -179,9 +167,7 @@ async def test_deadline_ends_a_running_model_call_and_releases_its_hold(
     assert platform.neighbours.ledger.unpriced.keys() == {f"{episode.id}/1/model/0"}
 
 
-async def test_cancel_stops_the_running_model_call_and_ends_its_hold(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_cancel_stops_the_running_model_call_and_ends_its_hold(platform: Platform) -> None:
     platform.neighbours.orchestrator.delay_s = 60
     async with platform.client() as client:
         started = await start(client)
@@ -194,7 +180,7 @@ async def test_cancel_stops_the_running_model_call_and_ends_its_hold(
     assert platform.neighbours.ledger.unpriced.keys() == {f"{episode.id}/1/model/0"}
 
 
-async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPlatform) -> None:
+async def test_call_that_needs_approval_waits_for_a_person(platform: Platform) -> None:
     platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
     platform.neighbours.orchestrator.decide = in_turns(
         calls(call("pay"), call("pay", index=1)), answer("paid")
@@ -231,9 +217,7 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: EpisodesPla
     ]
 
 
-async def test_a_policy_changed_mid_episode_rejects_the_next_call(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_a_policy_changed_mid_episode_rejects_the_next_call(platform: Platform) -> None:
     policies = platform.neighbours.policies
 
     def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
@@ -244,10 +228,9 @@ async def test_a_policy_changed_mid_episode_rejects_the_next_call(
     platform.neighbours.orchestrator.decide = decide
     # Longer than a worker remembers a decision.
     platform.neighbours.orchestrator.delay_s = 0.6
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, policy="mine")).id)
-        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
-    allowed, rejected, _ = reply.trajectory.turns
+    episode = await platform.run(policy="mine")
+    trajectory = await platform.trajectory(episode.id)
+    allowed, rejected, _ = trajectory.turns
     assert allowed.tool_invocations[0].observation.content == "search says {}"
     failure = rejected.tool_invocations[0].observation.failure
     assert failure.kind == failure_pb2.FAILURE_KIND_DENIED_BY_POLICY
@@ -258,7 +241,7 @@ async def test_a_policy_changed_mid_episode_rejects_the_next_call(
     assert {request.policy for request in policies.asked} == {"mine"}
 
 
-async def test_unrequested_decision_is_rejected(platform: EpisodesPlatform) -> None:
+async def test_unrequested_decision_is_rejected(platform: Platform) -> None:
     async with platform.client() as client, platform.client(subject="boss") as boss:
         episode = await finished(client, (await start(client)).id)
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
@@ -268,7 +251,7 @@ async def test_unrequested_decision_is_rejected(platform: EpisodesPlatform) -> N
     assert rejected.value.code() == grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_same_request_again_returns_the_same_episode(platform: EpisodesPlatform) -> None:
+async def test_same_request_again_returns_the_same_episode(platform: Platform) -> None:
     request = pb.StartEpisodeRequest(
         episode_id=new_id(), spec=episode_pb2.EpisodeSpec(task="what is 6 x 7?")
     )
@@ -281,7 +264,7 @@ async def test_same_request_again_returns_the_same_episode(platform: EpisodesPla
     assert platform.neighbours.orchestrator.asked == {f"{first.id}/1/model/0": 1}
 
 
-async def test_same_id_with_another_task_is_rejected(platform: EpisodesPlatform) -> None:
+async def test_same_id_with_another_task_is_rejected(platform: Platform) -> None:
     episode_id = new_id()
     spec = episode_pb2.EpisodeSpec(task="one")
     async with platform.client() as client:
@@ -292,9 +275,8 @@ async def test_same_id_with_another_task_is_rejected(platform: EpisodesPlatform)
     assert rejected.value.code() == grpc.StatusCode.ALREADY_EXISTS
 
 
-async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatform) -> None:
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
+async def test_episode_of_another_tenant_does_not_exist(platform: Platform) -> None:
+    episode = await platform.run()
     async with platform.client("rival") as rival:
         for request in (
             rival.GetEpisode(pb.GetEpisodeRequest(episode_id=episode.id)),
@@ -308,7 +290,7 @@ async def test_episode_of_another_tenant_does_not_exist(platform: EpisodesPlatfo
     assert not listed.episodes
 
 
-async def test_name_that_is_no_id_is_an_unknown_episode(platform: EpisodesPlatform) -> None:
+async def test_name_that_is_no_id_is_an_unknown_episode(platform: Platform) -> None:
     async with platform.client() as client:
         for request in (
             client.GetEpisode(pb.GetEpisodeRequest(episode_id="nope")),
@@ -319,7 +301,7 @@ async def test_name_that_is_no_id_is_an_unknown_episode(platform: EpisodesPlatfo
             assert rejected.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> None:
+async def test_list_pages_from_newest_to_oldest(platform: Platform) -> None:
     async with platform.client() as client:
         ids = [(await start(client, labels={"batch": "one"})).id for _ in range(3)]
         request = pb.ListEpisodesRequest(page_size=2, labels={"batch": "one"})
@@ -330,7 +312,7 @@ async def test_list_pages_from_newest_to_oldest(platform: EpisodesPlatform) -> N
     assert not second.next_page_token
 
 
-async def test_a_page_ends_before_it_holds_too_many_bytes(platform: EpisodesPlatform) -> None:
+async def test_a_page_ends_before_it_holds_too_many_bytes(platform: Platform) -> None:
     long = {"role": "user", "content": "x" * 1_000_000}
     async with platform.client() as client:
         ids = [(await start(client, history=[long])).id for _ in range(6)]
@@ -355,7 +337,7 @@ async def test_a_page_ends_before_it_holds_too_many_bytes(platform: EpisodesPlat
     ],
 )
 async def test_wrong_input_names_the_cause(
-    platform: EpisodesPlatform, spec: dict[str, Any], complaint: str
+    platform: Platform, spec: dict[str, Any], complaint: str
 ) -> None:
     async with platform.client() as client:
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
@@ -364,25 +346,22 @@ async def test_wrong_input_names_the_cause(
 
 
 async def test_model_that_fails_for_good_fails_the_episode_with_the_reason(
-    platform: EpisodesPlatform,
+    platform: Platform,
 ) -> None:
     platform.neighbours.orchestrator.error = (
         grpc.StatusCode.FAILED_PRECONDITION,
         "the prompt does not fit the model",
     )
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
+    episode = await platform.run()
     assert episode.stop_reason == episode_pb2.STOP_REASON_FAILED
     assert "does not fit" in episode.failure.message
 
 
-async def _until_asked(platform: EpisodesPlatform) -> None:
+async def _until_asked(platform: Platform) -> None:
     await asyncio.wait_for(platform.neighbours.orchestrator.was_asked.wait(), 30)
 
 
-async def test_what_the_model_was_not_shown_is_told_with_the_episode(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_what_the_model_was_not_shown_is_told_with_the_episode(platform: Platform) -> None:
     platform.neighbours.orchestrator.left_out = ["290 of 329 tools"]
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
     async with platform.client() as client:
@@ -393,3 +372,88 @@ async def test_what_the_model_was_not_shown_is_told_with_the_episode(
     assert list(ended.warnings) == [f"turn 1: {said}", f"turn 2: {said}"]
     decided = [each.action_decided for each in seen if each.HasField("action_decided")]
     assert [list(each.left_out) for each in decided] == [["290 of 329 tools"]] * 2
+
+
+CREATE_BUDGET = "BudgetService/CreateBudget"
+
+
+def start_request() -> pb.StartEpisodeRequest:
+    spec = episode_pb2.EpisodeSpec(
+        task="what is 6 x 7?", budget=money_pb2.Money(currency_code="USD", amount="1")
+    )
+    return pb.StartEpisodeRequest(episode_id=new_id(), spec=spec, running_limit=1)
+
+
+async def test_a_start_whose_budget_the_ledger_does_not_take_leaves_no_episode(
+    platform: Platform,
+) -> None:
+    outage = platform.tenants.fail(platform.tenant, CREATE_BUDGET)
+    request = start_request()
+    async with platform.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError) as stalled:
+            await client.StartEpisode(request, timeout=1)
+        assert stalled.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        outage.end()
+        # Only what is stored could run later.
+        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
+        with pytest.raises(grpc.aio.AioRpcError) as unknown:
+            await client.GetEpisode(pb.GetEpisodeRequest(episode_id=request.episode_id))
+        assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+        assert not platform.neighbours.orchestrator.requests
+        # The same request again runs once, within its budget.
+        await client.StartEpisode(request)
+        ended = await finished(client, request.episode_id)
+    assert ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+    # Creating a budget again under its id changes nothing.
+    assert {one.scope_id for one in platform.neighbours.ledger.budgets} == {request.episode_id}
+
+
+async def test_a_start_that_would_be_answered_too_late_leaves_no_episode(
+    platform: Platform,
+) -> None:
+    request = start_request()
+    async with platform.client() as client:
+        with pytest.raises(grpc.aio.AioRpcError) as late:
+            await client.StartEpisode(request, timeout=0.4)
+        assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
+
+
+async def test_a_rejected_start_leaves_no_budget(platform: Platform) -> None:
+    platform.neighbours.orchestrator.delay_s = 600.0
+    first, second = start_request(), start_request()
+    async with platform.client() as client:
+        await client.StartEpisode(first)
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await client.StartEpisode(second)
+        assert rejected.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        # Neither does one that names an episode of another spec.
+        second.episode_id = first.episode_id
+        second.spec.budget.amount = "1000000"
+        with pytest.raises(grpc.aio.AioRpcError) as conflict:
+            await client.StartEpisode(second)
+        assert conflict.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=first.episode_id))
+        await finished(client, first.episode_id)
+    assert [one.scope_id for one in platform.neighbours.ledger.budgets] == [first.episode_id]
+
+
+@pytest.mark.chaos
+async def test_an_episode_starts_runs_and_ends_once_while_temporal_stalls(
+    own_platform: Platform, temporal: EmbeddedTemporal
+) -> None:
+    """The client is told that the episode exists, so it runs; told thrice, it is one episode."""
+    request, process = start_request(), psutil.Process(temporal.process.pid)
+    async with own_platform.client() as client:
+        # A worker that starts connects to Temporal before all else.
+        await finished(client, (await start(client)).id)
+        process.suspend()
+        try:
+            replies = [await client.StartEpisode(request) for _ in range(3)]
+            async with asyncio.timeout(60):
+                ended = await finished(client, request.episode_id)
+        finally:
+            process.resume()
+    assert ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
+    assert {reply.episode.id for reply in replies} == {request.episode_id}
+    assert len(own_platform.neighbours.orchestrator.requests) == 2

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from callers import client_channel, make_identity
 from episodes.webhooks.polled_events import TENANT
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
-from integration.episodes.platform_under_test import EpisodesPlatform, finished, start
-from integration.episodes.test_approvals import asked
+from integration.episodes.platform_under_test import Platform, finished, start
+from integration.episodes.test_access import asked
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import webhook_service_pb2 as pb
 from podium.episodes.v1.webhook_service_pb2_grpc import WebhookServiceStub
@@ -34,7 +34,7 @@ FAILED = pb.WEBHOOK_DELIVERY_STATE_FAILED
 
 @asynccontextmanager
 async def webhooks(
-    platform: EpisodesPlatform, tenant: str = "", scope: Scope = Scope.TENANT_ADMIN
+    platform: Platform, tenant: str = "", scope: Scope = Scope.TENANT_ADMIN
 ) -> AsyncIterator["WebhookServiceAsyncStub"]:
     identity = make_identity(tenant or platform.tenant, "ada", scopes=[scope])
     async with client_channel(platform.port, identity, platform.keys) as channel:
@@ -45,13 +45,13 @@ def hook(webhook_id: str = "all", url: str = URL, **fields: Any) -> pb.PutWebhoo
     return pb.PutWebhookRequest(id=webhook_id, url=url, secret=SECRET, **fields)
 
 
-async def ended(platform: EpisodesPlatform) -> str:
+async def ended(platform: Platform) -> str:
     platform.neighbours.orchestrator.decide = in_turns(answer("42"))
     async with platform.client() as client:
         return (await finished(client, (await start(client)).id)).id
 
 
-async def delivered(platform: EpisodesPlatform, url: str, count: int = 1) -> list[Any]:
+async def delivered(platform: Platform, url: str, count: int = 1) -> list[Any]:
     while True:
         sent = [each for each in platform.neighbours.adapters.delivered if each.url == url]
         if len(sent) >= count:
@@ -67,9 +67,7 @@ async def in_state(stub: "WebhookServiceAsyncStub", state: Any) -> pb.WebhookDel
         await asyncio.sleep(0.05)
 
 
-async def test_the_end_of_an_episode_is_told_once_without_its_words(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_the_end_of_an_episode_is_told_once_without_its_words(platform: Platform) -> None:
     url = f"{URL}/{platform.tenant}"
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url))
@@ -89,7 +87,7 @@ async def test_the_end_of_an_episode_is_told_once_without_its_words(
     assert json.loads(delivery.body_json) == body
 
 
-async def test_a_call_that_waits_for_a_person_is_told(platform: EpisodesPlatform) -> None:
+async def test_a_call_that_waits_for_a_person_is_told(platform: Platform) -> None:
     url = f"{URL}/approvals/{platform.tenant}"
     platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
     platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
@@ -104,7 +102,7 @@ async def test_a_call_that_waits_for_a_person_is_told(platform: EpisodesPlatform
     assert data["tool_name"] == "pay"
 
 
-async def test_a_record_that_is_kept_aside_is_told(platform: EpisodesPlatform) -> None:
+async def test_a_record_that_is_kept_aside_is_told(platform: Platform) -> None:
     url = f"{URL}/letters/{platform.tenant}"
     platform.neighbours.orchestrator.logprobs = [float("nan"), -0.2]
     wanted = [pb.WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED]
@@ -116,9 +114,7 @@ async def test_a_record_that_is_kept_aside_is_told(platform: EpisodesPlatform) -
     assert "logprob" in body["data"]["reason"]
 
 
-async def test_a_receiver_that_fails_is_asked_again_and_later_replayed(
-    platform: EpisodesPlatform,
-) -> None:
+async def test_a_receiver_that_fails_is_asked_again_and_later_replayed(platform: Platform) -> None:
     url = f"{URL}/failing/{platform.tenant}"
     adapters = platform.neighbours.adapters
     adapters.statuses[url] = 500
@@ -149,7 +145,7 @@ async def test_a_receiver_that_fails_is_asked_again_and_later_replayed(
     assert len(ids) == 1
 
 
-async def due_now(platform: EpisodesPlatform) -> None:
+async def due_now(platform: Platform) -> None:
     engine = create_async_engine(platform.database_url)
     statement = "UPDATE webhook_deliveries SET next_attempt_time = now() WHERE tenant = :tenant"
     async with engine.begin() as connection:
@@ -157,7 +153,7 @@ async def due_now(platform: EpisodesPlatform) -> None:
     await engine.dispose()
 
 
-async def test_webhooks_are_a_tenants_own(platform: EpisodesPlatform) -> None:
+async def test_webhooks_are_a_tenants_own(platform: Platform) -> None:
     async with webhooks(platform) as stub, webhooks(platform, "rival") as rival:
         first = (await stub.PutWebhook(hook())).webhook
         changed = (await stub.PutWebhook(hook(url=f"{URL}/2"))).webhook
@@ -185,7 +181,7 @@ async def test_webhooks_are_a_tenants_own(platform: EpisodesPlatform) -> None:
         assert {each.webhook_id for each in left} == {"second"}
 
 
-async def test_bad_requests_name_field_and_fix(platform: EpisodesPlatform) -> None:
+async def test_bad_requests_name_field_and_fix(platform: Platform) -> None:
     cases = (
         (hook("Bad Id"), "id is 'Bad Id'; give"),
         (hook(url="ftp://example.org"), "url is .* give an http or https URL"),
@@ -225,7 +221,7 @@ def alert(budget_id: str, age_s: float) -> alert_pb2.BudgetAlert:
     )
 
 
-async def test_passed_limits_since_the_webhook_are_told_once(platform: EpisodesPlatform) -> None:
+async def test_passed_limits_since_the_webhook_are_told_once(platform: Platform) -> None:
     url, ledger = f"{URL}/alerts/{platform.tenant}", platform.neighbours.ledger
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url, event_types=[pb.WEBHOOK_EVENT_TYPE_BUDGET_ALERT]))
@@ -242,7 +238,7 @@ async def test_passed_limits_since_the_webhook_are_told_once(platform: EpisodesP
 
 
 async def test_another_promoted_version_is_told_once_and_the_first_sight_not(
-    platform: EpisodesPlatform,
+    platform: Platform,
 ) -> None:
     url = f"{URL}/versions/{platform.tenant}"
     # Versions are everybody's, so the worker asks for no tenant that is here.
@@ -264,7 +260,7 @@ async def test_another_promoted_version_is_told_once_and_the_first_sight_not(
     ]
 
 
-async def seen(platform: EpisodesPlatform, version: str) -> None:
+async def seen(platform: Platform, version: str) -> None:
     engine = create_async_engine(platform.database_url)
     latest = text("SELECT version FROM promotions ORDER BY id DESC LIMIT 1")
     while True:

@@ -68,7 +68,7 @@ class SignallessServer(uvicorn.Server):
 
 
 @dataclass
-class GatewayUnderTest:
+class Gateway:
     base_url: str
     database_url: str
     key: str
@@ -101,7 +101,7 @@ class GatewayUnderTest:
 @asynccontextmanager
 async def run_gateway(
     database_url: str, folder: Path, others: Sequence[Service] = (), /, **settings: object
-) -> AsyncIterator[GatewayUnderTest]:
+) -> AsyncIterator[Gateway]:
     pair = make_key_pair("gateway")
     # The stubs call a servicer abstract until it has every RPC; gRPC itself answers
     # UNIMPLEMENTED for those it lacks.
@@ -111,7 +111,7 @@ async def run_gateway(
         given = _settings(database_url, pair, folder, port, **settings)
         draining = asyncio.Event()
         async with application(given, draining) as app, _served(app, given, draining) as url:
-            gateway = GatewayUnderTest(url, database_url, "", episodes, tools, draining, given)
+            gateway = Gateway(url, database_url, "", episodes, tools, draining, given)
             gateway.key = await gateway.new_key()
             yield gateway
 

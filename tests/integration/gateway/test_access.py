@@ -10,21 +10,19 @@ from embedded_servers import Database
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from podium_kit.rpc.identity import Scope, acting_as
 from podium_kit.rpc.pages import encode_page_token
 
 
 @pytest.mark.parametrize("key", ["sk-nonsense", "pod_0011_abc", "pod_", "pod__"])
-async def test_a_wrong_key_is_401_with_a_helpful_message(
-    gateway: GatewayUnderTest, key: str
-) -> None:
+async def test_a_wrong_key_is_401_with_a_helpful_message(gateway: Gateway, key: str) -> None:
     async with gateway.openai(key) as client:
         with pytest.raises(openai.AuthenticationError, match="check that it was copied whole"):
             await client.models.list()
 
 
-async def test_a_key_with_another_secret_is_401(gateway: GatewayUnderTest) -> None:
+async def test_a_key_with_another_secret_is_401(gateway: Gateway) -> None:
     prefix, key_id, _ = gateway.key.split("_", 2)
     other = (await gateway.new_key()).split("_", 2)[2]
     async with gateway.http(f"{prefix}_{key_id}_{other}") as http:
@@ -32,14 +30,14 @@ async def test_a_key_with_another_secret_is_401(gateway: GatewayUnderTest) -> No
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
-async def test_no_key_is_401(gateway: GatewayUnderTest) -> None:
+async def test_no_key_is_401(gateway: Gateway) -> None:
     async with gateway.http() as http:
         reply = await http.get("/v1/models", headers={"authorization": ""})
     assert reply.status_code == 401
     assert "Authorization: Bearer" in reply.json()["error"]["message"]
 
 
-async def test_a_revoked_key_is_401_at_once_on_this_replica(gateway: GatewayUnderTest) -> None:
+async def test_a_revoked_key_is_401_at_once_on_this_replica(gateway: Gateway) -> None:
     other = await gateway.new_key()
     async with gateway.http() as http, gateway.http(other) as theirs:
         assert (await theirs.get("/v1/models")).status_code == 200
@@ -49,7 +47,7 @@ async def test_a_revoked_key_is_401_at_once_on_this_replica(gateway: GatewayUnde
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "revoked_api_key")
 
 
-async def test_an_expired_key_is_401(gateway: GatewayUnderTest) -> None:
+async def test_an_expired_key_is_401(gateway: Gateway) -> None:
     async with api_keys(DatabaseSettings(database_url=gateway.database_url)) as keys:
         # A busy machine needs a while to issue it.
         soon = datetime.now(UTC) + timedelta(seconds=3)
@@ -63,7 +61,7 @@ async def test_an_expired_key_is_401(gateway: GatewayUnderTest) -> None:
 
 
 async def test_an_admin_creates_a_key_that_works_and_lists_it_without_secret(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     async with gateway.http() as http:
         made = await http.post(
@@ -79,7 +77,7 @@ async def test_an_admin_creates_a_key_that_works_and_lists_it_without_secret(
     assert (rejected.status_code, rejected.json()["error"]["type"]) == (403, "permission_error")
 
 
-async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
+async def test_keys_are_listed_page_by_page(gateway: Gateway) -> None:
     for _ in range(2):
         await gateway.new_key()
     async with gateway.http() as http:
@@ -108,7 +106,7 @@ async def test_keys_are_listed_page_by_page(gateway: GatewayUnderTest) -> None:
     ],
 )
 async def test_a_key_that_must_not_exist_is_rejected(
-    gateway: GatewayUnderTest, body: dict[str, object], status: int, words: str
+    gateway: Gateway, body: dict[str, object], status: int, words: str
 ) -> None:
     async with gateway.http() as http:
         reply = await http.post("/v1/api-keys", json=body)
@@ -117,20 +115,20 @@ async def test_a_key_that_must_not_exist_is_rejected(
 
 
 @pytest.mark.parametrize("key_id", ["0" * 16, "nonsense"])
-async def test_an_unknown_key_cannot_be_revoked(gateway: GatewayUnderTest, key_id: str) -> None:
+async def test_an_unknown_key_cannot_be_revoked(gateway: Gateway, key_id: str) -> None:
     async with gateway.http() as http:
         reply = await http.post(f"/v1/api-keys/{key_id}/revoke")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
 
 
-async def test_a_forged_page_token_is_rejected(gateway: GatewayUnderTest) -> None:
+async def test_a_forged_page_token_is_rejected(gateway: Gateway) -> None:
     token = encode_page_token({"after_id": "\0"})
     async with gateway.http() as http:
         reply = await http.get("/v1/api-keys", params={"page_token": token})
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_PAGE_TOKEN")
 
 
-async def test_another_tenants_key_is_not_found(gateway: GatewayUnderTest) -> None:
+async def test_another_tenants_key_is_not_found(gateway: Gateway) -> None:
     other = await gateway.new_key("umbrella")
     async with gateway.http() as http:
         reply = await http.post(f"/v1/api-keys/{other.split('_')[1]}/revoke")

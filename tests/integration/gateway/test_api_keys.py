@@ -11,12 +11,12 @@ from gateway.errors import ApiKeyEnded
 from gateway.keys.models import KeyRequest
 from gateway.keys.service import new_key
 from gateway.keys.store import PostgresApiKeyStore
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Identity, Scope
 
 
-async def create(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
+async def create(gateway: Gateway, **body: Any) -> dict[str, Any]:
     async with gateway.http() as http:
         reply = await http.post("/v1/api-keys", json={"subject": "robot", **body})
     assert reply.status_code == 200, reply.text
@@ -24,18 +24,18 @@ async def create(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
     return result
 
 
-async def rotate(gateway: GatewayUnderTest, key: str, **body: Any) -> Any:
+async def rotate(gateway: Gateway, key: str, **body: Any) -> Any:
     async with gateway.http() as http:
         return await http.post(f"/v1/api-keys/{key.split('_')[1]}/rotate", json=body)
 
 
-async def status(gateway: GatewayUnderTest, key: str) -> tuple[int, str]:
+async def status(gateway: Gateway, key: str) -> tuple[int, str]:
     async with gateway.http(key) as http:
         reply = await http.get("/v1/models")
     return reply.status_code, "" if reply.is_success else reply.json()["error"]["reason"]
 
 
-async def test_a_rotated_key_works_until_the_overlap_ends(gateway: GatewayUnderTest) -> None:
+async def test_a_rotated_key_works_until_the_overlap_ends(gateway: Gateway) -> None:
     old = await create(gateway, roles=["developer"])
     reply = await rotate(gateway, old["key"], overlap_s=3600)
     new = reply.json()
@@ -46,16 +46,14 @@ async def test_a_rotated_key_works_until_the_overlap_ends(gateway: GatewayUnderT
     assert await status(gateway, old["key"]) == await status(gateway, new["key"]) == (200, "")
 
 
-async def test_a_key_rotated_without_overlap_has_expired_at_once(gateway: GatewayUnderTest) -> None:
+async def test_a_key_rotated_without_overlap_has_expired_at_once(gateway: Gateway) -> None:
     old = await create(gateway, scopes=["spend:read"])
     new = (await rotate(gateway, old["key"], overlap_s=0)).json()
     assert await status(gateway, old["key"]) == (401, "EXPIRED_API_KEY")
     assert (await status(gateway, new["key"]))[0] == 200
 
 
-async def test_the_successor_has_the_lifetime_of_its_predecessor(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_the_successor_has_the_lifetime_of_its_predecessor(gateway: Gateway) -> None:
     until = (datetime.now(UTC) + timedelta(days=30)).isoformat()
     old = await create(gateway, roles=["auditor"], expire_time=until)
     new = (await rotate(gateway, old["key"])).json()["api_key"]
@@ -63,7 +61,7 @@ async def test_the_successor_has_the_lifetime_of_its_predecessor(
     assert timedelta(days=29, hours=23) < lifetime <= timedelta(days=30)
 
 
-async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: GatewayUnderTest) -> None:
+async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: Gateway) -> None:
     rotated, revoked = await create(gateway, roles=["developer"]), await gateway.new_key()
     assert (await rotate(gateway, rotated["key"])).status_code == 200
     async with gateway.http() as http:
@@ -75,9 +73,7 @@ async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: GatewayUnder
     assert (stranger.status_code, stranger.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
 
 
-async def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(gateway: Gateway) -> None:
     key_id = (await create(gateway, roles=["developer"]))["api_key"]["id"]
     engine = open_engine(gateway.database_url)
     store = PostgresApiKeyStore(engine)
@@ -91,15 +87,13 @@ async def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(
     await engine.dispose()
 
 
-async def starter(gateway: GatewayUnderTest, key: str) -> Identity:
+async def starter(gateway: Gateway, key: str) -> Identity:
     async with gateway.http(key) as http:
         await http.post("/v1/episodes", json={"spec": {"task": "say hello"}})
     return gateway.episodes.starters[-1]
 
 
-async def test_a_rotated_key_is_bound_by_what_bound_the_first_of_them(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_rotated_key_is_bound_by_what_bound_the_first_of_them(gateway: Gateway) -> None:
     first = await create(gateway, roles=["developer"], teams=["search", "ads"])
     second = (await rotate(gateway, first["key"])).json()
     third = (await rotate(gateway, second["key"])).json()
@@ -113,7 +107,7 @@ async def test_a_rotated_key_is_bound_by_what_bound_the_first_of_them(
         assert seen.principals == groups | {"user:robot"}
 
 
-async def test_who_had_the_text_of_a_key_travels_with_it(gateway: GatewayUnderTest) -> None:
+async def test_who_had_the_text_of_a_key_travels_with_it(gateway: Gateway) -> None:
     admin = await create(gateway, subject="carol", roles=["tenant-admin"], agents=["bot"])
     async with gateway.http(admin["key"]) as http:
         body = {"subject": "bob", "roles": ["developer"]}
@@ -130,7 +124,7 @@ async def test_who_had_the_text_of_a_key_travels_with_it(gateway: GatewayUnderTe
 
 
 @pytest.mark.parametrize("teams", [[""], ["a\nb"], ["x" * 129], [str(n) for n in range(33)]])
-async def test_teams_are_few_and_printable(gateway: GatewayUnderTest, teams: list[str]) -> None:
+async def test_teams_are_few_and_printable(gateway: Gateway, teams: list[str]) -> None:
     async with gateway.http() as http:
         body = {"subject": "robot", "roles": ["developer"], "teams": teams}
         reply = await http.post("/v1/api-keys", json=body)
@@ -139,7 +133,7 @@ async def test_teams_are_few_and_printable(gateway: GatewayUnderTest, teams: lis
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])
 async def test_a_tenant_admin_cannot_take_over_or_end_a_platform_admins_key(
-    gateway: GatewayUnderTest, verb: str
+    gateway: Gateway, verb: str
 ) -> None:
     powerful = await gateway.new_key(scopes=[Scope.PLATFORM_ADMIN])
     path = f"/v1/api-keys/{powerful.split('_')[1]}/{verb}"
@@ -158,7 +152,7 @@ async def test_a_tenant_admin_cannot_take_over_or_end_a_platform_admins_key(
         assert (await owner.post(path, json={})).status_code == 200
 
 
-async def test_a_role_lets_its_key_do_what_the_table_says(gateway: GatewayUnderTest) -> None:
+async def test_a_role_lets_its_key_do_what_the_table_says(gateway: Gateway) -> None:
     key = (await create(gateway, roles=["auditor"]))["key"]
     async with gateway.http(key) as http:
         assert (await http.get("/v1/audit-log")).status_code == 200
@@ -173,7 +167,7 @@ async def test_a_role_lets_its_key_do_what_the_table_says(gateway: GatewayUnderT
     )
 
 
-async def test_a_key_of_an_unexpected_tenant_is_reported(gateway: GatewayUnderTest) -> None:
+async def test_a_key_of_an_unexpected_tenant_is_reported(gateway: Gateway) -> None:
     async with gateway.http() as http:
         assert (await http.get("/v1/models", headers={"x-podium-tenant": "acme"})).is_success
         reply = await http.get("/v1/models", headers={"x-podium-tenant": "umbrella"})
@@ -203,9 +197,7 @@ async def fetch(url: str, query: str) -> list[asyncpg.Record]:
 
 
 @pytest.mark.parametrize("table", ["api_keys", "audit_entry", "audit_outcome"])
-async def test_no_part_of_a_secret_is_in_the_database(
-    gateway: GatewayUnderTest, table: str
-) -> None:
+async def test_no_part_of_a_secret_is_in_the_database(gateway: Gateway, table: str) -> None:
     texts = [(await create(gateway, roles=["developer"]))["key"]]
     texts.append((await rotate(gateway, texts[0])).json()["key"])
     stored = str(await fetch(gateway.database_url, f"SELECT * FROM {table}"))

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.rest.audited_calls import RESOURCES
 from gateway.rest.routes import ROUTES
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from podium_kit.rpc.access import access_of
 from podium_kit.rpc.identity import Scope
 
@@ -21,7 +21,7 @@ TOOL: dict[str, Any] = {
 }
 
 
-async def entries(gateway: GatewayUnderTest, key: str = "", **query: Any) -> list[dict[str, Any]]:
+async def entries(gateway: Gateway, key: str = "", **query: Any) -> list[dict[str, Any]]:
     async with gateway.http(key or None) as http:
         reply = await http.get("/v1/audit-log", params=query)
     assert reply.is_success, reply.text
@@ -29,9 +29,7 @@ async def entries(gateway: GatewayUnderTest, key: str = "", **query: Any) -> lis
     return found
 
 
-async def test_a_change_is_kept_with_its_author_request_before_and_after(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_change_is_kept_with_its_author_request_before_and_after(gateway: Gateway) -> None:
     changed = {"spec": {**TOOL["spec"], "description": "after"}}
     async with gateway.http() as http:
         await http.post("/v1/tools", json=TOOL)
@@ -47,7 +45,7 @@ async def test_a_change_is_kept_with_its_author_request_before_and_after(
     assert first["before"] is None
 
 
-async def test_a_rejected_change_is_kept_with_its_reason(gateway: GatewayUnderTest) -> None:
+async def test_a_rejected_change_is_kept_with_its_reason(gateway: Gateway) -> None:
     key = await gateway.new_key(scopes=[Scope.EPISODES_RUN])
     async with gateway.http(key) as http:
         assert (await http.post("/v1/tools", json=TOOL)).status_code == 403
@@ -59,7 +57,7 @@ async def test_a_rejected_change_is_kept_with_its_reason(gateway: GatewayUnderTe
     )
 
 
-async def test_trying_and_reading_leave_no_entry(gateway: GatewayUnderTest) -> None:
+async def test_trying_and_reading_leave_no_entry(gateway: Gateway) -> None:
     before = len(await entries(gateway))
     async with gateway.http() as http:
         await http.post("/v1/tools", json={**TOOL, "validate_only": True})
@@ -67,7 +65,7 @@ async def test_trying_and_reading_leave_no_entry(gateway: GatewayUnderTest) -> N
     assert len(await entries(gateway)) == before
 
 
-async def test_secrets_of_a_request_are_not_kept(gateway: GatewayUnderTest) -> None:
+async def test_secrets_of_a_request_are_not_kept(gateway: Gateway) -> None:
     literal = f"sk-{'a' * 40}"
     tool = {**TOOL["spec"], "name": "w", "description": f"send {gateway.key}", "tags": [literal]}
     async with gateway.http() as http:
@@ -79,9 +77,7 @@ async def test_secrets_of_a_request_are_not_kept(gateway: GatewayUnderTest) -> N
         assert secret not in stored
 
 
-async def test_entries_come_in_pages_and_only_to_readers_of_their_tenant(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_entries_come_in_pages_and_only_to_readers_of_their_tenant(gateway: Gateway) -> None:
     for _ in range(3):
         await gateway.new_key()
     async with gateway.http() as http:
@@ -109,9 +105,7 @@ async def test_entries_come_in_pages_and_only_to_readers_of_their_tenant(
         "UPDATE audit_outcome SET rejection = ''",
     ],
 )
-async def test_the_database_rejects_to_change_the_log(
-    gateway: GatewayUnderTest, statement: str
-) -> None:
+async def test_the_database_rejects_to_change_the_log(gateway: Gateway, statement: str) -> None:
     connection = await asyncpg.connect(gateway.database_url.replace("+asyncpg", ""))
     try:
         with pytest.raises(asyncpg.RaiseError, match="append-only"):

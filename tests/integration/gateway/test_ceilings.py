@@ -2,7 +2,7 @@ import tracemalloc
 
 import pytest
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from podium_kit.limits.json_cost import require_bounded_json
 from podium_kit.money import InvalidMoney, Money
 
@@ -12,7 +12,7 @@ NUMBERS = ["1e200000000", "1e-200000000", "-1e200000000", "9" * MIB, "0." + "1" 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:12])
 async def test_a_budget_of_a_gigabyte_of_digits_is_rejected_without_writing_them(
-    gateway: GatewayUnderTest, number: str
+    gateway: Gateway, number: str
 ) -> None:
     body = {
         "model": "podium",
@@ -37,7 +37,7 @@ def test_money_of_a_gigabyte_of_digits_is_rejected_without_writing_them(number: 
     assert len(caught.value.message) < 200
 
 
-async def test_a_made_up_name_of_a_megabyte_is_not_echoed(gateway: GatewayUnderTest) -> None:
+async def test_a_made_up_name_of_a_megabyte_is_not_echoed(gateway: Gateway) -> None:
     task = [{"role": "user", "content": "6*7?"}]
     made_ups: list[dict[str, object]] = [
         {"x" * MIB: 1},
@@ -65,7 +65,7 @@ UTF_16 = ('{"\u2200": ' + "[" * 40_000 + "]" * 40_000 + "}").encode("utf-16-le")
 @pytest.mark.parametrize("body", [EMPTY_MESSAGES, DEEP, BOM + DEEP, UTF_16], ids=len)
 @pytest.mark.parametrize("path", ["/v1/episodes", "/v1/chat/completions"])
 async def test_json_that_costs_more_than_its_bytes_is_rejected_unparsed(
-    gateway: GatewayUnderTest, path: str, body: bytes
+    gateway: Gateway, path: str, body: bytes
 ) -> None:
     tracemalloc.start()
     async with gateway.http() as client:
@@ -94,7 +94,7 @@ TASK = {"role": "user", "content": "6*7?"}
     ],
 )
 async def test_a_body_of_faults_is_rejected_without_writing_them_down(
-    gateway: GatewayUnderTest, path: str, fields: dict[str, object]
+    gateway: Gateway, path: str, fields: dict[str, object]
 ) -> None:
     body = {"model": "tool/x", **fields}
     tracemalloc.start()

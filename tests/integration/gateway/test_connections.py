@@ -7,7 +7,7 @@ import pytest
 from embedded_servers import Database
 from gateway.config import GatewaySettings
 from gateway.http.connection import BoundedHttp
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 
 START = b"GET /healthz HTTP/1.1\r\nhost: podium\r\n"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -18,7 +18,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BoundedHttp, "header_timeout_s", 0.5)
 
 
-async def connect(gateway: GatewayUnderTest) -> Streams:
+async def connect(gateway: Gateway) -> Streams:
     url = httpx.URL(gateway.base_url)
     return await asyncio.open_connection(url.host, url.port)
 
@@ -32,14 +32,14 @@ async def said(streams: Streams) -> bytes:
             writer.close()
 
 
-async def test_headers_without_an_end_are_rejected(gateway: GatewayUnderTest) -> None:
+async def test_headers_without_an_end_are_rejected(gateway: Gateway) -> None:
     streams = await connect(gateway)
     header = b"x-more: " + b"x" * BoundedHttp.header_bytes_max
     streams[1].write(START + header)
     assert (await said(streams)).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_a_gigabyte_of_headers_is_not_read(gateway: GatewayUnderTest) -> None:
+async def test_a_gigabyte_of_headers_is_not_read(gateway: Gateway) -> None:
     reader, writer = await connect(gateway)
     writer.write(START)
     with pytest.raises(ConnectionError):
@@ -51,17 +51,13 @@ async def test_a_gigabyte_of_headers_is_not_read(gateway: GatewayUnderTest) -> N
 
 
 @pytest.mark.parametrize("first", [b"", b"\r\n", START])
-async def test_a_connection_that_never_asks_is_ended(
-    gateway: GatewayUnderTest, first: bytes
-) -> None:
+async def test_a_connection_that_never_asks_is_ended(gateway: Gateway, first: bytes) -> None:
     streams = await connect(gateway)
     streams[1].write(first)
     assert (await said(streams)).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_headers_that_drip_are_ended_and_do_not_hold_others_up(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_headers_that_drip_are_ended_and_do_not_hold_others_up(gateway: Gateway) -> None:
     slow = [await connect(gateway) for _ in range(200)]
     for _, writer in slow:
         writer.write(START)
@@ -70,9 +66,7 @@ async def test_headers_that_drip_are_ended_and_do_not_hold_others_up(
     assert {(await said(streams))[:12] for streams in slow} == {b"HTTP/1.1 408"}
 
 
-async def test_a_connection_that_falls_silent_after_its_answer_is_ended(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_connection_that_falls_silent_after_its_answer_is_ended(gateway: Gateway) -> None:
     streams = await connect(gateway)
     streams[1].write(START + b"\r\n")
     assert (await streams[0].readline()).startswith(b"HTTP/1.1 200")
@@ -81,16 +75,14 @@ async def test_a_connection_that_falls_silent_after_its_answer_is_ended(
     assert b"HTTP/1.1 408 " in await said(streams)
 
 
-async def test_the_next_request_of_a_connection_has_its_own_time(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_the_next_request_of_a_connection_has_its_own_time(gateway: Gateway) -> None:
     async with gateway.http("") as http:
         for _ in range(4):
             assert (await http.get("/healthz")).is_success
             await asyncio.sleep(0.3)
 
 
-async def test_a_slow_answer_is_not_a_slow_question(gateway: GatewayUnderTest) -> None:
+async def test_a_slow_answer_is_not_a_slow_question(gateway: Gateway) -> None:
     gateway.episodes.pause_s = 1.5
     body = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
     async with gateway.http() as http:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 import httpx
 import pytest
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.test_serving import start_command, until_ready
 from podium_kit.embedded.ports import free_port
 
@@ -73,9 +73,7 @@ async def _is_ready(replica: httpx.AsyncClient) -> bool:
     return False
 
 
-async def test_gateways_that_end_one_after_the_other_lose_no_request(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_gateways_that_end_one_after_the_other_lose_no_request(gateway: Gateway) -> None:
     ports = [free_port(), free_port()]
     async with AsyncExitStack() as stack:
         replicas = [await started(gateway, port, stack) for port in ports]
@@ -94,7 +92,7 @@ async def test_gateways_that_end_one_after_the_other_lose_no_request(
         assert not balancer.lost
 
 
-async def started(gateway: GatewayUnderTest, port: int, stack: AsyncExitStack) -> Process:
+async def started(gateway: Gateway, port: int, stack: AsyncExitStack) -> Process:
     # The balancer learns that it leaves well before it does; no client exceeds its limit.
     settings = gateway.environment(
         port=port, drain_wait_s=3, drain_grace_s=20, requests_per_s=1e5, request_burst=10**6

@@ -14,14 +14,14 @@ from gateway.limits.models import TenantLimits
 from gateway.limits.open_requests import OpenRequests
 from gateway.limits.rate_limiter import LEASE_S, RateLimiter, batch
 from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, PostgresSlotStore
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from integration.gateway.scripted_episodes import make_finish
 from podium.common.v1 import attachment_pb2
 from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Scope
 
 
-async def test_an_answer_says_where_the_tenant_stands(gateway: GatewayUnderTest) -> None:
+async def test_an_answer_says_where_the_tenant_stands(gateway: Gateway) -> None:
     async with gateway.http() as http:
         headers = (await http.get("/v1/models")).headers
     assert headers["x-ratelimit-limit-requests"] == "2000"
@@ -138,9 +138,7 @@ async def test_slots_of_a_dead_replica_come_back(database: Database) -> None:
     await engine.dispose()
 
 
-async def test_only_the_platform_changes_limits_and_they_hold_at_once(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_only_the_platform_changes_limits_and_they_hold_at_once(gateway: Gateway) -> None:
     platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
     path = "/v1/tenants/acme/limits"
     async with gateway.http() as tenant, gateway.http(platform) as admin:
@@ -175,7 +173,7 @@ async def set_limits(admin: httpx.AsyncClient, path: str, body: dict[str, float]
 
 
 async def test_every_start_carries_the_tenants_limit_and_never_the_callers(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
     gateway.episodes.script = lambda request: [make_finish(answer="42")]
@@ -189,7 +187,7 @@ async def test_every_start_carries_the_tenants_limit_and_never_the_callers(
 
 
 async def test_every_start_carries_the_tenants_file_quota_and_never_the_callers(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
     gateway.episodes.script = lambda request: [make_finish(answer="42")]

@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey
 
 from embedded_servers import Database
 from gateway.oidc import keys as oidc_keys
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from integration.gateway.identity_provider import IdentityProvider, rsa
 
 ROLES = {"podium-devs": "developer", "podium-auditors": "auditor"}
@@ -29,7 +29,7 @@ def provider() -> Iterator[IdentityProvider]:
 @pytest_asyncio.fixture
 async def gateway(
     database: Database, tmp_path: Path, provider: IdentityProvider
-) -> AsyncIterator[GatewayUnderTest]:
+) -> AsyncIterator[Gateway]:
     issuers = [
         {
             "issuer": provider.issuer,
@@ -45,7 +45,7 @@ async def gateway(
         yield running
 
 
-async def asked(gateway: GatewayUnderTest, token: str, path: str = "/v1/limits") -> httpx.Response:
+async def asked(gateway: Gateway, token: str, path: str = "/v1/limits") -> httpx.Response:
     async with gateway.http(token) as http:
         return await http.get(path)
 
@@ -55,7 +55,7 @@ def acme(provider: IdentityProvider, **changes: Any) -> str:
 
 
 async def test_claims_become_tenant_subject_and_roles(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     assert (await asked(gateway, acme(provider))).json()["tenant"] == "acme"
     other = acme(provider, org={"id": "umbrella"}, groups=["podium-auditors", "staff"])
@@ -67,7 +67,7 @@ async def test_claims_become_tenant_subject_and_roles(
 
 
 async def test_teams_come_from_the_provider_and_only_those_of_the_configuration(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     token = acme(provider, groups=["podium-devs", "podium-search", "everybody"])
     async with gateway.http(token) as http:
@@ -81,7 +81,7 @@ def unsigned(claims_of: str) -> str:
 
 
 async def test_an_invalid_token_is_a_401_that_names_the_problem(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     good, now = acme(provider), 1_700_000_000
     stranger, other_kind = rsa("first"), ECKey.generate_key("P-256", {"kid": "first"})
@@ -118,14 +118,14 @@ async def test_an_invalid_token_is_a_401_that_names_the_problem(
 
 
 async def test_a_token_within_the_skew_of_clocks_is_accepted(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     assert (await asked(gateway, acme(provider, exp=int(time.time()) - 10))).is_success
     assert (await asked(gateway, acme(provider, iat=int(time.time()) + 10))).is_success
 
 
 async def test_the_error_for_a_person_without_a_role_names_the_claim_to_fix(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     for groups in (["staff"], [], None, {"podium-devs": False}, 7):
         reply = await asked(gateway, acme(provider, groups=groups))
@@ -134,7 +134,7 @@ async def test_the_error_for_a_person_without_a_role_names_the_claim_to_fix(
 
 
 async def test_a_new_key_of_the_provider_is_fetched_and_unknown_ones_do_not_flood_it(
-    gateway: GatewayUnderTest, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await asked(gateway, acme(provider))).is_success
     for n in range(5):
@@ -151,7 +151,7 @@ async def test_a_new_key_of_the_provider_is_fetched_and_unknown_ones_do_not_floo
 
 
 async def test_a_silent_provider_is_a_503_until_it_answers(
-    gateway: GatewayUnderTest, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.broken = True
     reply = await asked(gateway, acme(provider))
@@ -205,7 +205,7 @@ async def signed_in(issuer: str, claims: dict[str, Any]) -> str:
 
 
 async def test_mcp_clients_find_out_who_issues_tokens(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     known = "/.well-known/oauth-protected-resource"
     async with gateway.http("") as http:
@@ -231,7 +231,7 @@ async def test_mcp_clients_find_out_who_issues_tokens(
 
 
 async def test_agents_sign_in_at_the_provider_that_their_card_names(
-    gateway: GatewayUnderTest, provider: IdentityProvider
+    gateway: Gateway, provider: IdentityProvider
 ) -> None:
     async with gateway.http("") as http:
         card = (await http.get("/.well-known/agent-card.json")).json()

@@ -16,7 +16,7 @@ from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
 from integration.episodes.platform_under_test import (
     UPSTREAM_TARGETS,
-    EpisodesPlatform,
+    Platform,
     run_platform,
 )
 from integration.gateway.test_serving import start_command, until_ready
@@ -88,7 +88,7 @@ async def test_clients_that_come_again_as_they_are_told_lose_no_episode_and_star
 
 @asynccontextmanager
 async def gateway_before(
-    platform: EpisodesPlatform, database_url: str, folder: Path
+    platform: Platform, database_url: str, folder: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
     key_file = folder / "gateway.pem"
     key_file.write_text(platform.keys.private_pem)

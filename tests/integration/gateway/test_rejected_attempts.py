@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 from embedded_servers import Database
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from podium_kit.rpc.identity import Scope
 
 
@@ -10,12 +10,12 @@ def key_id(key: str) -> str:
     return key.split("_")[1]
 
 
-async def ask(gateway: GatewayUnderTest, key: str, path: str, **headers: str) -> int:
+async def ask(gateway: Gateway, key: str, path: str, **headers: str) -> int:
     async with gateway.http(key) as http:
         return (await http.get(path, headers=headers)).status_code
 
 
-async def attempts_of(gateway: GatewayUnderTest, tenant: str = "acme") -> list[dict[str, Any]]:
+async def attempts_of(gateway: Gateway, tenant: str = "acme") -> list[dict[str, Any]]:
     async with gateway.http(await gateway.new_key(tenant)) as http:
         reply = await http.get("/v1/audit-log", params={"action": "Attempt", "page_size": 500})
     entries: list[dict[str, Any]] = reply.json()["entries"]

@@ -7,7 +7,7 @@ import pytest
 from uuid_utils import uuid7
 
 from embedded_servers import Database
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 
 CALCULATOR = {
     "spec": {
@@ -21,7 +21,7 @@ CALCULATOR = {
 }
 
 
-async def start(gateway: GatewayUnderTest, task: str = "6*7?", **spec: object) -> str:
+async def start(gateway: Gateway, task: str = "6*7?", **spec: object) -> str:
     async with gateway.http() as http:
         reply = await http.post("/v1/episodes", json={"spec": {"task": task, **spec}})
     assert reply.status_code == 200, reply.text
@@ -30,7 +30,7 @@ async def start(gateway: GatewayUnderTest, task: str = "6*7?", **spec: object) -
 
 
 async def test_camel_and_snake_case_go_in_and_the_contracts_names_come_out(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     async with gateway.http() as http:
         made = await http.post("/v1/tools", json=CALCULATOR)
@@ -42,9 +42,7 @@ async def test_camel_and_snake_case_go_in_and_the_contracts_names_come_out(
     assert spec["tags"] == []
 
 
-async def test_a_program_and_its_environment_are_no_part_of_a_request(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_program_and_its_environment_are_no_part_of_a_request(gateway: Gateway) -> None:
     shell = {"PYTHONWARNINGS": "all:0:antigravity.x:0:0", "BROWSER": "sh -c id #%s"}
     stdio = {"command": "tau2-mock-mcp-eval", "env": shell}
     async with gateway.http(await gateway.new_key(scopes=["tools:write"])) as http:
@@ -54,7 +52,7 @@ async def test_a_program_and_its_environment_are_no_part_of_a_request(
     assert "command: there is no such field" in reply.json()["error"]["message"]
 
 
-async def test_what_is_unset_has_no_word(gateway: GatewayUnderTest) -> None:
+async def test_what_is_unset_has_no_word(gateway: Gateway) -> None:
     async with gateway.http() as http:
         document = await http.get("/openapi.json")
         url = {"method": "GET", "url_template": "https://api.example/x"}
@@ -67,7 +65,7 @@ async def test_what_is_unset_has_no_word(gateway: GatewayUnderTest) -> None:
     assert "body_encoding" not in kept["connection"]["http"]
 
 
-async def test_validate_only_stores_nothing(gateway: GatewayUnderTest) -> None:
+async def test_validate_only_stores_nothing(gateway: Gateway) -> None:
     async with gateway.http() as http:
         await http.post("/v1/tools", json={**CALCULATOR, "validate_only": True})
         reply = await http.get("/v1/tools/calculator")
@@ -76,7 +74,7 @@ async def test_validate_only_stores_nothing(gateway: GatewayUnderTest) -> None:
     assert error["metadata"]["tool"] == "calculator"
 
 
-async def test_the_query_fills_lists_enums_booleans_and_times(gateway: GatewayUnderTest) -> None:
+async def test_the_query_fills_lists_enums_booleans_and_times(gateway: Gateway) -> None:
     query = "kinds=TOOL_KIND_MCP&kinds=TOOL_KIND_LLM&includeDeprecated=true&page_size=7"
     async with gateway.http() as http:
         await http.get(f"/v1/tools?{query}")
@@ -87,7 +85,7 @@ async def test_the_query_fills_lists_enums_booleans_and_times(gateway: GatewayUn
     assert prices.json()["prices"]["a/b"]["spec"]["start_time"] == "2026-01-02T03:04:05Z"
 
 
-async def test_the_query_fills_maps_with_a_dot(gateway: GatewayUnderTest) -> None:
+async def test_the_query_fills_maps_with_a_dot(gateway: Gateway) -> None:
     mine = await start(gateway, labels={"team": "search"})
     await start(gateway)
     async with gateway.http() as http:
@@ -95,13 +93,13 @@ async def test_the_query_fills_maps_with_a_dot(gateway: GatewayUnderTest) -> Non
     assert [each["id"] for each in reply.json()["episodes"]] == [mine]
 
 
-async def test_the_path_decides_over_the_body(gateway: GatewayUnderTest) -> None:
+async def test_the_path_decides_over_the_body(gateway: Gateway) -> None:
     async with gateway.http() as http:
         reply = await http.post("/v1/budgets/mine/close", json={"id": "yours"})
     assert reply.json()["budget"]["id"] == "mine"
 
 
-async def test_a_slash_in_an_id_belongs_to_it(gateway: GatewayUnderTest) -> None:
+async def test_a_slash_in_an_id_belongs_to_it(gateway: Gateway) -> None:
     async with gateway.http() as http:
         closed = await http.post("/v1/budgets/episode%2Fe1/close")
         unknown = await http.get("/v1/budgets/episode%2Fe1")
@@ -121,7 +119,7 @@ async def test_a_slash_in_an_id_belongs_to_it(gateway: GatewayUnderTest) -> None
     ],
 )
 async def test_a_request_that_does_not_fit_is_400(
-    gateway: GatewayUnderTest, method: str, path: str, body: bytes, words: str
+    gateway: Gateway, method: str, path: str, body: bytes, words: str
 ) -> None:
     async with gateway.http() as http:
         reply = await http.request(method, path, content=body)
@@ -130,14 +128,14 @@ async def test_a_request_that_does_not_fit_is_400(
     assert words in reply.json()["error"]["message"]
 
 
-async def test_a_missing_scope_is_403(gateway: GatewayUnderTest) -> None:
+async def test_a_missing_scope_is_403(gateway: Gateway) -> None:
     async with gateway.http(await gateway.new_key(scopes=["episodes:run"])) as http:
         reply = await http.post("/v1/tools", json=CALCULATOR)
     assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
     assert "tools:write" in reply.json()["error"]["message"]
 
 
-async def test_an_internal_error_shows_no_internals(gateway: GatewayUnderTest) -> None:
+async def test_an_internal_error_shows_no_internals(gateway: Gateway) -> None:
     async with gateway.http() as http:
         reply = await http.get("/v1/entries")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (500, "UPSTREAM_FAULT")
@@ -145,7 +143,7 @@ async def test_an_internal_error_shows_no_internals(gateway: GatewayUnderTest) -
     assert reply.headers["x-request-id"] == reply.json()["request_id"]
 
 
-async def test_another_tenants_episode_is_not_found(gateway: GatewayUnderTest) -> None:
+async def test_another_tenants_episode_is_not_found(gateway: Gateway) -> None:
     episode_id = await start(gateway)
     async with gateway.http(await gateway.new_key("umbrella")) as http:
         for path in ("", "/events", "/trajectory"):
@@ -156,7 +154,7 @@ async def test_another_tenants_episode_is_not_found(gateway: GatewayUnderTest) -
             )
 
 
-async def test_an_episode_id_must_be_a_uuid7(gateway: GatewayUnderTest) -> None:
+async def test_an_episode_id_must_be_a_uuid7(gateway: Gateway) -> None:
     async with gateway.http() as http:
         reply = await http.post(
             "/v1/episodes", json={"episode_id": "first", "spec": {"task": "6*7?"}}
@@ -164,7 +162,7 @@ async def test_an_episode_id_must_be_a_uuid7(gateway: GatewayUnderTest) -> None:
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_EPISODE_ID")
 
 
-async def test_the_callers_id_makes_a_start_safe_to_repeat(gateway: GatewayUnderTest) -> None:
+async def test_the_callers_id_makes_a_start_safe_to_repeat(gateway: Gateway) -> None:
     body = {"episode_id": str(uuid7()), "spec": {"task": "6*7?"}}
     async with gateway.http() as http:
         replies = [await http.post("/v1/episodes", json=body) for _ in range(2)]
@@ -172,7 +170,7 @@ async def test_the_callers_id_makes_a_start_safe_to_repeat(gateway: GatewayUnder
     assert len(gateway.episodes.episodes) == 1
 
 
-async def test_events_resume_after_the_last_one_seen(gateway: GatewayUnderTest) -> None:
+async def test_events_resume_after_the_last_one_seen(gateway: Gateway) -> None:
     episode_id = await start(gateway)
     async with gateway.http() as http:
         whole = (await http.get(f"/v1/episodes/{episode_id}/events")).text
@@ -192,7 +190,7 @@ async def test_events_resume_after_the_last_one_seen(gateway: GatewayUnderTest) 
     assert rest.startswith("id: 4\n")
 
 
-async def test_cancel_approve_and_trajectory_reach_the_episode(gateway: GatewayUnderTest) -> None:
+async def test_cancel_approve_and_trajectory_reach_the_episode(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: []
     episode_id = await start(gateway)
     path = f"/v1/episodes/{episode_id}"
@@ -207,9 +205,7 @@ async def test_cancel_approve_and_trajectory_reach_the_episode(gateway: GatewayU
     assert trajectory.json()["trajectory"]["episode_id"] == episode_id
 
 
-async def test_results_of_the_callers_own_tools_reach_the_episode(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_results_of_the_callers_own_tools_reach_the_episode(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: []
     episode_id = await start(gateway)
     results = [{"callIndex": 1, "content": "cold"}, {"error": "closed"}]
@@ -225,7 +221,7 @@ async def test_results_of_the_callers_own_tools_reach_the_episode(
     ]
 
 
-async def test_documents_put_into_a_corpus_are_found(gateway: GatewayUnderTest) -> None:
+async def test_documents_put_into_a_corpus_are_found(gateway: Gateway) -> None:
     documents = [{"id": "a", "content": "the quick fox"}, {"id": "b", "content": "the dog"}]
     async with gateway.http() as http:
         put = await http.put("/v1/corpora/animals/documents", json={"documents": documents})
@@ -234,9 +230,7 @@ async def test_documents_put_into_a_corpus_are_found(gateway: GatewayUnderTest) 
     assert [hit["document_id"] for hit in hits.json()["hits"]] == ["a"]
 
 
-async def test_unknown_paths_and_methods_answer_in_the_error_shape(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_unknown_paths_and_methods_answer_in_the_error_shape(gateway: Gateway) -> None:
     async with gateway.http() as http:
         path = await http.get("/v1/nothing")
         method = await http.delete("/v1/tools")
@@ -252,7 +246,7 @@ async def test_unknown_paths_and_methods_answer_in_the_error_shape(
     assert allowed == [["GET, POST"], ["GET, POST"], ["POST"], ["DELETE, GET, PUT"], ["POST"]]
 
 
-async def test_what_is_answered_is_documented(gateway: GatewayUnderTest) -> None:
+async def test_what_is_answered_is_documented(gateway: Gateway) -> None:
     async with gateway.http() as http:
         document = await http.get("/openapi.json")
         far = await http.get("/v1/episodes/x/events", headers={"last-event-id": "9" * 10})

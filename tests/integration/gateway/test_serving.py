@@ -15,14 +15,12 @@ from chart.rendering import render
 from chart.test_rendering import environment
 from embedded_servers import Database
 from gateway.rest.routes import ROUTES
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from integration.gateway.scripted_episodes import make_finish
 from podium_kit.embedded.ports import free_port
 
 
-async def test_ready_while_everything_answers_and_not_while_draining(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_ready_while_everything_answers_and_not_while_draining(gateway: Gateway) -> None:
     async with gateway.http("") as http:
         assert (await http.get("/healthz")).json() == {"status": "alive"}
         ready = {"status": "ready", "unwell": [], "failing_tasks": []}
@@ -41,9 +39,7 @@ async def test_not_ready_while_a_service_is_missing(database: Database, tmp_path
     assert (reply.status_code, reply.json()["unwell"]) == (503, ["episodes"])
 
 
-async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(gateway: Gateway) -> None:
     """In a process of its own, because the signal is for the whole process."""
     port = free_port()
     process = await start_command(gateway.environment(port=port, drain_grace_s=20), stderr=DEVNULL)
@@ -69,9 +65,7 @@ async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_chat_that_outlives_the_drain_is_cancelled(
-    gateway: GatewayUnderTest, stream: bool
-) -> None:
+async def test_a_chat_that_outlives_the_drain_is_cancelled(gateway: Gateway, stream: bool) -> None:
     port = free_port()
     process = await start_command(gateway.environment(port=port, drain_grace_s=0), stderr=DEVNULL)
     gateway.base_url = f"http://127.0.0.1:{port}"
@@ -91,7 +85,7 @@ async def test_a_chat_that_outlives_the_drain_is_cancelled(
 
 
 async def test_it_listens_on_both_families_as_the_chart_asks_for_dual_stack(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     asked = environment(render({"dualStack": True}), "gateway")
     port, metrics = free_port(), free_port()
@@ -111,7 +105,7 @@ async def test_it_listens_on_both_families_as_the_chart_asks_for_dual_stack(
 
 
 async def test_the_openapi_document_has_every_route_and_every_reference_resolves(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     async with gateway.http("") as http:
         reply = await http.get("/openapi.json")
@@ -125,7 +119,7 @@ async def test_the_openapi_document_has_every_route_and_every_reference_resolves
     assert len(ids) == len(set(ids)) > len(ROUTES)
 
 
-async def test_the_console_loads_nothing_from_elsewhere(gateway: GatewayUnderTest) -> None:
+async def test_the_console_loads_nothing_from_elsewhere(gateway: Gateway) -> None:
     async with gateway.http("") as http:
         page = await http.get("/console")
         links = re.findall(r'(?:src|href)="([^"#]+)"', page.text)
@@ -137,7 +131,7 @@ async def test_the_console_loads_nothing_from_elsewhere(gateway: GatewayUnderTes
 
 
 async def test_prompts_and_keys_stay_out_of_the_log(
-    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "gateway")
     body = {"model": "podium", "messages": [{"role": "user", "content": "my-secret-task"}]}
@@ -152,7 +146,7 @@ async def test_prompts_and_keys_stay_out_of_the_log(
 
 
 async def test_a_path_of_any_length_is_one_short_line_of_the_log(
-    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "gateway")
     async with gateway.http("") as http:
@@ -162,7 +156,7 @@ async def test_a_path_of_any_length_is_one_short_line_of_the_log(
     assert max(map(len, lines)) < 1_000
 
 
-async def test_the_command_makes_the_first_key(gateway: GatewayUnderTest) -> None:
+async def test_the_command_makes_the_first_key(gateway: Gateway) -> None:
     given = {"GATEWAY_DATABASE_URL": gateway.database_url}
     made = await run_command(given, "keys", "create", "--tenant", "acme", "--subject", "root")
     assert made[0] == 0
@@ -170,7 +164,7 @@ async def test_the_command_makes_the_first_key(gateway: GatewayUnderTest) -> Non
         assert (await http.get("/v1/api-keys")).status_code == 200
 
 
-async def test_the_command_rejects_an_unknown_scope(gateway: GatewayUnderTest) -> None:
+async def test_the_command_rejects_an_unknown_scope(gateway: Gateway) -> None:
     given = {"GATEWAY_DATABASE_URL": gateway.database_url}
     arguments = ("keys", "create", "--tenant", "acme", "--subject", "root", "--scopes", "god")
     code, _, complaint = await run_command(given, *arguments)

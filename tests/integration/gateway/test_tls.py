@@ -9,13 +9,14 @@ from cryptography import x509
 
 from certificates import Authority
 from embedded_servers import Database
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from podium.episodes.v1 import episode_service_pb2 as pb
-from podium_kit.client.gateway import Gateway, InvalidAuthority, Unreachable
+from podium_kit.client.gateway import Gateway as GatewayClient
+from podium_kit.client.gateway import InvalidAuthority, Unreachable
 from podium_kit.rpc.settings import TlsFiles
 
 
-async def shown_by(gateway: GatewayUnderTest, files: TlsFiles) -> int:
+async def shown_by(gateway: Gateway, files: TlsFiles) -> int:
     context = ssl.create_default_context(cafile=files.authority)
     port = urlsplit(gateway.base_url).port
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
@@ -28,8 +29,8 @@ def serial(files: TlsFiles) -> int:
     return x509.load_pem_x509_certificate(files.certificate.read_bytes()).serial_number
 
 
-async def episodes_of(gateway: GatewayUnderTest, authority: Path | None) -> int:
-    async with Gateway(gateway.base_url, gateway.key, authority) as client:
+async def episodes_of(gateway: Gateway, authority: Path | None) -> int:
+    async with GatewayClient(gateway.base_url, gateway.key, authority) as client:
         return len((await client.get("/v1/episodes", pb.ListEpisodesResponse)).episodes)
 
 

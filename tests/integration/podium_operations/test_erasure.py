@@ -15,7 +15,7 @@ from integration.cost_ledger.builders import make_record
 from integration.cost_ledger.running_ledger import running_ledger
 from integration.episodes.neighbours import answer
 from integration.episodes.platform_under_test import (
-    EpisodesPlatform,
+    Platform,
     finished,
     run_platform,
     start,
@@ -57,13 +57,13 @@ ENTRIES = "SELECT tenant, sequence, user_id, hash FROM entry ORDER BY tenant, se
 @pytest_asyncio.fixture
 async def platform(
     database: Database, temporal: EmbeddedTemporal, kafka: EmbeddedKafka, tmp_path: Path
-) -> AsyncIterator[EpisodesPlatform]:
+) -> AsyncIterator[Platform]:
     async with run_platform(await database("episodes"), temporal, kafka, tmp_path) as running:
         yield running
 
 
 @pytest_asyncio.fixture
-async def urls(platform: EpisodesPlatform, database: Database, tmp_path: Path) -> Urls:
+async def urls(platform: Platform, database: Database, tmp_path: Path) -> Urls:
     """Two users of acme and one of globex: episodes, ratings, keys, secrets, charges."""
     services = ("cost_ledger", "tool_registry", "tool_adapters", "gateway")
     made = {name: await database(name) for name in services}
@@ -87,7 +87,7 @@ async def urls(platform: EpisodesPlatform, database: Database, tmp_path: Path) -
     return {**made, "episodes": platform.database_url}
 
 
-async def episode_of(platform: EpisodesPlatform, tenant: str, subject: str, canary: str) -> str:
+async def episode_of(platform: Platform, tenant: str, subject: str, canary: str) -> str:
     """The id of an episode whose task, file and answer hold the canary, rated by its user."""
     platform.neighbours.orchestrator.decide = lambda _: answer(canary)
     platform.neighbours.registry.toolset = readers()
@@ -136,7 +136,7 @@ async def test_a_user_is_gone_and_nobody_else(urls: Urls) -> None:
 
 
 async def test_a_rating_of_somebody_elses_episode_goes_with_its_author(
-    urls: Urls, platform: EpisodesPlatform
+    urls: Urls, platform: Platform
 ) -> None:
     async with platform.client("acme", "ada") as client:
         episode = (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes[-1]
@@ -170,9 +170,7 @@ async def test_without_consent_nothing_is_deleted(urls: Urls) -> None:
     assert done.deleted == planned.deleted
 
 
-async def test_who_still_runs_episodes_is_not_erased(
-    urls: Urls, platform: EpisodesPlatform
-) -> None:
+async def test_who_still_runs_episodes_is_not_erased(urls: Urls, platform: Platform) -> None:
     platform.neighbours.orchestrator.delay_s = 600.0
     async with platform.client("acme", "bob") as client:
         running = await start(client)

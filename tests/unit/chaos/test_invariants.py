@@ -1,12 +1,29 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
+import psutil
 import pytest
 
-from chaos.invariants import checked, merged
-from chaos.observations import Bill, Call, Charge, Observed, Record
-from chaos.pairs import Fault, Round
-from chaos.table import Outcome, table
+from chaos.invariants import Bill, Call, Charge, Observed, Record, checked, merged
+from chaos.leaks import (
+    MEASURES_MIN,
+    MIB,
+    Taken,
+    adopt_orphans,
+    grown,
+    growth_table,
+    left_behind,
+    orphans,
+)
+from chaos.plan import Fault, Round
+from chaos.rounds import Outcome, table
 
 MODEL_KEY, TOOL_KEY = "e1/1/model/0", "e1/1/tool/0"
 TOKENS = (100, 20)
@@ -126,3 +143,97 @@ def test_the_sum_of_rounds_keeps_every_count_and_every_violation() -> None:
     both = merged([checked(SOUND), bad])
     assert (both.accepted, both.finished, both.lost) == (2, 1, 1)
     assert both.violations == bad.violations
+
+
+START = Taken(0.0, 0, 100 * MIB, MIB, 10 * MIB, 40, 80, 60, 2, 7, 0)
+
+
+def test_files_locks_and_transactions_that_stay_are_named() -> None:
+    assert left_behind(START, replace(START, at_s=60.0, memory_bytes=200 * MIB)) == []
+    last = replace(START, temporary_files=4, file_locks=8, old_transactions=1)
+    files, locks, open_ones = left_behind(START, last)
+    assert files == "4 temporary files, 2 before"
+    assert locks == "8 file locks are held, 7 before"
+    assert "1 transactions" in open_ones
+
+
+def test_a_process_whose_parent_is_gone_is_found() -> None:
+    adopt_orphans()
+    before = {each.pid for each in psutil.Process().children()}
+    program = "import subprocess; print(subprocess.Popen(['sleep', '600'], stdout=2).pid)"
+    parent = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True
+    )
+    pid = int(parent.stdout)
+    try:
+        assert [each.pid for each in orphans(before)] == [pid]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    while orphans(before):
+        time.sleep(0.01)
+
+
+FIRST = {
+    "memory_bytes": 1000 * MIB,
+    "broker_bytes": 50 * MIB,
+    "disk_bytes": 200 * MIB,
+    "processes": 40,
+    "connections": 100,
+    "open_files": 60,
+    "temporary_files": 2,
+    "file_locks": 7,
+    "old_transactions": 0,
+}
+
+
+def measured(**changes: Callable[[int], Any]) -> list[Taken]:
+    """Sixteen measurements, nine episodes apart; a change is the value at the n-th."""
+    found = []
+    for number in range(16):
+        values: dict[str, Any] = {
+            **FIRST,
+            # Each episode is kept, in 300 KiB on disk and 50 KiB of the broker.
+            "disk_bytes": 200 * MIB + number * 9 * 300 * 1024,
+            "broker_bytes": 50 * MIB + number * 9 * 50 * 1024,
+            **{name: value(number) for name, value in changes.items()},
+        }
+        found.append(Taken(at_s=number * 60.0, episodes=number * 9, **values))
+    return found
+
+
+def reasons(**changes: Callable[[int], Any]) -> list[str]:
+    return [one.reason for one in grown(measured(**changes)) if one.reason]
+
+
+def test_what_each_episode_leaves_in_the_stores_is_no_leak() -> None:
+    assert reasons() == []
+
+
+def test_a_start_may_take_what_it_needs() -> None:
+    assert reasons(memory_bytes=lambda number: (400 if number < 3 else 1000) * MIB) == []
+
+
+@pytest.mark.parametrize(
+    ("leak", "named"),
+    [
+        ({"memory_bytes": lambda number: (1000 + 25 * number) * MIB}, "memory, MiB"),
+        ({"processes": lambda number: 40 + number}, "processes"),
+        ({"connections": lambda number: 100 + 8 * number}, "connections"),
+        ({"open_files": lambda number: 60 + 5 * number}, "open files"),
+        ({"disk_bytes": lambda number: number**2 * 16 * MIB}, "disk for each episode"),
+        ({"broker_bytes": lambda number: number**2 * 16 * MIB}, "broker for each episode"),
+    ],
+)
+def test_a_leak_fails_the_run_and_is_the_only_reason(
+    leak: dict[str, Callable[[int], Any]], named: str
+) -> None:
+    [reason] = reasons(**leak)
+    assert reason.startswith(named)
+    assert "allowed" in reason
+    assert reason in growth_table(measured(**leak))
+
+
+def test_a_run_that_is_too_short_says_so() -> None:
+    found = measured()[: MEASURES_MIN - 1]
+    assert grown(found) == []
+    assert "not measured" in growth_table(found)

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.audit.attempts import RejectedAttempts
 from gateway.audit.models import AuditEntry, Claimant, Json
-from gateway.keys.uses import KeyUses
+from gateway.keys.service import KeyUses
 from podium_kit.rpc.errors import Unavailable
 from unit.gateway.test_limit_book import Entries
 

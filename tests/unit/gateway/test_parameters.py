@@ -13,8 +13,7 @@ from pydantic import BaseModel
 
 from gateway.chat.parameters import CHAT
 from gateway.chat.request import ChatRequest
-from gateway.embeddings.parameters import EMBEDDINGS
-from gateway.embeddings.request import EmbeddingRequest
+from gateway.embeddings.request import EMBEDDINGS, EmbeddingRequest
 from gateway.errors import UnsupportedParameter
 from gateway.messages.parameters import MESSAGES
 from gateway.messages.request import MessageRequest

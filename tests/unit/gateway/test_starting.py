@@ -4,8 +4,8 @@ import pytest
 from starlette.requests import Request
 
 from callers import make_identity
-from gateway.chat.episode_run import EpisodeRun
 from gateway.chat.request import ChatRequest
+from gateway.chat.runs import EpisodeRun
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate
 from gateway.models import EpisodeOrder

@@ -5,8 +5,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gateway.chat.outcomes import finish_reason
-from gateway.chat.stop import stopped
+from gateway.chat.outcomes import finish_reason, stopped
 from gateway.clients import EpisodesClient
 from gateway.convert import event_from_proto
 from gateway.errors import ResponseStillRuns

@@ -34,7 +34,7 @@ from a2a.utils.errors import (
 )
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import make_failure, make_finish
 
 VERSIONS = ("1.0", "0.3")
@@ -50,7 +50,7 @@ class OneKey:
 
 @asynccontextmanager
 async def client_of(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
     key: str = "",
     *,
     scheme: str = "apiKey",
@@ -100,7 +100,7 @@ def answer_of(task: Task) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_message_is_a_task_with_an_answer_and_what_it_cost(
-    gateway: GatewayUnderTest, version: str
+    gateway: Gateway, version: str
 ) -> None:
     options = {"policy": "cost-first", "budget_usd": "0.5", "turn_limit": 8}
     async with client_of(gateway, version=version, streaming=False) as client:
@@ -120,7 +120,7 @@ async def test_a_message_is_a_task_with_an_answer_and_what_it_cost(
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_stream_has_the_task_its_turns_its_answer_and_its_end(
-    gateway: GatewayUnderTest, version: str
+    gateway: Gateway, version: str
 ) -> None:
     async with client_of(gateway, version=version) as client:
         events = await events_of(client, make_request())
@@ -136,9 +136,7 @@ async def test_a_stream_has_the_task_its_turns_its_answer_and_its_end(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_task_is_cancelled_and_then_no_more(
-    gateway: GatewayUnderTest, version: str
-) -> None:
+async def test_a_task_is_cancelled_and_then_no_more(gateway: Gateway, version: str) -> None:
     gateway.episodes.pause_s = 3_600
     async with client_of(gateway, version=version, streaming=False) as client:
         begun = await sent(client, make_request(at_once=True))
@@ -151,7 +149,7 @@ async def test_a_task_is_cancelled_and_then_no_more(
 
 
 async def test_a_task_goes_on_without_its_client_which_can_subscribe_again(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     gateway.episodes.pause_s = 0.2
     request = make_request()
@@ -169,7 +167,7 @@ async def test_a_task_goes_on_without_its_client_which_can_subscribe_again(
     assert not gateway.episodes.cancel_reasons
 
 
-async def test_a_context_remembers_what_was_said(gateway: GatewayUnderTest) -> None:
+async def test_a_context_remembers_what_was_said(gateway: Gateway) -> None:
     async with client_of(gateway, streaming=False) as client:
         first = await sent(client, make_request("6*7?"))
         second = await sent(client, make_request("And 7*7?", context_id=first.context_id))
@@ -183,7 +181,7 @@ async def test_a_context_remembers_what_was_said(gateway: GatewayUnderTest) -> N
     assert not gateway.episodes.episodes[other.id].request.spec.history
 
 
-async def test_a_colleague_cannot_continue_a_context(gateway: GatewayUnderTest) -> None:
+async def test_a_colleague_cannot_continue_a_context(gateway: Gateway) -> None:
     colleague = await gateway.new_key(subject="eve")
     async with (
         client_of(gateway, streaming=False) as client,
@@ -198,7 +196,7 @@ async def test_a_colleague_cannot_continue_a_context(gateway: GatewayUnderTest) 
     assert [each.content for each in history] == ["6*7?", "The answer to '6*7?' is 42."]
 
 
-async def test_a_context_has_one_task_at_a_time(gateway: GatewayUnderTest) -> None:
+async def test_a_context_has_one_task_at_a_time(gateway: Gateway) -> None:
     gateway.episodes.pause_s = 3_600
     async with client_of(gateway, streaming=False) as client:
         first = await sent(client, make_request(at_once=True))
@@ -218,7 +216,7 @@ async def test_a_context_has_one_task_at_a_time(gateway: GatewayUnderTest) -> No
     ],
 )
 async def test_a_task_without_an_answer_says_why(
-    gateway: GatewayUnderTest, stop_reason: str, turns: int, state: str
+    gateway: Gateway, stop_reason: str, turns: int, state: str
 ) -> None:
     failure = make_failure("UNAVAILABLE", "no model answers")
     gateway.episodes.script = lambda _: [make_finish(stop_reason, turns=turns, failure=failure)]
@@ -229,7 +227,7 @@ async def test_a_task_without_an_answer_says_why(
     assert MessageToDict(task.metadata)["podium"]["reason"] == "EPISODE_UNAVAILABLE"
 
 
-async def test_what_cannot_be_served_is_an_error_that_names_it(gateway: GatewayUnderTest) -> None:
+async def test_what_cannot_be_served_is_an_error_that_names_it(gateway: Gateway) -> None:
     image = Part(raw=b"\x89PNG\r\n\x1a\n", media_type="image/png")
     cases: list[tuple[SendMessageRequest, type[A2AError], str]] = [
         (make_request(podium={"colour": "red"}), InvalidParamsError, "metadata.podium.colour"),
@@ -251,7 +249,7 @@ async def test_what_cannot_be_served_is_an_error_that_names_it(gateway: GatewayU
     assert not gateway.episodes.episodes
 
 
-async def test_the_same_message_with_other_words_is_rejected(gateway: GatewayUnderTest) -> None:
+async def test_the_same_message_with_other_words_is_rejected(gateway: Gateway) -> None:
     async with client_of(gateway, streaming=False) as client:
         await sent(client, make_request(message_id="m1"))
         with pytest.raises(InvalidRequestError, match="another spec"):
@@ -259,7 +257,7 @@ async def test_the_same_message_with_other_words_is_rejected(gateway: GatewayUnd
     assert len(gateway.episodes.episodes) == 1
 
 
-async def test_the_card_says_how_to_authenticate(gateway: GatewayUnderTest) -> None:
+async def test_the_card_says_how_to_authenticate(gateway: Gateway) -> None:
     umbrella = await gateway.new_key("umbrella")
     async with client_of(gateway, umbrella, scheme="apiKeyHeader", streaming=False) as client:
         task = await sent(client, make_request())
@@ -276,7 +274,7 @@ async def test_the_card_says_how_to_authenticate(gateway: GatewayUnderTest) -> N
 
 
 async def test_what_is_no_request_is_answered_with_an_error_of_the_protocol(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     bodies: list[object] = [{}, [], "\0", 7, {"jsonrpc": "2.0", "id": 1, "method": "fly"}]
     async with gateway.http() as http:
@@ -299,7 +297,7 @@ async def test_what_is_no_request_is_answered_with_an_error_of_the_protocol(
     ],
 )
 async def test_a_card_names_no_host_that_only_the_request_names(
-    gateway: GatewayUnderTest, host: str
+    gateway: Gateway, host: str
 ) -> None:
     async with gateway.http("") as http:
         headers = {"host": host, "x-forwarded-host": "evil.example"}
@@ -311,7 +309,7 @@ async def test_a_card_names_no_host_that_only_the_request_names(
             assert interface["url"] == f"{gateway.base_url}/v1/a2a"
 
 
-async def test_a_card_names_the_port_that_is_forwarded(gateway: GatewayUnderTest) -> None:
+async def test_a_card_names_the_port_that_is_forwarded(gateway: Gateway) -> None:
     async with gateway.http("") as http:
         for host in ("localhost:9000", "127.0.0.1:9000"):
             card = await http.get("/.well-known/agent-card.json", headers={"host": host})

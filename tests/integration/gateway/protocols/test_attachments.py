@@ -10,7 +10,7 @@ import pytest
 from a2a.types.a2a_pb2 import Part
 from a2a.utils.errors import ContentTypeNotSupportedError
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.protocols.test_a2a import client_of as agent_of
 from integration.gateway.protocols.test_a2a import events_of, make_request, sent
 from integration.gateway.protocols.test_messages import client_of as anthropic_of
@@ -87,29 +87,29 @@ BOTH = [
 ]
 
 
-def started(gateway: GatewayUnderTest) -> pb.StartEpisodeRequest:
+def started(gateway: Gateway) -> pb.StartEpisodeRequest:
     return list(gateway.episodes.episodes.values())[-1].request
 
 
-async def through_chat(gateway: GatewayUnderTest) -> None:
+async def through_chat(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         said: Any = [{"role": "user", "content": CHAT}]
         await client.chat.completions.create(model="podium", messages=said)
 
 
-async def through_responses(gateway: GatewayUnderTest) -> None:
+async def through_responses(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         said: Any = [{"role": "user", "content": RESPONSES}]
         await client.responses.create(model="podium", input=said)
 
 
-async def through_messages(gateway: GatewayUnderTest) -> None:
+async def through_messages(gateway: Gateway) -> None:
     async with anthropic_of(gateway) as client:
         said: Any = [{"role": "user", "content": MESSAGES}]
         await client.messages.create(model="podium", max_tokens=9, messages=said)
 
 
-async def through_a2a(gateway: GatewayUnderTest) -> None:
+async def through_a2a(gateway: Gateway) -> None:
     async with agent_of(gateway) as client:
         await events_of(client, make_request(parts=AGENT))
 
@@ -119,7 +119,7 @@ DOORS = [through_chat, through_responses, through_messages, through_a2a]
 
 @pytest.mark.parametrize("door", DOORS, ids=["chat", "responses", "messages", "a2a"])
 async def test_files_stand_in_the_task_by_a_number_and_go_beside_it(
-    gateway: GatewayUnderTest, door: Any
+    gateway: Gateway, door: Any
 ) -> None:
     await door(gateway)
     request = started(gateway)
@@ -128,7 +128,7 @@ async def test_files_stand_in_the_task_by_a_number_and_go_beside_it(
     assert list(request.attachment_data) == [RED, PLAN]
 
 
-async def test_those_of_earlier_messages_are_counted_first(gateway: GatewayUnderTest) -> None:
+async def test_those_of_earlier_messages_are_counted_first(gateway: Gateway) -> None:
     image = CHAT[1]
     said: Any = [
         {"role": "user", "content": [image]},
@@ -143,7 +143,7 @@ async def test_those_of_earlier_messages_are_counted_first(gateway: GatewayUnder
     assert len(spec.attachments) == 2
 
 
-async def test_a_follow_up_speaks_of_the_files_before_it(gateway: GatewayUnderTest) -> None:
+async def test_a_follow_up_speaks_of_the_files_before_it(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         said: Any = [{"role": "user", "content": RESPONSES}]
         first = await client.responses.create(model="podium", input=said)
@@ -157,7 +157,7 @@ async def test_a_follow_up_speaks_of_the_files_before_it(gateway: GatewayUnderTe
     assert list(request.attachment_data) == [RED]
 
 
-async def test_an_agents_context_keeps_its_files(gateway: GatewayUnderTest) -> None:
+async def test_an_agents_context_keeps_its_files(gateway: Gateway) -> None:
     async with agent_of(gateway, streaming=False) as client:
         first = await sent(client, make_request(parts=AGENT))
         parts = [Part(raw=RED, media_type="")]
@@ -168,9 +168,7 @@ async def test_an_agents_context_keeps_its_files(gateway: GatewayUnderTest) -> N
     assert list(request.attachment_data) == [RED]
 
 
-async def test_a_file_that_nobody_reads_is_an_error_that_names_its_part(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_file_that_nobody_reads_is_an_error_that_names_its_part(gateway: Gateway) -> None:
     gateway.episodes.rejection = UnsupportedAttachment("nobody reads it", attachment=1)
     doors: Mapping[str, Any] = {
         "/v1/chat/completions": {"messages": [{"role": "user", "content": CHAT}]},
@@ -230,7 +228,7 @@ REJECTED = {
 
 @pytest.mark.parametrize(("part", "code", "words"), REJECTED.values(), ids=REJECTED.keys())
 async def test_a_part_that_cannot_be_taken_says_why_and_what_to_do(
-    gateway: GatewayUnderTest, part: dict[str, Any], code: str, words: str
+    gateway: Gateway, part: dict[str, Any], code: str, words: str
 ) -> None:
     content = [{"type": "text", "text": "See"}, part]
     async with gateway.http() as http:
@@ -248,7 +246,7 @@ async def test_a_part_that_cannot_be_taken_says_why_and_what_to_do(
     assert not gateway.episodes.episodes
 
 
-async def test_there_are_no_more_than_twenty(gateway: GatewayUnderTest) -> None:
+async def test_there_are_no_more_than_twenty(gateway: Gateway) -> None:
     async with gateway.http() as http:
         reply = await http.post(
             "/v1/chat/completions",
@@ -261,7 +259,7 @@ async def test_there_are_no_more_than_twenty(gateway: GatewayUnderTest) -> None:
     assert (error["code"], error["param"]) == ("too_many_files", "messages.0.content.20")
 
 
-async def test_what_is_large_together_is_rejected(gateway: GatewayUnderTest) -> None:
+async def test_what_is_large_together_is_rejected(gateway: Gateway) -> None:
     large = base64.b64encode(make_pdf("x" * (11 << 20))).decode()
     async with gateway.http() as http:
         reply = await http.post(
@@ -283,7 +281,7 @@ async def test_what_is_large_together_is_rejected(gateway: GatewayUnderTest) -> 
     assert "over 20 MiB together" in error["message"]
 
 
-async def test_only_the_user_shows_files(gateway: GatewayUnderTest) -> None:
+async def test_only_the_user_shows_files(gateway: Gateway) -> None:
     image = image_of(data_url(RED))
     replies: list[httpx.Response] = []
     async with gateway.http() as http:
@@ -297,7 +295,7 @@ async def test_only_the_user_shows_files(gateway: GatewayUnderTest) -> None:
         assert "user's" in error["message"]
 
 
-async def test_clients_raise_their_own_errors(gateway: GatewayUnderTest) -> None:
+async def test_clients_raise_their_own_errors(gateway: Gateway) -> None:
     remote: Any = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
     uploaded: Any = {"type": "document", "source": {"type": "file", "file_id": "file_1"}}
     async with anthropic_of(gateway) as client:
@@ -317,7 +315,7 @@ async def test_clients_raise_their_own_errors(gateway: GatewayUnderTest) -> None
             await events_of(agent, make_request(parts=parts))
 
 
-async def test_a_text_document_is_text(gateway: GatewayUnderTest) -> None:
+async def test_a_text_document_is_text(gateway: Gateway) -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "The plan."}
     blocks: Any = [{"type": "document", "source": source}, {"type": "text", "text": "Why?"}]
     async with anthropic_of(gateway) as client:

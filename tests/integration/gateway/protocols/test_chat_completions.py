@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 from uuid_utils import uuid7
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import (
     Script,
     make_decision,
@@ -31,7 +31,7 @@ async def wait_for(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_the_answer_comes_with_usage_cost_and_episode(gateway: GatewayUnderTest) -> None:
+async def test_the_answer_comes_with_usage_cost_and_episode(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         raw = await client.chat.completions.with_raw_response.create(model="smollm2", messages=TASK)
     answer = raw.parse()
@@ -48,7 +48,7 @@ async def test_the_answer_comes_with_usage_cost_and_episode(gateway: GatewayUnde
     assert extra["episode_id"] in gateway.episodes.episodes
 
 
-async def test_the_synchronous_client_works_too(gateway: GatewayUnderTest) -> None:
+async def test_the_synchronous_client_works_too(gateway: Gateway) -> None:
     def ask() -> str | None:
         with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=gateway.key) as client:
             answer = client.chat.completions.create(model="podium", messages=TASK)
@@ -57,7 +57,7 @@ async def test_the_synchronous_client_works_too(gateway: GatewayUnderTest) -> No
     assert await asyncio.to_thread(ask) == "The answer to '6*7?' is 42."
 
 
-async def test_a_stream_shows_turns_then_the_answer_then_usage(gateway: GatewayUnderTest) -> None:
+async def test_a_stream_shows_turns_then_the_answer_then_usage(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         stream = await client.chat.completions.create(
             model="smollm2", messages=TASK, stream=True, stream_options={"include_usage": True}
@@ -72,9 +72,7 @@ async def test_a_stream_shows_turns_then_the_answer_then_usage(gateway: GatewayU
     assert chunks[-1].usage and chunks[-1].usage.total_tokens == 175
 
 
-async def test_what_is_not_read_of_a_request_is_named_in_a_header(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_what_is_not_read_of_a_request_is_named_in_a_header(gateway: Gateway) -> None:
     """Public report 49."""
     said: dict[str, Any] = {"model": "podium", "messages": TASK, "temprature": 1}
     bodies: dict[str, dict[str, Any]] = {
@@ -91,7 +89,7 @@ async def test_what_is_not_read_of_a_request_is_named_in_a_header(
     assert "x-podium-ignored" not in plain.headers
 
 
-async def test_turns_arrive_while_the_episode_runs(gateway: GatewayUnderTest) -> None:
+async def test_turns_arrive_while_the_episode_runs(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: [make_decision(1, thought="Hm.", final_answer="1")]
     async with gateway.openai() as client:
         stream = await client.chat.completions.create(model="podium", messages=TASK, stream=True)
@@ -105,7 +103,7 @@ async def test_turns_arrive_while_the_episode_runs(gateway: GatewayUnderTest) ->
         await stream.close()
 
 
-async def test_history_options_and_sampling_reach_the_episode(gateway: GatewayUnderTest) -> None:
+async def test_history_options_and_sampling_reach_the_episode(gateway: Gateway) -> None:
     messages: list[ChatCompletionMessageParam] = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "Hello"}]},
@@ -161,7 +159,7 @@ async def test_history_options_and_sampling_reach_the_episode(gateway: GatewayUn
     "stop_reason", ["TURN_LIMIT", "OUTPUT_LIMIT", "BUDGET_EXHAUSTED", "DEADLINE"]
 )
 async def test_work_a_limit_cut_short_finishes_with_length(
-    gateway: GatewayUnderTest, stop_reason: str
+    gateway: Gateway, stop_reason: str
 ) -> None:
     gateway.episodes.script = ending(stop_reason, answer="so far")
     async with gateway.openai() as client:
@@ -195,7 +193,7 @@ async def test_work_a_limit_cut_short_finishes_with_length(
     ],
 )
 async def test_an_episode_without_an_answer_is_an_error(
-    gateway: GatewayUnderTest, script: Script, status: int, code: str
+    gateway: Gateway, script: Script, status: int, code: str
 ) -> None:
     gateway.episodes.script = script
     async with gateway.openai() as client:
@@ -207,7 +205,7 @@ async def test_an_episode_without_an_answer_is_an_error(
     assert len(gateway.episodes.episodes) == 1
 
 
-async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest) -> None:
+async def test_a_failure_in_a_stream_is_an_error_event(gateway: Gateway) -> None:
     failure = make_failure("UNAVAILABLE", "no model answers")
     gateway.episodes.script = ending("FAILED", failure=failure)
     async with gateway.openai() as client:
@@ -240,7 +238,7 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest
     ],
 )
 async def test_a_bad_request_names_its_cause(
-    gateway: GatewayUnderTest, body: dict[str, object], status: int, param: str | None, words: str
+    gateway: Gateway, body: dict[str, object], status: int, param: str | None, words: str
 ) -> None:
     async with gateway.http() as http:
         reply = await http.post(
@@ -252,7 +250,7 @@ async def test_a_bad_request_names_its_cause(
     assert not gateway.episodes.episodes
 
 
-async def test_half_a_character_is_rejected(gateway: GatewayUnderTest) -> None:
+async def test_half_a_character_is_rejected(gateway: Gateway) -> None:
     body = b'{"model": "podium", "messages": [{"role": "user", "content": "\\ud800"}]}'
     headers = {"content-type": "application/json"}
     async with gateway.http() as http:
@@ -260,7 +258,7 @@ async def test_half_a_character_is_rejected(gateway: GatewayUnderTest) -> None:
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "MALFORMED_REQUEST")
 
 
-async def test_a_client_that_goes_away_cancels_its_episode(gateway: GatewayUnderTest) -> None:
+async def test_a_client_that_goes_away_cancels_its_episode(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: []
     async with gateway.http() as http:
         waiting = asyncio.create_task(
@@ -273,9 +271,7 @@ async def test_a_client_that_goes_away_cancels_its_episode(gateway: GatewayUnder
     await wait_for(lambda: gateway.episodes.watching == 0)
 
 
-async def test_a_closed_stream_cancels_its_episode(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_closed_stream_cancels_its_episode(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: []
     async with gateway.openai() as client:
         stream = await client.chat.completions.create(model="podium", messages=TASK, stream=True)
@@ -285,7 +281,7 @@ async def test_a_closed_stream_cancels_its_episode(
 
 
 async def test_an_episode_the_caller_named_survives_its_disconnect_and_is_found_again(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     headers, body = {"idempotency-key": "order 66"}, {"model": "podium", "messages": TASK}
     gateway.episodes.pause_s = 0.1
@@ -300,9 +296,7 @@ async def test_an_episode_the_caller_named_survives_its_disconnect_and_is_found_
     assert not gateway.episodes.cancel_reasons
 
 
-async def test_the_same_episode_id_with_another_task_is_a_conflict(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_the_same_episode_id_with_another_task_is_a_conflict(gateway: Gateway) -> None:
     headers = {"x-episode-id": str(uuid7())}
     other = [{"role": "user", "content": "7*7?"}]
     async with gateway.http() as http:
@@ -312,9 +306,7 @@ async def test_the_same_episode_id_with_another_task_is_a_conflict(
     assert (reply.status_code, reply.json()["error"]["reason"]) == (409, "EPISODE_CONFLICT")
 
 
-async def test_an_id_that_the_platform_derives_is_no_id_for_a_caller(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_an_id_that_the_platform_derives_is_no_id_for_a_caller(gateway: Gateway) -> None:
     headers = {"x-episode-id": derived_uuid8(str(uuid7()), "child")}
     async with gateway.http() as http:
         body = {"model": "podium", "messages": TASK}
@@ -323,7 +315,7 @@ async def test_an_id_that_the_platform_derives_is_no_id_for_a_caller(
     assert not gateway.episodes.episodes
 
 
-async def test_a_broken_watch_resumes_where_it_broke(gateway: GatewayUnderTest) -> None:
+async def test_a_broken_watch_resumes_where_it_broke(gateway: Gateway) -> None:
     gateway.episodes.watches_to_break = 3
     async with gateway.openai() as client:
         stream = await client.chat.completions.create(model="podium", messages=TASK, stream=True)
@@ -333,7 +325,7 @@ async def test_a_broken_watch_resumes_where_it_broke(gateway: GatewayUnderTest) 
     assert gateway.episodes.resumed_after == [0, 1, 2, 3]
 
 
-async def test_256_requests_wait_at_once(gateway: GatewayUnderTest) -> None:
+async def test_256_requests_wait_at_once(gateway: Gateway) -> None:
     gateway.episodes.pause_s = 0.5
     body = {"model": "podium", "messages": TASK}
 

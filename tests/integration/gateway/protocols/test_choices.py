@@ -4,7 +4,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.protocols.test_client_tools import WEATHER, asks, tells, with_results
 from integration.gateway.scripted_episodes import make_decision, make_failure, make_finish
 from podium.episodes.v1 import episode_pb2
@@ -20,9 +20,7 @@ def by_seed(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
     return [make_decision(1, final_answer="x"), make_finish(answer=f"seed {seed}; and more")]
 
 
-async def test_every_choice_is_an_episode_and_all_share_the_budget(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_every_choice_is_an_episode_and_all_share_the_budget(gateway: Gateway) -> None:
     gateway.episodes.script = by_seed
     async with gateway.openai() as client:
         answer = await client.chat.completions.create(
@@ -56,9 +54,7 @@ async def test_every_choice_is_an_episode_and_all_share_the_budget(
     assert set(shares) == {"0.033333333333"}
 
 
-async def test_a_choice_without_an_answer_is_left_out_unless_none_has_one(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_choice_without_an_answer_is_left_out_unless_none_has_one(gateway: Gateway) -> None:
     gateway.episodes.script = by_seed
     async with gateway.openai() as client:
         answer = await client.chat.completions.create(
@@ -76,9 +72,7 @@ async def test_a_choice_without_an_answer_is_left_out_unless_none_has_one(
 
 
 @pytest.mark.parametrize("include_usage", [True, False])
-async def test_choices_stream_beside_each_other(
-    gateway: GatewayUnderTest, include_usage: bool
-) -> None:
+async def test_choices_stream_beside_each_other(gateway: Gateway, include_usage: bool) -> None:
     gateway.episodes.script = by_seed
     said: dict[int, str] = {}
     async with gateway.openai() as client:
@@ -101,9 +95,7 @@ async def test_choices_stream_beside_each_other(
     assert used == ([350] if include_usage else [])
 
 
-async def test_what_cannot_start_whole_takes_back_what_had_started(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_what_cannot_start_whole_takes_back_what_had_started(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: []
     gateway.episodes.episodes_max = 2
     async with gateway.http() as http:
@@ -114,7 +106,7 @@ async def test_what_cannot_start_whole_takes_back_what_had_started(
     assert gateway.episodes.cancel_reasons.keys() == gateway.episodes.episodes.keys()
 
 
-async def test_results_go_on_with_one_episode(gateway: GatewayUnderTest) -> None:
+async def test_results_go_on_with_one_episode(gateway: Gateway) -> None:
     gateway.episodes.script, gateway.episodes.sequel = asks, tells
     async with gateway.openai() as client:
         first = await client.chat.completions.create(

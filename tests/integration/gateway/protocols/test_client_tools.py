@@ -7,7 +7,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
 from uuid_utils import uuid7
 
 from gateway.chat.call_ids import CallId
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import (
     make_client_calls,
     make_decision,
@@ -57,7 +57,7 @@ def tells(request: pb.AnswerToolCallsRequest) -> list[episode_pb2.EpisodeEvent]:
 
 
 @pytest.fixture
-def weather(gateway: GatewayUnderTest) -> GatewayUnderTest:
+def weather(gateway: Gateway) -> Gateway:
     gateway.episodes.script, gateway.episodes.sequel = asks, tells
     return gateway
 
@@ -73,7 +73,7 @@ def with_results(answer: ChatCompletion, *contents: str) -> list[ChatCompletionM
 
 
 async def test_a_request_ends_with_calls_and_the_next_goes_on_with_the_same_episode(
-    weather: GatewayUnderTest,
+    weather: Gateway,
 ) -> None:
     async with weather.openai() as client:
         first = await client.chat.completions.create(
@@ -101,7 +101,7 @@ async def test_a_request_ends_with_calls_and_the_next_goes_on_with_the_same_epis
     assert [result.content for result in weather.episodes.answers[0].results] == ["cold", "hot"]
 
 
-async def test_each_request_reports_the_tokens_that_it_used(weather: GatewayUnderTest) -> None:
+async def test_each_request_reports_the_tokens_that_it_used(weather: Gateway) -> None:
     async with weather.openai() as client:
         first = await client.chat.completions.create(model="podium", messages=TASK, tools=[WEATHER])
         second = await client.chat.completions.create(
@@ -113,9 +113,7 @@ async def test_each_request_reports_the_tokens_that_it_used(weather: GatewayUnde
     assert (second.usage.prompt_tokens, second.usage.completion_tokens) == (90, 18)
 
 
-async def test_a_stream_tells_which_function_then_its_arguments(
-    weather: GatewayUnderTest,
-) -> None:
+async def test_a_stream_tells_which_function_then_its_arguments(weather: Gateway) -> None:
     async with (
         weather.openai() as client,
         client.chat.completions.stream(model="podium", messages=TASK, tools=[WEATHER]) as stream,
@@ -142,7 +140,7 @@ async def test_a_stream_tells_which_function_then_its_arguments(
 
 
 async def test_none_offers_nothing_and_results_of_others_are_told_to_a_new_episode(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     call: Any = {
         "id": "call_abc",
@@ -183,7 +181,7 @@ async def test_none_offers_nothing_and_results_of_others_are_told_to_a_new_episo
     ],
 )
 async def test_a_choice_names_what_is_called_first(
-    gateway: GatewayUnderTest, choice: Any, first: list[str]
+    gateway: Gateway, choice: Any, first: list[str]
 ) -> None:
     clock: Any = {"type": "function", "function": {"name": "clock"}}
     async with gateway.openai() as client:
@@ -195,7 +193,7 @@ async def test_a_choice_names_what_is_called_first(
     assert running.request.spec.client_tools[1].parameters_json_schema == ""
 
 
-async def test_a_choice_of_no_tool_is_rejected(gateway: GatewayUnderTest) -> None:
+async def test_a_choice_of_no_tool_is_rejected(gateway: Gateway) -> None:
     choice: Any = {"type": "function", "function": {"name": "clock"}}
     async with gateway.openai() as client:
         with pytest.raises(openai.BadRequestError, match="clock is not among tools"):
@@ -204,9 +202,7 @@ async def test_a_choice_of_no_tool_is_rejected(gateway: GatewayUnderTest) -> Non
             )
 
 
-async def test_results_for_no_episode_of_the_tenant_are_rejected(
-    weather: GatewayUnderTest,
-) -> None:
+async def test_results_for_no_episode_of_the_tenant_are_rejected(weather: Gateway) -> None:
     made_up = str(CallId(str(uuid7()), 1, 0))
     messages: list[ChatCompletionMessageParam] = [
         *TASK,

@@ -9,7 +9,7 @@ from callers import make_identity
 from gateway.errors import ServerBusy
 from gateway.http.error_responses import error_response
 from gateway.http.request_body import LARGE_AT_ONCE, LargeBodies, RequestBodyMiddleware, Turn
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from podium_kit.rpc.identity import acting_as
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -18,7 +18,7 @@ SMALL, LARGE = 1_000, MIB + 1
 CHUNKED = "transfer-encoding: chunked\r\n\r\n5\r\n{    \r\n"
 
 
-async def begin(gateway: GatewayUnderTest, head: str, rest: str) -> Streams:
+async def begin(gateway: Gateway, head: str, rest: str) -> Streams:
     url = httpx.URL(gateway.base_url)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(f"{head} HTTP/1.1\r\nhost: podium\r\n{rest}".encode())
@@ -28,9 +28,7 @@ async def begin(gateway: GatewayUnderTest, head: str, rest: str) -> Streams:
 
 @pytest.mark.parametrize("rest", [CHUNKED, f"content-length: {5 * MIB}\r\n\r\n{{"])
 @pytest.mark.parametrize("head", ["POST /healthz", "GET /", "POST /nowhere"])
-async def test_who_is_unknown_sends_no_body(
-    gateway: GatewayUnderTest, head: str, rest: str
-) -> None:
+async def test_who_is_unknown_sends_no_body(gateway: Gateway, head: str, rest: str) -> None:
     reader, writer = await begin(gateway, head, rest)
     answer = await reader.read()
     writer.close()
@@ -39,7 +37,7 @@ async def test_who_is_unknown_sends_no_body(
 
 
 @pytest.mark.parametrize("rest", [CHUNKED, f"content-length: {5 * MIB}\r\n\r\n{{"])
-async def test_bodies_that_never_come_take_no_turn(gateway: GatewayUnderTest, rest: str) -> None:
+async def test_bodies_that_never_come_take_no_turn(gateway: Gateway, rest: str) -> None:
     key = f"authorization: Bearer {gateway.key}\r\n"
     waiting = [await begin(gateway, "POST /v1/episodes", key + rest) for _ in range(5)]
     async with gateway.http(await gateway.new_key("other")) as http:

@@ -8,13 +8,13 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import make_failure, make_finish
 from podium.registry.v1 import tool_pb2, toolset_pb2
 
 
 @asynccontextmanager
-async def client_of(gateway: GatewayUnderTest, key: str = "") -> AsyncIterator[Client]:
+async def client_of(gateway: Gateway, key: str = "") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key or gateway.key}"}
     async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
         transport = streamable_http_client(f"{gateway.base_url}/v1/mcp", http_client=http)
@@ -32,9 +32,7 @@ def text_of(result: types.CallToolResult) -> str:
     return content.text
 
 
-async def test_a_task_is_run_with_progress_and_told_what_it_cost(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_a_task_is_run_with_progress_and_told_what_it_cost(gateway: Gateway) -> None:
     told: list[str] = []
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -57,7 +55,7 @@ async def test_a_task_is_run_with_progress_and_told_what_it_cost(
     assert (spec.policy, spec.budget.amount) == ("cost-first", "0.5")
 
 
-async def test_what_went_wrong_is_for_the_model_that_called(gateway: GatewayUnderTest) -> None:
+async def test_what_went_wrong_is_for_the_model_that_called(gateway: Gateway) -> None:
     failure = make_failure("UNAVAILABLE", "no model answers")
     gateway.episodes.script = lambda request: [make_finish("FAILED", failure=failure)]
     async with client_of(gateway) as client:
@@ -74,7 +72,7 @@ async def test_what_went_wrong_is_for_the_model_that_called(gateway: GatewayUnde
     assert odd.is_error and text_of(odd).startswith("_meta.podium.policy: ")
 
 
-async def test_a_task_is_run_once_for_its_idempotency_key(gateway: GatewayUnderTest) -> None:
+async def test_a_task_is_run_once_for_its_idempotency_key(gateway: Gateway) -> None:
     meta: Any = {"podium": {"idempotency_key": "once"}}
     async with client_of(gateway) as client:
         first, again = [
@@ -86,7 +84,7 @@ async def test_a_task_is_run_once_for_its_idempotency_key(gateway: GatewayUnderT
     assert len(gateway.episodes.episodes) == 1
 
 
-async def test_tools_of_the_policy_are_listed_in_pages(gateway: GatewayUnderTest) -> None:
+async def test_tools_of_the_policy_are_listed_in_pages(gateway: Gateway) -> None:
     names = [f"t{number:03}" for number in range(150)]
     kind, podium = tool_pb2.TOOL_KIND_FUNCTION, tool_pb2.TOOL_KIND_PODIUM
     gateway.tools.more = [
@@ -108,7 +106,7 @@ async def test_tools_of_the_policy_are_listed_in_pages(gateway: GatewayUnderTest
     assert expert.annotations and expert.annotations.read_only_hint is False
 
 
-async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: GatewayUnderTest) -> None:
+async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: Gateway) -> None:
     async with gateway.http("pod_wrong_key") as http:
         rejected = await http.post("/v1/mcp", json={})
     assert rejected.status_code == 401
@@ -118,7 +116,7 @@ async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: GatewayUn
     assert running.tenant == "umbrella"
 
 
-async def test_what_is_no_message_is_a_client_error(gateway: GatewayUnderTest) -> None:
+async def test_what_is_no_message_is_a_client_error(gateway: Gateway) -> None:
     headers = {"accept": "application/json, text/event-stream"}
     bodies: list[object] = [{}, [], {"jsonrpc": "2.0", "id": 1, "method": "fly"}, "\0"]
     async with gateway.http() as http:

@@ -5,7 +5,7 @@ import anthropic
 import pytest
 from anthropic.types import Message, MessageParam, ToolParam
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.protocols.test_client_tools import ARGUMENTS, SCHEMA, asks, tells
 from integration.gateway.scripted_episodes import make_failure, make_finish
 
@@ -18,12 +18,12 @@ WEATHER: ToolParam = {
 
 
 @pytest.fixture
-def weather(gateway: GatewayUnderTest) -> GatewayUnderTest:
+def weather(gateway: Gateway) -> Gateway:
     gateway.episodes.script, gateway.episodes.sequel = asks, tells
     return gateway
 
 
-def client_of(gateway: GatewayUnderTest, key: str = "") -> anthropic.AsyncAnthropic:
+def client_of(gateway: Gateway, key: str = "") -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
         base_url=gateway.base_url, api_key=key or gateway.key, max_retries=0
     )
@@ -39,7 +39,7 @@ def results(message: Message, *contents: str) -> list[MessageParam]:
     return [{"role": "assistant", "content": made}, {"role": "user", "content": given}]
 
 
-async def test_the_answer_comes_with_usage_cost_and_episode(gateway: GatewayUnderTest) -> None:
+async def test_the_answer_comes_with_usage_cost_and_episode(gateway: Gateway) -> None:
     async with client_of(gateway) as client:
         reply = await client.messages.create(
             model="podium:cost-first",
@@ -68,7 +68,7 @@ async def test_the_answer_comes_with_usage_cost_and_episode(gateway: GatewayUnde
     ]
 
 
-async def test_functions_of_the_client_are_called_and_answered(weather: GatewayUnderTest) -> None:
+async def test_functions_of_the_client_are_called_and_answered(weather: Gateway) -> None:
     async with client_of(weather) as client:
         first = await client.messages.create(
             model="podium",
@@ -94,7 +94,7 @@ async def test_functions_of_the_client_are_called_and_answered(weather: GatewayU
     assert [each.content for each in weather.episodes.answers[0].results] == ["cold", "hot"]
 
 
-async def test_a_stream_builds_the_answer_or_the_calls_up(weather: GatewayUnderTest) -> None:
+async def test_a_stream_builds_the_answer_or_the_calls_up(weather: Gateway) -> None:
     async with client_of(weather) as client:
         async with client.messages.stream(
             model="podium", max_tokens=99, messages=TASK, tools=[WEATHER]
@@ -109,7 +109,7 @@ async def test_a_stream_builds_the_answer_or_the_calls_up(weather: GatewayUnderT
     assert "".join(said) == "It is cold and hot."
 
 
-async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest) -> None:
+async def test_a_failure_in_a_stream_is_an_error_event(gateway: Gateway) -> None:
     failure = make_failure("UNAVAILABLE", "no model answers")
     gateway.episodes.script = lambda request: [make_finish("FAILED", failure=failure)]
     async with client_of(gateway) as client:
@@ -121,7 +121,7 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: GatewayUnderTest
                 pass
 
 
-async def test_a_wrong_key_is_an_authentication_error(gateway: GatewayUnderTest) -> None:
+async def test_a_wrong_key_is_an_authentication_error(gateway: Gateway) -> None:
     async with client_of(gateway, "pod_wrong_key") as client:
         with pytest.raises(anthropic.AuthenticationError, match="API key is not valid"):
             await client.messages.create(model="podium", max_tokens=9, messages=TASK)
@@ -142,7 +142,7 @@ async def test_a_wrong_key_is_an_authentication_error(gateway: GatewayUnderTest)
     ],
 )
 async def test_a_bad_request_names_its_cause(
-    gateway: GatewayUnderTest, body: dict[str, object], param: str, words: str
+    gateway: Gateway, body: dict[str, object], param: str, words: str
 ) -> None:
     async with gateway.http() as http:
         plain = {"model": "podium", "max_tokens": 9, "messages": TASK}
@@ -154,9 +154,7 @@ async def test_a_bad_request_names_its_cause(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_ends_before_a_stop_sequence(
-    gateway: GatewayUnderTest, stream: bool
-) -> None:
+async def test_an_answer_ends_before_a_stop_sequence(gateway: Gateway, stream: bool) -> None:
     gateway.episodes.script = lambda request: [make_finish(answer="warm; and more")]
     wanted: Any = {"model": "podium", "max_tokens": 9, "messages": TASK, "stop_sequences": [";"]}
     async with client_of(gateway) as client:
@@ -169,7 +167,7 @@ async def test_an_answer_ends_before_a_stop_sequence(
     assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", ";")
 
 
-async def test_tokens_are_counted_without_an_episode(gateway: GatewayUnderTest) -> None:
+async def test_tokens_are_counted_without_an_episode(gateway: Gateway) -> None:
     async with client_of(gateway) as client:
         counted = await client.messages.count_tokens(
             model="podium", system="Be brief.", messages=TASK, tools=[WEATHER]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from openai import InternalServerError
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 
 CHAT: dict[str, Any] = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
 START = {"spec": {"task": "6*7?"}}
@@ -14,7 +14,7 @@ STARTS = [("/v1/chat/completions", CHAT), ("/v1/episodes", START)]
 
 @pytest.mark.parametrize(("path", "body"), STARTS)
 async def test_three_retries_without_a_key_run_one_episode(
-    gateway: GatewayUnderTest, path: str, body: dict[str, Any]
+    gateway: Gateway, path: str, body: dict[str, Any]
 ) -> None:
     """As OpenAI's clients retry: no idempotency key, and the replies were lost."""
     gateway.episodes.replies_to_lose = 2
@@ -31,7 +31,7 @@ async def test_three_retries_without_a_key_run_one_episode(
 
 
 async def test_a_client_whose_watch_is_lost_is_told_not_to_start_again(
-    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.clients.WATCH_PATIENCE_S", 0.0)
     gateway.episodes.watches_to_break = 1
@@ -44,7 +44,7 @@ async def test_a_client_whose_watch_is_lost_is_told_not_to_start_again(
     assert lost.value.response.headers["x-should-retry"] == "false"
 
 
-async def test_the_client_can_ask_what_became_of_a_start(gateway: GatewayUnderTest) -> None:
+async def test_the_client_can_ask_what_became_of_a_start(gateway: Gateway) -> None:
     gateway.episodes.replies_to_lose = 1
     async with gateway.http() as http:
         error = (await http.post("/v1/episodes", json=START)).json()["error"]
@@ -54,7 +54,7 @@ async def test_the_client_can_ask_what_became_of_a_start(gateway: GatewayUnderTe
 
 @pytest.mark.parametrize(("path", "body"), STARTS)
 async def test_the_same_request_after_an_answer_is_a_new_episode(
-    gateway: GatewayUnderTest, path: str, body: dict[str, Any]
+    gateway: Gateway, path: str, body: dict[str, Any]
 ) -> None:
     gateway.episodes.replies_to_lose = 1
     async with gateway.http() as http:
@@ -64,16 +64,14 @@ async def test_the_same_request_after_an_answer_is_a_new_episode(
     assert len(gateway.episodes.episodes) == 3
 
 
-async def key_of(gateway: GatewayUnderTest, subject: str) -> str:
+async def key_of(gateway: Gateway, subject: str) -> str:
     async with gateway.http() as http:
         body = {"subject": subject, "roles": ["developer"]}
         key: str = (await http.post("/v1/api-keys", json=body)).json()["key"]
         return key
 
 
-async def test_an_idempotency_key_belongs_to_the_person_who_sends_it(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_an_idempotency_key_belongs_to_the_person_who_sends_it(gateway: Gateway) -> None:
     headers = {"idempotency-key": "order-1"}
     ada, bob = await key_of(gateway, "ada"), await key_of(gateway, "bob")
     async with gateway.http(ada) as adas, gateway.http(bob) as bobs:
@@ -86,7 +84,7 @@ async def test_an_idempotency_key_belongs_to_the_person_who_sends_it(
 
 @pytest.mark.parametrize("kind", ["", "body\n3\n", "key\n3\n"])
 async def test_no_crafted_key_is_that_of_a_colleagues_request_without_one(
-    gateway: GatewayUnderTest, kind: str
+    gateway: Gateway, kind: str
 ) -> None:
     """By MCP, whose keys may hold line breaks."""
     body = json.dumps(START, separators=(",", ":")).encode()
@@ -110,7 +108,7 @@ async def test_no_crafted_key_is_that_of_a_colleagues_request_without_one(
     assert theirs.status_code == 200, theirs.text
 
 
-async def test_nobody_else_finds_the_episode_of_a_lost_reply(gateway: GatewayUnderTest) -> None:
+async def test_nobody_else_finds_the_episode_of_a_lost_reply(gateway: Gateway) -> None:
     gateway.episodes.replies_to_lose = 1
     async with gateway.http() as http, gateway.http(await gateway.new_key("umbrella")) as other:
         await http.post("/v1/episodes", json=START)

@@ -5,7 +5,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageCustomToolCall
 from openai.types.responses import CustomToolParam, Response, ResponseCustomToolCall
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.protocols.test_client_tools import tells
 from integration.gateway.scripted_episodes import make_client_calls, make_decision
 from podium.episodes.v1 import episode_pb2
@@ -29,7 +29,7 @@ def patches(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
 
 
 @pytest.fixture
-def codex(gateway: GatewayUnderTest) -> GatewayUnderTest:
+def codex(gateway: Gateway) -> Gateway:
     gateway.episodes.script, gateway.episodes.sequel = patches, tells
     return gateway
 
@@ -40,7 +40,7 @@ def calls_of(response: Response) -> list[ResponseCustomToolCall]:
 
 @pytest.mark.parametrize("choice", ["required", {"type": "custom", "name": "apply_patch"}])
 async def test_a_custom_tool_is_called_with_a_text_and_answered(
-    codex: GatewayUnderTest, choice: Any
+    codex: Gateway, choice: Any
 ) -> None:
     """Public report 49."""
     async with codex.openai() as client:
@@ -73,7 +73,7 @@ async def test_a_custom_tool_is_called_with_a_text_and_answered(
     assert list(spec.first_tool_names) == ["apply_patch"]
 
 
-async def test_a_stream_builds_a_custom_call_up(codex: GatewayUnderTest) -> None:
+async def test_a_stream_builds_a_custom_call_up(codex: Gateway) -> None:
     async with (
         codex.openai() as client,
         client.responses.stream(model="podium", input="Fix it.", tools=[APPLY_PATCH]) as stream,
@@ -99,7 +99,7 @@ async def test_a_stream_builds_a_custom_call_up(codex: GatewayUnderTest) -> None
     [(GRAMMAR, "tools[0].format:grammar"), ({"type": "text"}, None), (None, None)],
 )
 async def test_a_grammar_is_named_and_not_enforced(
-    codex: GatewayUnderTest, given: Any, ignored: str | None
+    codex: Gateway, given: Any, ignored: str | None
 ) -> None:
     tool = {"type": "custom", "name": "apply_patch", "format": given}
     body = {"model": "podium", "input": "Fix it.", "tools": [tool]}
@@ -116,7 +116,7 @@ CHAT_PATCH: Any = {"type": "custom", "custom": {"name": "apply_patch", "format":
 @pytest.mark.parametrize(
     "choice", ["required", {"type": "custom", "custom": {"name": "apply_patch"}}]
 )
-async def test_a_chat_calls_a_custom_tool_with_a_text(codex: GatewayUnderTest, choice: Any) -> None:
+async def test_a_chat_calls_a_custom_tool_with_a_text(codex: Gateway, choice: Any) -> None:
     messages: list[Any] = [{"role": "user", "content": "Fix the typo."}]
     async with codex.openai() as client:
         first = await client.chat.completions.create(
@@ -135,7 +135,7 @@ async def test_a_chat_calls_a_custom_tool_with_a_text(codex: GatewayUnderTest, c
     assert second.choices[0].message.content == "It is Done."
 
 
-async def test_a_stream_of_a_chat_builds_a_custom_call_up(codex: GatewayUnderTest) -> None:
+async def test_a_stream_of_a_chat_builds_a_custom_call_up(codex: Gateway) -> None:
     async with codex.openai() as client:
         stream = await client.chat.completions.create(
             model="podium",

@@ -5,7 +5,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import make_finish
 
 TASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Where is Lyon?"}]
@@ -17,7 +17,7 @@ class Place(BaseModel):
     country: str
 
 
-async def test_a_client_parses_the_answer_into_its_own_type(gateway: GatewayUnderTest) -> None:
+async def test_a_client_parses_the_answer_into_its_own_type(gateway: Gateway) -> None:
     lyon = {"city": "Lyon", "country": "France"}
     gateway.episodes.script = lambda request: [make_finish(answer=json.dumps(lyon))]
     async with gateway.openai() as client:
@@ -42,7 +42,7 @@ async def test_a_client_parses_the_answer_into_its_own_type(gateway: GatewayUnde
     ],
 )
 async def test_every_format_is_a_schema_of_the_answer_or_none(
-    gateway: GatewayUnderTest, wanted: Any, schema: str
+    gateway: Gateway, wanted: Any, schema: str
 ) -> None:
     async with gateway.openai() as client:
         await client.chat.completions.create(model="podium", messages=TASK, response_format=wanted)
@@ -50,9 +50,7 @@ async def test_every_format_is_a_schema_of_the_answer_or_none(
     assert running.request.spec.answer_json_schema == schema
 
 
-async def test_what_is_not_enforced_of_a_schema_is_named_in_a_header(
-    gateway: GatewayUnderTest,
-) -> None:
+async def test_what_is_not_enforced_of_a_schema_is_named_in_a_header(gateway: Gateway) -> None:
     properties = {"mail": {"type": "string", "pattern": "^(?!a)b"}, "next": {"$ref": "#"}}
     schema = {"type": "object", "properties": properties}
     named = {"type": "json_schema", "name": "x", "schema": schema}
@@ -86,7 +84,7 @@ async def test_what_is_not_enforced_of_a_schema_is_named_in_a_header(
         assert kept["properties"]["mail"] == {"type": "string"}
 
 
-async def test_a_schema_that_no_answer_fits_is_rejected_by_name(gateway: GatewayUnderTest) -> None:
+async def test_a_schema_that_no_answer_fits_is_rejected_by_name(gateway: Gateway) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}
     body = {"model": "podium", "messages": TASK, "response_format": wanted}
     async with gateway.http() as http:
@@ -95,7 +93,7 @@ async def test_a_schema_that_no_answer_fits_is_rejected_by_name(gateway: Gateway
 
 
 async def test_places_of_a_functions_schema_that_are_not_enforced_are_named(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     schema = {"type": "object", "properties": {"mail": {"type": "string", "pattern": "^(?!a)"}}}
     tools = [

@@ -3,7 +3,7 @@ from typing import Any
 import openai
 import pytest
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import (
     make_decision,
     make_failure,
@@ -62,7 +62,7 @@ def called(request: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
 
 
 @pytest.fixture
-def servers(gateway: GatewayUnderTest) -> GatewayUnderTest:
+def servers(gateway: Gateway) -> Gateway:
     registered = [
         tool("time_get_time", "get_time", "time"),
         tool("time_convert", "convert", "time"),
@@ -80,14 +80,12 @@ def servers(gateway: GatewayUnderTest) -> GatewayUnderTest:
     return gateway
 
 
-def tool_names(gateway: GatewayUnderTest) -> list[str]:
+def tool_names(gateway: Gateway) -> list[str]:
     *_, running = gateway.episodes.episodes.values()
     return list(running.request.spec.tool_names)
 
 
-async def test_a_server_is_named_by_its_label_and_its_calls_are_items(
-    servers: GatewayUnderTest,
-) -> None:
+async def test_a_server_is_named_by_its_label_and_its_calls_are_items(servers: Gateway) -> None:
     async with servers.openai() as client:
         reply = await client.responses.create(model="podium", input="What time?", tools=[TIME])
         found = await client.responses.retrieve(reply.id)
@@ -115,7 +113,7 @@ async def test_a_server_is_named_by_its_label_and_its_calls_are_items(
     assert found.output == reply.output
 
 
-async def test_allowed_tools_and_a_choice_keep_to_some(servers: GatewayUnderTest) -> None:
+async def test_allowed_tools_and_a_choice_keep_to_some(servers: Gateway) -> None:
     one: Any = {**TIME, "allowed_tools": ["convert"]}
     reading: Any = {**TIME, "allowed_tools": {"read_only": True}}
     choice: Any = {"type": "mcp", "server_label": "our board"}
@@ -146,7 +144,7 @@ async def test_allowed_tools_and_a_choice_keep_to_some(servers: GatewayUnderTest
     ids=["url", "label", "tool", "denied", "approval", "headers", "length"],
 )
 async def test_what_cannot_be_honoured_names_the_fix(
-    servers: GatewayUnderTest, asked: dict[str, Any], said: str
+    servers: Gateway, asked: dict[str, Any], said: str
 ) -> None:
     tools: Any = [{**TIME, **asked}]
     async with servers.openai() as client:
@@ -158,7 +156,7 @@ async def test_what_cannot_be_honoured_names_the_fix(
     assert not servers.episodes.episodes
 
 
-async def test_a_stream_has_the_events_of_openais_clients(servers: GatewayUnderTest) -> None:
+async def test_a_stream_has_the_events_of_openais_clients(servers: Gateway) -> None:
     async with (
         servers.openai() as client,
         client.responses.stream(model="podium", input="What time?", tools=[TIME]) as stream,
@@ -190,7 +188,7 @@ async def test_a_stream_has_the_events_of_openais_clients(servers: GatewayUnderT
     ]
 
 
-async def test_its_items_may_be_sent_back(servers: GatewayUnderTest) -> None:
+async def test_its_items_may_be_sent_back(servers: Gateway) -> None:
     async with servers.openai() as client:
         reply = await client.responses.create(model="podium", input="What time?", tools=[TIME])
         said: Any = [item.model_dump() for item in reply.output]

@@ -6,7 +6,7 @@ import pytest
 from openai.types.responses import FunctionToolParam, Response
 from pydantic import BaseModel
 
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.protocols.test_client_tools import ARGUMENTS, SCHEMA, asks, tells
 from integration.gateway.scripted_episodes import make_failure, make_finish
 
@@ -25,7 +25,7 @@ class Place(BaseModel):
 
 
 @pytest.fixture
-def weather(gateway: GatewayUnderTest) -> GatewayUnderTest:
+def weather(gateway: Gateway) -> Gateway:
     gateway.episodes.script, gateway.episodes.sequel = asks, tells
     return gateway
 
@@ -39,7 +39,7 @@ def results(response: Response, *outputs: str) -> list[Any]:
     return [*(call.model_dump() for call in calls), *given]
 
 
-async def test_the_answer_comes_with_usage_cost_and_episode(gateway: GatewayUnderTest) -> None:
+async def test_the_answer_comes_with_usage_cost_and_episode(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         reply = await client.responses.create(
             model="podium",
@@ -64,7 +64,7 @@ async def test_the_answer_comes_with_usage_cost_and_episode(gateway: GatewayUnde
     assert (dict(spec.labels), spec.sampling.max_tokens) == ({"team": "sums"}, 99)
 
 
-async def test_a_response_goes_on_from_the_one_before(gateway: GatewayUnderTest) -> None:
+async def test_a_response_goes_on_from_the_one_before(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         first = await client.responses.create(model="podium", input="6*7?")
         await client.responses.create(
@@ -80,7 +80,7 @@ async def test_a_response_goes_on_from_the_one_before(gateway: GatewayUnderTest)
     assert said == [("user", "6*7?"), ("assistant", "The answer to '6*7?' is 42.")]
 
 
-async def test_functions_of_the_client_are_called_and_answered(weather: GatewayUnderTest) -> None:
+async def test_functions_of_the_client_are_called_and_answered(weather: Gateway) -> None:
     async with weather.openai() as client:
         first = await client.responses.create(
             model="podium", input="Is it warm?", tools=[WEATHER], tool_choice="required"
@@ -100,7 +100,7 @@ async def test_functions_of_the_client_are_called_and_answered(weather: GatewayU
     assert [each.content for each in weather.episodes.answers[0].results] == ["cold", "hot"]
 
 
-async def test_a_stream_builds_the_answer_up(gateway: GatewayUnderTest) -> None:
+async def test_a_stream_builds_the_answer_up(gateway: Gateway) -> None:
     async with (
         gateway.openai() as client,
         client.responses.stream(model="podium", input="6*7?") as stream,
@@ -121,7 +121,7 @@ async def test_a_stream_builds_the_answer_up(gateway: GatewayUnderTest) -> None:
     ]
 
 
-async def test_a_stream_builds_calls_up(weather: GatewayUnderTest) -> None:
+async def test_a_stream_builds_calls_up(weather: Gateway) -> None:
     async with (
         weather.openai() as client,
         client.responses.stream(model="podium", input="Is it warm?", tools=[WEATHER]) as stream,
@@ -134,7 +134,7 @@ async def test_a_stream_builds_calls_up(weather: GatewayUnderTest) -> None:
     assert done == list(ARGUMENTS)
 
 
-async def test_a_failure_in_a_stream_is_a_failed_response(gateway: GatewayUnderTest) -> None:
+async def test_a_failure_in_a_stream_is_a_failed_response(gateway: Gateway) -> None:
     failure = make_failure("UNAVAILABLE", "no model answers")
     gateway.episodes.script = lambda request: [make_finish("FAILED", failure=failure)]
     async with gateway.openai() as client:
@@ -144,7 +144,7 @@ async def test_a_failure_in_a_stream_is_a_failed_response(gateway: GatewayUnderT
     assert "no model answers" in last.response.error.message
 
 
-async def test_an_answer_is_parsed_into_the_clients_own_type(gateway: GatewayUnderTest) -> None:
+async def test_an_answer_is_parsed_into_the_clients_own_type(gateway: Gateway) -> None:
     lyon = {"city": "Lyon", "country": "France"}
     gateway.episodes.script = lambda request: [make_finish(answer=json.dumps(lyon))]
     async with gateway.openai() as client:
@@ -157,7 +157,7 @@ async def test_an_answer_is_parsed_into_the_clients_own_type(gateway: GatewayUnd
 
 
 async def test_in_the_background_it_runs_until_it_is_asked_for_or_cancelled(
-    gateway: GatewayUnderTest,
+    gateway: Gateway,
 ) -> None:
     gateway.episodes.script = lambda request: []
     async with gateway.openai() as client:
@@ -169,7 +169,7 @@ async def test_in_the_background_it_runs_until_it_is_asked_for_or_cancelled(
     assert len(gateway.episodes.cancel_reasons) == 1
 
 
-async def test_one_that_had_ended_is_not_cancelled(gateway: GatewayUnderTest) -> None:
+async def test_one_that_had_ended_is_not_cancelled(gateway: Gateway) -> None:
     async with gateway.openai() as client:
         reply = await client.responses.create(model="podium", input="6*7?")
         cancelled = await client.responses.cancel(reply.id)
@@ -177,7 +177,7 @@ async def test_one_that_had_ended_is_not_cancelled(gateway: GatewayUnderTest) ->
     assert not gateway.episodes.cancel_reasons
 
 
-async def test_a_limit_makes_it_incomplete(gateway: GatewayUnderTest) -> None:
+async def test_a_limit_makes_it_incomplete(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: [make_finish("TURN_LIMIT", answer="so far")]
     async with gateway.openai() as client:
         reply = await client.responses.create(model="podium", input="6*7?")
@@ -200,7 +200,7 @@ async def test_a_limit_makes_it_incomplete(gateway: GatewayUnderTest) -> None:
     ],
 )
 async def test_a_bad_request_names_its_cause(
-    gateway: GatewayUnderTest, body: dict[str, object], param: str, words: str
+    gateway: Gateway, body: dict[str, object], param: str, words: str
 ) -> None:
     async with gateway.http() as http:
         reply = await http.post("/v1/responses", json={"model": "podium", "input": "6*7?", **body})
@@ -211,7 +211,7 @@ async def test_a_bad_request_names_its_cause(
 
 
 @pytest.mark.parametrize("name", ["resp_", "resp_" + "g" * 36, "x"])
-async def test_an_id_that_is_none_is_not_found(gateway: GatewayUnderTest, name: str) -> None:
+async def test_an_id_that_is_none_is_not_found(gateway: Gateway, name: str) -> None:
     async with gateway.openai() as client:
         with pytest.raises(openai.NotFoundError):
             await client.responses.retrieve(name)

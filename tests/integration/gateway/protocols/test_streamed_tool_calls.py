@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 from pydantic import BaseModel
 
 from gateway.chat.call_ids import CallId
-from integration.gateway.gateway_under_test import GatewayUnderTest
+from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import (
     make_client_calls,
     make_decision,
@@ -41,7 +41,7 @@ TOOLS: Any = [pydantic_function_tool(GetWeather), pydantic_function_tool(GetStoc
 
 
 @pytest.fixture
-def asking(gateway: GatewayUnderTest) -> GatewayUnderTest:
+def asking(gateway: Gateway) -> Gateway:
     def script(_: pb.StartEpisodeRequest) -> list[episode_pb2.EpisodeEvent]:
         calls = [
             orchestrator.ToolCall(index=index, tool_name=name, arguments_json=arguments)
@@ -55,7 +55,7 @@ def asking(gateway: GatewayUnderTest) -> GatewayUnderTest:
     return gateway
 
 
-async def chunks_of(gateway: GatewayUnderTest, **parameters: Any) -> list[ChatCompletionChunk]:
+async def chunks_of(gateway: Gateway, **parameters: Any) -> list[ChatCompletionChunk]:
     async with gateway.openai() as client:
         stream = await client.chat.completions.create(
             model="podium", messages=TASK, tools=TOOLS, stream=True, **parameters
@@ -67,7 +67,7 @@ def is_reasoning(chunk: ChatCompletionChunk) -> bool:
     return any("reasoning_content" in each.delta.model_fields_set for each in chunk.choices)
 
 
-async def events_of(gateway: GatewayUnderTest, **parameters: Any) -> list[Any]:
+async def events_of(gateway: Gateway, **parameters: Any) -> list[Any]:
     async with (
         gateway.openai() as client,
         client.chat.completions.stream(
@@ -81,7 +81,7 @@ def without_repetitions(kinds: Iterable[str]) -> list[str]:
     return [kind for kind, _ in groupby(kinds)]
 
 
-async def test_a_call_is_its_name_first_and_then_its_arguments(asking: GatewayUnderTest) -> None:
+async def test_a_call_is_its_name_first_and_then_its_arguments(asking: Gateway) -> None:
     chunks = await chunks_of(asking, stream_options={"include_usage": True})
     [(episode_id, _)] = asking.episodes.episodes.items()
     assert {(each.id, each.object, each.model) for each in chunks} == {
@@ -107,7 +107,7 @@ async def test_a_call_is_its_name_first_and_then_its_arguments(asking: GatewayUn
     assert all(each.usage is None for each in told)
 
 
-async def test_the_accumulator_tells_every_call_once_and_whole(asking: GatewayUnderTest) -> None:
+async def test_the_accumulator_tells_every_call_once_and_whole(asking: Gateway) -> None:
     events = await events_of(asking)
     delta, done = "tool_calls.function.arguments.delta", "tool_calls.function.arguments.done"
     kinds = without_repetitions(each.type for each in events if each.type != "chunk")
@@ -125,7 +125,7 @@ async def test_the_accumulator_tells_every_call_once_and_whole(asking: GatewayUn
 
 
 async def test_the_accumulated_completion_is_that_of_a_request_without_a_stream(
-    asking: GatewayUnderTest,
+    asking: Gateway,
 ) -> None:
     async with asking.openai() as client:
         async with client.chat.completions.stream(
@@ -145,7 +145,7 @@ async def test_the_accumulated_completion_is_that_of_a_request_without_a_stream(
     assert streamed.object == whole.object == "chat.completion"
 
 
-async def test_choices_of_one_stream_are_kept_apart(asking: GatewayUnderTest) -> None:
+async def test_choices_of_one_stream_are_kept_apart(asking: Gateway) -> None:
     async with (
         asking.openai() as client,
         client.chat.completions.stream(model="podium", messages=TASK, tools=TOOLS, n=2) as stream,
@@ -156,7 +156,7 @@ async def test_choices_of_one_stream_are_kept_apart(asking: GatewayUnderTest) ->
     assert len(set(ids)) == 2 * len(MADE)
 
 
-async def test_an_answer_is_told_in_pieces_and_once_at_its_end(gateway: GatewayUnderTest) -> None:
+async def test_an_answer_is_told_in_pieces_and_once_at_its_end(gateway: Gateway) -> None:
     answer = "It is warm. " * 100
     gateway.episodes.script = lambda _: [
         make_decision(1, final_answer="x"),

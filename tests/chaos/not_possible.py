@@ -1,2 +1,0 @@
-class NotPossible(Exception):
-    """This machine does not permit the fault, and why."""
