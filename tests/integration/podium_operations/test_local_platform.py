@@ -13,7 +13,7 @@ from embedded_servers import Database
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
-from integration.gateway.gateway_under_test import GatewayUnderTest, run_gateway
+from integration.gateway.gateway_under_test import Gateway, run_gateway
 from openai_server import OpenAiServer
 from podium_kit.client.errors import UserError
 from podium_kit.client.rejections import Rejected
@@ -65,7 +65,7 @@ async def issue(database_url: str, role: Role) -> str:
             return (await issued.issue(KeyRequest(TENANT, "podium-up", roles=frozenset({role}))))[1]
 
 
-async def assert_out_of_reach(gateway: GatewayUnderTest, keys: LocalKeys) -> None:
+async def assert_out_of_reach(gateway: Gateway, keys: LocalKeys) -> None:
     key_id = keys.platform.split("_")[1]
     async with gateway.http(keys.tenant) as user:
         assert key_id not in (await user.get("/v1/api-keys")).text
