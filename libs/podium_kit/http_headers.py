@@ -1,10 +1,14 @@
-"""Headers that a tool may send (RFC 9110, sections 5 and 7).
+"""Headers of HTTP: which a tool may send, and how long one asks to wait (RFC 9110).
 
 Those that frame a message, or that bind one connection, are ours to write: a server that reads the
 end of a request elsewhere than we wrote it takes what follows for another request.
 """
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 CONNECTION_HEADERS = frozenset(
     {
@@ -20,6 +24,7 @@ CONNECTION_HEADERS = frozenset(
         "upgrade",
     }
 )
+RETRY_AFTER_MAX_S = 86_400.0
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -39,3 +44,17 @@ def header_problem(name: str, value: str = "") -> str:
     if _CONTROL.search(value):
         return f"the value of {name} holds a line break or another control character; use one line"
     return ""
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait (section 10.2.3); None when it does not say.
+
+    Header names are in lower case. OpenAI adds the same in milliseconds.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            return min(max(0.0, float(headers.get(name, "")) * unit), RETRY_AFTER_MAX_S)
+    with suppress(ValueError, TypeError, OverflowError):
+        moment = parsedate_to_datetime(headers.get("retry-after", "")).replace(tzinfo=UTC)
+        return min(max(0.0, (moment - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MAX_S)
+    return None

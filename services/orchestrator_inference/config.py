@@ -25,6 +25,9 @@ class OrchestratorInferenceSettings(ServerSettings):
     model_aliases: dict[str, str] = Field(
         default_factory=dict, description="JSON object of alias to model name"
     )
+    model_families_file: Path | None = Field(
+        None, description="YAML of what chat models accept, in place of the shipped one"
+    )
     model_sku: str = Field("", description="price-book SKU of the default model and its adapters")
     max_in_flight: int = Field(256, gt=0, description="model calls at once; more wait in order")
     parallel_calls_max: int = Field(

@@ -22,6 +22,7 @@ from orchestrator_inference.versions.servicer import ModelVersionServicer
 from podium.orchestrator.v1 import model_version_service_pb2_grpc as versions_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as rpc
 from podium_kit import telemetry
+from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.policy_versions import Aliases, Format, VersionStore
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.health import Check
@@ -51,6 +52,7 @@ async def assembled(
             timeout_s=settings.engine_timeout_s,
             default_model=settings.default_model,
             model_aliases=settings.model_aliases,
+            families=ModelFamiliesFile(settings.model_families_file),
         )
         async with _served_versions(settings, client, engine) as (pool, routing, tasks):
             orchestrator = Orchestrator(pool, _policy(settings), settings.max_in_flight, routing)

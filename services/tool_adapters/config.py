@@ -69,6 +69,9 @@ class ToolAdaptersSettings(ServerSettings):
     prompts_folder: Path | None = Field(
         None, description="folder of templates <role>/system.jinja and <role>/question.jinja"
     )
+    model_families_file: Path | None = Field(
+        None, description="YAML of what chat models accept, in place of the shipped one"
+    )
     provider_concurrency_max: int = Field(
         64, ge=1, description="requests in flight at each provider of language models"
     )

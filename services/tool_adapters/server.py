@@ -14,6 +14,7 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
     add_ToolAdapterServiceServicer_to_server,
 )
 from podium_kit import telemetry
+from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
@@ -136,6 +137,7 @@ async def assembled(
                 secrets,
                 Prompts(settings.prompts_folder),
                 Providers(settings.provider_concurrency_max),
+                ModelFamiliesFile(settings.model_families_file),
             ),
             GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
         }

@@ -6,9 +6,11 @@ costs nothing, so a model is asked once more without it, or with its other name.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from podium_kit.models.provider_errors import named_parameters, texts_of
 
 CAP, OTHER_CAP = "max_tokens", "max_completion_tokens"
 OTHER = {CAP: OTHER_CAP, OTHER_CAP: CAP}
@@ -46,7 +48,7 @@ class ChatParameters:
         """The parameters after a rejection with such a body; the same when it teaches nothing."""
         if status not in REJECTED_STATUSES:
             return self
-        words, named = " ".join(_texts(fault)), set(_names(fault))
+        words, named = " ".join(texts_of(fault)), set(named_parameters(fault))
         other = OTHER[self.cap]
         unknown = bool(_UNKNOWN.search(words))
         about_cap = unknown and (self.cap in named or (not named and _mentions(words, self.cap)))
@@ -66,29 +68,3 @@ USUAL = ChatParameters()
 
 def _mentions(words: str, name: str) -> bool:
     return re.search(rf"(?<![a-z_]){name}(?![a-z_])", words) is not None
-
-
-def _texts(fault: object) -> Iterator[str]:
-    if isinstance(fault, str):
-        yield fault
-    elif isinstance(fault, Mapping):
-        for part in fault.values():
-            yield from _texts(part)
-    elif isinstance(fault, list):
-        for part in fault:
-            yield from _texts(part)
-
-
-def _names(fault: object) -> Iterator[str]:
-    """The parameters that a body names as a field: `param` of OpenAI, `loc` of FastAPI."""
-    if isinstance(fault, Mapping):
-        if isinstance(fault.get("param"), str) and fault["param"]:
-            yield fault["param"]
-        place = fault.get("loc")
-        if isinstance(place, list) and place and isinstance(place[-1], str):
-            yield place[-1]
-        for part in fault.values():
-            yield from _names(part)
-    elif isinstance(fault, list):
-        for part in fault:
-            yield from _names(part)

@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from podium_kit.failures import FailureKind
+from podium_kit.http_headers import RETRY_AFTER_MAX_S, retry_after_s
 
-RETRY_AFTER_MAX_S = 86_400.0
 DEPTH_MAX = 6
 _OF_STATUS = {
     401: (FailureKind.PERMISSION_DENIED, False),
@@ -117,11 +115,11 @@ class ProviderError:
         fault = _fault(body, status)
         if fault is None:
             return None
-        texts = [*_texts(fault), headers.get("x-amzn-errortype", "")]
+        texts = [*texts_of(fault), headers.get("x-amzn-errortype", "")]
         words = "\n".join(texts)
         meant = _status(status, fault, headers)
         kind, is_retryable = _meaning(meant, words)
-        delay_s = _retry_after_s(headers, words)
+        wanted_s = retry_after_s(headers)
         with suppress(KeyError):
             decided = {"true": True, "false": False}[headers.get("x-should-retry", "")]
             is_retryable = decided and kind is not FailureKind.CONTEXT_TOO_LONG
@@ -129,9 +127,9 @@ class ProviderError:
             meant,
             kind,
             is_retryable,
-            delay_s,
+            _delay_s(words) if wanted_s is None else wanted_s,
             _message(fault),
-            next((name for name in _parameters(fault) if name), ""),
+            next(named_parameters(fault), ""),
         )
 
 
@@ -200,41 +198,31 @@ def _entries(value: Mapping[str, Any] | list[Any]) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _parameters(fault: Any, depth: int = DEPTH_MAX) -> Iterator[str]:
+def named_parameters(fault: Any, depth: int = DEPTH_MAX) -> Iterator[str]:
     """Parameters named as a field: `param` of OpenAI, `loc` of FastAPI and Mistral."""
     if isinstance(fault, Mapping):
-        if isinstance(fault.get("param"), str):
+        if isinstance(fault.get("param"), str) and fault["param"]:
             yield fault["param"]
         place = fault.get("loc")
         if isinstance(place, list) and place and isinstance(place[-1], str):
             yield place[-1]
     if isinstance(fault, Mapping | list) and depth:
         for part in fault.values() if isinstance(fault, Mapping) else fault:
-            yield from _parameters(part, depth - 1)
+            yield from named_parameters(part, depth - 1)
 
 
-def _texts(fault: Any, depth: int = DEPTH_MAX) -> Iterator[str]:
+def texts_of(fault: Any, depth: int = DEPTH_MAX) -> Iterator[str]:
+    """Yields every text of an error, names of fields too."""
     if isinstance(fault, str):
         yield fault
     elif isinstance(fault, Mapping | list) and depth:
         for part in fault.items() if isinstance(fault, Mapping) else [(each,) for each in fault]:
             for each in part:
-                yield from _texts(each, depth - 1)
+                yield from texts_of(each, depth - 1)
 
 
-def _retry_after_s(headers: Mapping[str, str], words: str) -> float | None:
-    """Seconds to wait, from the headers (RFC 9110, section 10.2.3) or else the words."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        with suppress(ValueError):
-            return _bounded(float(headers.get(name, "")) * unit)
-    with suppress(ValueError, TypeError, OverflowError):
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
-        return _bounded((moment.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds())
+def _delay_s(words: str) -> float | None:
     if (found := _DELAY.search(words) or _RETRY_INFO.search(words)) is None:
         return None
     parts = _PART_OF_DELAY.findall(found[1])
-    return _bounded(sum(float(amount) * _SECONDS[unit] for amount, unit in parts))
-
-
-def _bounded(seconds: float) -> float:
-    return min(max(0.0, seconds), RETRY_AFTER_MAX_S)
+    return min(sum(float(amount) * _SECONDS[unit] for amount, unit in parts), RETRY_AFTER_MAX_S)

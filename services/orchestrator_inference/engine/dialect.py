@@ -1,10 +1,10 @@
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.models import Constraint
-from podium_kit.models.chat_parameters import CAP, USUAL, ChatParameters
+from podium_kit.models.chat_parameters import CAP, REJECTED_STATUSES, USUAL, ChatParameters
+from podium_kit.models.provider_errors import texts_of
 
 # Words with which servers reject a response_format of type json_schema.
 SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "structured output", "grammar")
@@ -48,23 +48,18 @@ class Dialect:
             body |= {"logprobs": True, "top_logprobs": 0, "return_token_ids": True}
         return self.parameters.fitted(body)
 
-    def learnt(self, status: int, fault: Mapping[str, Any]) -> "Dialect":
-        """The dialect after a rejection; itself when the rejection teaches nothing."""
-        words = f"{fault.get('param') or ''} {fault.get('message') or ''}".lower()
-        if status not in (400, 422):
+    def learnt(self, status: int, fault: object) -> "Dialect":
+        """The dialect after a rejection; itself when the rejection teaches nothing.
+
+        A policy that is trained on vLLM is never sampled otherwise than it was asked to be, and a
+        grammar that vLLM rejects is a fault to fix.
+        """
+        if self.is_vllm or status not in REJECTED_STATUSES:
             return self
-        # A policy that is trained here is never sampled otherwise than it was asked to be.
-        if (
-            not self.is_vllm
-            and (learnt := self.parameters.learnt(status, fault)) != self.parameters
-        ):
+        if (learnt := self.parameters.learnt(status, fault)) != self.parameters:
             return replace(self, parameters=learnt)
-        # On vLLM a rejected grammar is a fault to fix, never a reason to sample freely.
-        learnt = self.parameters if self.is_vllm else self.parameters.learnt(status, fault)
-        if learnt != self.parameters:
-            return replace(self, parameters=learnt)
-        # On vLLM a rejected grammar is a fault to fix, never a reason to sample freely.
-        if not self.is_vllm and any(word in words for word in SCHEMA_WORDS):
+        words = " ".join(texts_of(fault)).lower()
+        if any(word in words for word in SCHEMA_WORDS):
             return replace(self, json_schema=False)
         return self
 

@@ -11,7 +11,7 @@ from httpx_aiohttp import AiohttpTransport
 
 from orchestrator_inference.engine.dialect import Dialect
 from orchestrator_inference.engine.engine import ModelCall
-from orchestrator_inference.engine.errors import fault_of, rejection
+from orchestrator_inference.engine.errors import body_of, rejection
 from orchestrator_inference.engine.models import ModelCatalogue
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
 from orchestrator_inference.errors import (
@@ -23,6 +23,7 @@ from orchestrator_inference.errors import (
 from orchestrator_inference.models import Completion, EngineModel
 from podium_kit import telemetry
 from podium_kit.metering import Dimension
+from podium_kit.models.model_families import ModelFamiliesFile
 
 CONNECT_TIMEOUT_S = 5.0
 LISTING_TIMEOUT_S = 30.0
@@ -61,11 +62,13 @@ class OpenAiEngine:
         timeout_s: float,
         default_model: str = "",
         model_aliases: Mapping[str, str] | None = None,
+        families: ModelFamiliesFile | None = None,
     ) -> None:
         self._client = client
         self._timeout_s = timeout_s
         self._host = client.base_url.netloc.decode()
         self._catalogue = ModelCatalogue(client, default_model, model_aliases or {})
+        self._families = families or ModelFamiliesFile()
         self._dialects: dict[str, Dialect] = {}
 
     async def model(self, name: str) -> EngineModel:
@@ -106,16 +109,22 @@ class OpenAiEngine:
 
     async def _complete(self, call: ModelCall) -> Completion:
         while True:
-            dialect = self._dialects.get(call.model.name, Dialect(call.model.is_vllm))
+            dialect = self._dialects.get(call.model.name) or self._dialect(call.model)
             started = time.perf_counter()
             response = await self._post(call, dialect)
             if response.is_success:
                 latency_s = time.perf_counter() - started
                 return self._completion(response, call, dialect, latency_s)
-            learnt = dialect.learnt(response.status_code, fault_of(response))
+            learnt = dialect.learnt(response.status_code, body_of(response))
             if learnt == dialect:
                 raise rejection(self._host, call.model.name, response, self._secret())
             self._dialects[call.model.name] = learnt
+
+    def _dialect(self, model: EngineModel) -> Dialect:
+        if model.is_vllm:
+            return Dialect(is_vllm=True)
+        found = self._families.capabilities(str(self._client.base_url), model.name)
+        return Dialect(is_vllm=False, parameters=found.parameters())
 
     async def _post(self, call: ModelCall, dialect: Dialect) -> httpx.Response:
         async with self._reachable(self._timeout_s):

@@ -6,11 +6,9 @@ aiohttp, because its connector lets us check the very address it connects to.
 import re
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -21,7 +19,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.http_headers import header_problem
+from podium_kit.http_headers import header_problem, retry_after_s
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import CallFailed, CutOff
 from tool_adapters.host_names import HostNames
@@ -36,7 +34,6 @@ _URL_BREAK = re.compile(r"[\x00-\x20\x7f]")
 # Secrets are of ASCII; languages without spaces are not. A word is read from its beginning alone.
 _CUT_WORD = re.compile(r"(?<![^\s\"'<>,\u0080-\U0010ffff])[^\s\"'<>,\u0080-\U0010ffff]+\Z")
 # Longer than any call may take; a number like 1e999 fits no message.
-RETRY_AFTER_MAX_S = 86_400.0
 FAILURE_OF_STATUS = {
     HTTPStatus.UNAUTHORIZED: (FailureKind.PERMISSION_DENIED, False),
     HTTPStatus.FORBIDDEN: (FailureKind.PERMISSION_DENIED, False),
@@ -213,18 +210,7 @@ def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:
         # Half of a secret would not be recognised as one.
         said = _CUT_WORD.sub("", said[:WORDS_OF_ERRORS_MAX])
     message = f"the tool answered with status {reply.status}" + (f": {said}" if said else "")
-    return ToolFailure(kind, message, retryable, retry_after_s(reply))
-
-
-def retry_after_s(reply: HttpReply) -> float | None:
-    """Seconds the server asks to wait (RFC 9110, section 10.2.3); None when it does not say."""
-    value = reply.headers.get("retry-after", "")
-    with suppress(ValueError):
-        return min(max(0.0, float(value)), RETRY_AFTER_MAX_S)
-    with suppress(ValueError, TypeError, OverflowError):
-        moment = parsedate_to_datetime(value)
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-    return None
+    return ToolFailure(kind, message, retryable, retry_after_s(reply.headers))
 
 
 def _data(request: HttpRequest) -> Any:

@@ -7,7 +7,8 @@ from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
-from podium_kit.models.chat_parameters import USUAL, ChatParameters
+from podium_kit.models.chat_parameters import ChatParameters
+from podium_kit.models.model_families import ModelFamiliesFile
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
@@ -42,12 +43,18 @@ READ = (
 
 class LlmAdapter:
     def __init__(
-        self, client: HttpClient, secrets: SecretStore, prompts: Prompts, providers: Providers
+        self,
+        client: HttpClient,
+        secrets: SecretStore,
+        prompts: Prompts,
+        providers: Providers,
+        families: ModelFamiliesFile,
     ) -> None:
         self._client = client
         self._secrets = secrets
         self._prompts = prompts
         self._providers = providers
+        self._families = families
         self._parameters: LRUCache[tuple[str, str], ChatParameters] = LRUCache(MODELS_KNOWN_MAX)
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
@@ -130,8 +137,9 @@ class LlmAdapter:
         url = model.base_url.rstrip("/") + api.path
         headers, body = api.headers(secret), api.body(model, question)
         credential, known = _credential(call, tool, model), (url, model.model)
+        capabilities = self._families.capabilities(model.base_url, model.model)
         while True:
-            parameters = self._parameters.get(known, USUAL)
+            parameters = self._parameters.get(known) or capabilities.parameters()
             fitted = parameters.fitted(body)
             request = HttpRequest("POST", url, headers, fitted, credential=credential)
             async with self._client.opened(request, tool, call.cut) as arriving:

@@ -88,7 +88,7 @@ class OpenAiChat:
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = event.get("id") or completion.request_id
-        _note_report(event, completion)
+        note_report(event, completion)
         # Events hold reports, marks of filters and other things, with and without a choice.
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
@@ -98,7 +98,7 @@ class OpenAiChat:
 
     def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = reply.get("id") or ""
-        _note_report(reply, completion)
+        note_report(reply, completion)
         choice = reply["choices"][0]
         message = choice.get("message") or {}
         completion.write(_openai_text(message.get("content")))
@@ -135,16 +135,16 @@ class AnthropicMessages:
         match event["type"]:
             case "message_start":
                 completion.request_id = event["message"]["id"]
-                _note_report(event["message"], completion)
+                note_report(event["message"], completion)
             case "content_block_delta" if event["delta"]["type"] == "text_delta":
                 completion.write(event["delta"]["text"])
             case "message_delta":
                 completion.end((event.get("delta") or {}).get("stop_reason"))
-                _note_report(event, completion)
+                note_report(event, completion)
 
     def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = reply.get("id") or ""
-        _note_report(reply, completion)
+        note_report(reply, completion)
         for block in reply["content"]:
             if block["type"] == "text":
                 completion.write(block["text"])
@@ -154,7 +154,7 @@ class AnthropicMessages:
         return anthropic_usage(report, request_id)
 
 
-def _note_report(event: JsonObject, completion: StreamedCompletion) -> None:
+def note_report(event: JsonObject, completion: StreamedCompletion) -> None:
     """The report of usage and the class of service, wherever providers put them."""
     within = event.get("x_groq")
     reports = [event.get("usage"), within.get("usage") if isinstance(within, dict) else None]
@@ -171,13 +171,6 @@ def _openai_text(content: object) -> object:
     if not isinstance(content, list):
         return content or ""
     return "".join(part["text"] for part in content if part.get("type") == "text")
-
-
-def error_words(reply: object) -> str:
-    """The message of an error in a reply or event of either API; "" when there is none."""
-    error = reply.get("error") if isinstance(reply, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else ""
 
 
 def _sampling(question: Question) -> JsonObject:

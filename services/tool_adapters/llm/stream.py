@@ -1,12 +1,12 @@
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
-from podium_kit.failures import FailureKind
+from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.models.chat_parameters import REJECTED_STATUSES, ChatParameters
-from podium_kit.models.context_length import says_too_long
+from podium_kit.models.provider_errors import ProviderError
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import (
-    FAILURE_OF_STATUS,
     ArrivingReply,
     HttpReply,
     is_success,
@@ -14,22 +14,13 @@ from tool_adapters.http.client import (
     too_many_bytes,
 )
 from tool_adapters.http.server_sent_events import event_data
-from tool_adapters.llm.apis import LlmApiFormat, error_words
+from tool_adapters.llm.apis import LlmApiFormat, note_report
 from tool_adapters.llm.completion import StreamedCompletion
 from tool_adapters.replies import reply_json
 
 # An event carries a few characters in an envelope of this size at most.
 ENVELOPE_BYTES_MAX = 65536
-# With which servers reject a prompt that does not fit.
-TOO_LARGE_STATUSES = (400, 413, 422)
 LAST_EVENT = "[DONE]"
-# What an error in a stream is called, as the status that it would have had before.
-STATUS_OF_ERROR = {
-    "overloaded_error": 529,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "api_error": 500,
-}
 NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError)
 
 
@@ -71,8 +62,8 @@ async def _read_stream(
         if data == LAST_EVENT:
             break
         event = _object(data)
-        if words := error_words(event):
-            raise _broke_off(event["error"], words, completion)
+        if fault := ProviderError.read(HTTPStatus.OK, {}, event):
+            raise _broke_off(fault, event, completion)
         try:
             api.read_event(event, completion)
         except NOT_THE_API as error:
@@ -84,44 +75,49 @@ async def _read_stream(
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.texts)
 
 
-def _broke_off(error: Any, words: str, completion: StreamedCompletion) -> CallFailed:
-    """The failure that the status would have meant; what was bought is not bought again."""
-    fault = error if isinstance(error, dict) else {}
-    status = STATUS_OF_ERROR.get(str(fault.get("type")), fault.get("code"))
-    known = FAILURE_OF_STATUS.get(status) if isinstance(status, int) else None
-    kind, retryable = known or (FailureKind.TOOL_ERROR, False)
+def _broke_off(error: ProviderError, event: Any, completion: StreamedCompletion) -> CallFailed:
+    """The failure of a completion that broke off: bought tokens are not bought again."""
+    if isinstance(event, dict):
+        note_report(event, completion)
     unused = not completion.texts and not completion.report
-    return CallFailed(kind, f"the model server broke off: {words}", retryable and unused)
+    message = f"the model server broke off: {error.message or error.kind.value}"
+    retryable = error.is_retryable and unused
+    return CallFailed.of(ToolFailure(error.kind, message, retryable, error.retry_after_s))
 
 
 def require_success(reply: HttpReply) -> None:
-    words = _words(reply)
-    if failure := status_failure(reply, words):
-        too_long = reply.status in TOO_LARGE_STATUSES and says_too_long(_code(reply) + words)
-        kind = FailureKind.CONTEXT_TOO_LONG if too_long else failure.kind
-        raise CallFailed.of(replace(failure, kind=kind))
+    """Raises CallFailed with the server's words."""
+    if is_success(reply.status):
+        return
+    error = ProviderError.read(reply.status, reply.headers, _json_or_text(reply))
+    failure = status_failure(reply, error.message if error else "")
+    assert failure is not None
+    if error is not None:
+        failure = replace(
+            failure,
+            kind=error.kind,
+            retryable=error.is_retryable,
+            retry_after_s=error.retry_after_s,
+        )
+    raise CallFailed.of(failure)
 
 
 def _read_reply(reply: HttpReply, api: LlmApiFormat, completion: StreamedCompletion) -> None:
     require_success(reply)
+    answer = _object(reply.body)
+    if fault := ProviderError.read(reply.status, {}, answer):
+        raise _broke_off(fault, answer, completion)
     try:
-        api.read_reply(_object(reply.body), completion)
+        api.read_reply(answer, completion)
     except NOT_THE_API as error:
         raise _not_the_api() from error
 
 
-def _code(reply: HttpReply) -> str:
+def _json_or_text(reply: HttpReply) -> Any:
     try:
-        return str(reply_json(reply.body)["error"]["code"])
-    except (CallFailed, ValueError, RecursionError, *NOT_THE_API):
-        return ""
-
-
-def _words(reply: HttpReply) -> str:
-    try:
-        return error_words(reply_json(reply.body))
+        return reply_json(reply.body)
     except (CallFailed, ValueError, RecursionError):
-        return ""
+        return reply.text
 
 
 def _object(text: str | bytes) -> Any:

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from podium_kit.http_headers import header_problem
-from podium_kit.models.context_length import says_too_long
+from podium_kit.http_headers import RETRY_AFTER_MAX_S, header_problem, retry_after_s
 from podium_kit.text import whole_characters
 
 
@@ -38,21 +37,17 @@ def test_a_half_alone_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("headers", "seconds"),
     [
-        "context_length_exceeded",
-        "This model's maximum context length is 4096 tokens. However, your prompt contains 5000",
-        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
-        "the request exceeds the available context size, try increasing it",
-        "prompt is too long: 210000 tokens > 200000 maximum",
-        "The input token count (1189825) exceeds the maximum number of tokens allowed (1048576).",
-        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "1e999"}, RETRY_AFTER_MAX_S),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "Mon, 01 Jan 99999999999999 00:00:00 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
     ],
 )
-def test_a_prompt_that_is_too_long_is_recognised(words: str) -> None:
-    assert says_too_long(words)
-
-
-@pytest.mark.parametrize("words", ["max_tokens must be at least 1", "no such model", ""])
-def test_other_faults_are_not_taken_for_it(words: str) -> None:
-    assert not says_too_long(words)
+def test_a_wait_is_read_or_ignored(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers) == seconds

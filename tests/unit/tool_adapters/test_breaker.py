@@ -5,6 +5,7 @@ import pytest
 
 from callers import make_identity
 from openai_server import OpenAiServer
+from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.rpc.identity import acting_as
 from podium_kit.tool_kinds import FUNCTION, LLM
 from tool_adapters.adapter import Output, ToolCall
@@ -253,7 +254,8 @@ async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
         asked = model(server.base_url, api)
         tool = ToolDefinition(*("eyes", 1, LLM, {}, None, LlmConnection((asked,)), SideEffect.PURE))
         async with HttpClient(guard) as client:
-            adapter = LlmAdapter(client, MountedSecrets(None, {}), Prompts(), providers)
+            secrets, families = MountedSecrets(None, {}), ModelFamiliesFile()
+            adapter = LlmAdapter(client, secrets, Prompts(), providers, families)
             async with providers.slot("acme", asked):
                 answering = asyncio.create_task(adapter.invoke(call, tool))
                 (places,) = providers._places.values()
