@@ -29,7 +29,7 @@ PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-s
 PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -185,6 +185,9 @@ up: setup ## Start the platform on this machine (Ctrl-C stops it)
 
 bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
 	$(PROGRAM) bench.episodes
+
+providers: setup ## Replies of every provider of language models, case by case, and their meaning
+	$(PYTEST) -q -s tests/integration/tool_adapters/providers
 
 bench-gateway: setup ## A request through the gateway beside LiteLLM's proxy: rate, processor time, added latency
 	$(PROGRAM) bench.gateway $(if $(REQUESTS),--requests $(REQUESTS))

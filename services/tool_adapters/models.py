@@ -145,6 +145,7 @@ class LlmApi(StrEnum):
     OPENAI_CHAT = "openai_chat"
     ANTHROPIC_MESSAGES = "anthropic_messages"
     OPENAI_EMBEDDINGS = "openai_embeddings"
+    OPENAI_RESPONSES = "openai_responses"
 
 
 class LlmRole(StrEnum):

@@ -4410,7 +4410,7 @@ class LlmModel(Model):
     """
     Base URL of the API, up to and including "/v1".
     """
-    api: Literal["LLM_API_OPENAI_CHAT", "LLM_API_ANTHROPIC_MESSAGES", "LLM_API_OPENAI_EMBEDDINGS"] | str | None = (
+    api: Literal["LLM_API_OPENAI_CHAT", "LLM_API_ANTHROPIC_MESSAGES", "LLM_API_OPENAI_EMBEDDINGS", "LLM_API_OPENAI_RESPONSES"] | str | None = (
         None
     )
     """

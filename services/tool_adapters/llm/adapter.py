@@ -11,7 +11,13 @@ from podium_kit.models.chat_parameters import ChatParameters
 from podium_kit.models.model_families import ModelFamiliesFile
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
-from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat, Question
+from tool_adapters.llm.apis import (
+    AnthropicMessages,
+    LlmApiFormat,
+    OpenAiChat,
+    OpenAiResponses,
+    Question,
+)
 from tool_adapters.llm.completion import FILTER, LENGTH, REFUSAL, StreamedCompletion, usage_of_cut
 from tool_adapters.llm.embeddings import (
     PATH,
@@ -29,6 +35,7 @@ from tool_adapters.used_secrets import used_secrets
 
 APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_CHAT: OpenAiChat(),
+    LlmApi.OPENAI_RESPONSES: OpenAiResponses(),
     LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
 }
 MODELS_KNOWN_MAX = 10_000

@@ -1,17 +1,22 @@
-"""The requests of the two APIs of language models, and the streams of their answers.
+"""The requests of the APIs of language models, and the streams of their answers.
 
-Sources: OpenAI's API reference of streamed chat completions, as vLLM and KServe serve it, and
-Anthropic's of streamed messages.
+Sources: OpenAI's API references of streamed chat completions, as vLLM and KServe serve it, and of
+streamed responses, and Anthropic's of streamed messages.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from podium_kit.metering import Usage
-from podium_kit.metering.usage_reports import anthropic_usage, merged_report, openai_usage
+from podium_kit.metering.usage_reports import (
+    anthropic_usage,
+    merged_report,
+    openai_responses_usage,
+    openai_usage,
+)
 from tool_adapters.adapter import ModelMessage
-from tool_adapters.llm.completion import StreamedCompletion
-from tool_adapters.llm.files import anthropic_content, openai_content
+from tool_adapters.llm.completion import LENGTH, StreamedCompletion
+from tool_adapters.llm.files import anthropic_content, openai_content, responses_content
 from tool_adapters.models import JsonObject, LlmModel
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -109,6 +114,61 @@ class OpenAiChat:
         return openai_usage(report, request_id)
 
 
+class OpenAiResponses:
+    """Responses, the only API of OpenAI's pro, codex and deep-research models."""
+
+    path = "/responses"
+
+    def headers(self, secret: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {secret}"} if secret else {}
+
+    def body(self, model: LlmModel, question: Question) -> JsonObject:
+        body: JsonObject = {
+            "model": model.model,
+            "input": [
+                {"role": message.role, "content": responses_content(message)}
+                for message in question.messages
+            ],
+            "max_output_tokens": question.max_output_tokens,
+            "stream": True,
+            # OpenAI keeps a response for thirty days otherwise.
+            "store": False,
+        }
+        if question.system_prompt:
+            body["instructions"] = question.system_prompt
+        return body | _sampling(question)
+
+    def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
+        match event["type"]:
+            case "response.output_text.delta":
+                completion.write(event["delta"])
+            case "response.refusal.delta":
+                completion.refuse(event["delta"])
+            case "response.created":
+                completion.request_id = event["response"].get("id") or ""
+            case "response.completed" | "response.incomplete":
+                note_report(event["response"], completion)
+                completion.end(_responses_reason(event["response"]))
+
+    def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
+        completion.request_id = reply.get("id") or ""
+        note_report(reply, completion)
+        for item in reply["output"]:
+            for part in (item.get("content") or ()) if item["type"] == "message" else ():
+                completion.write(part.get("text") or "")
+                completion.refuse(part.get("refusal"))
+        completion.end(_responses_reason(reply))
+
+    def usage(self, report: JsonObject, request_id: str) -> Usage | None:
+        return openai_responses_usage(report, request_id)
+
+
+def _responses_reason(response: JsonObject) -> str:
+    """The reason of an incomplete response, or "stop"."""
+    details = response.get("incomplete_details") or {}
+    return details.get("reason") or ("stop" if response["status"] == "completed" else LENGTH)
+
+
 class AnthropicMessages:
     path = "/messages"
 
@@ -156,9 +216,11 @@ class AnthropicMessages:
 
 def note_report(event: JsonObject, completion: StreamedCompletion) -> None:
     """The report of usage and the class of service, wherever providers put them."""
-    within = event.get("x_groq")
-    reports = [event.get("usage"), within.get("usage") if isinstance(within, dict) else None]
-    reports += [choice.get("usage") for choice in event.get("choices") or ()]
+    within = [event.get(name) for name in ("x_groq", "response")]
+    reports = [each.get("usage") for each in (event, *within) if isinstance(each, dict)]
+    choices = event.get("choices")
+    choices = choices if isinstance(choices, list) else []
+    reports += [choice.get("usage") for choice in choices if isinstance(choice, dict)]
     for report in reports:
         completion.report = merged_report(completion.report, report)
         if isinstance(report, dict):

@@ -46,8 +46,11 @@ class StreamedCompletion:
         return whole_characters("".join(self.texts))
 
     def write(self, text: object) -> None:
-        self.size_bytes += len(_string(text).encode(errors="surrogatepass"))
-        self.texts.append(_string(text))
+        written = _string(text)
+        self.size_bytes += len(written.encode(errors="surrogatepass"))
+        # The first event of many providers has an empty text: nothing is bought yet.
+        if written:
+            self.texts.append(written)
 
     def refuse(self, text: object) -> None:
         """Adds words with which the model declines. Raises TypeError likewise."""

@@ -1,7 +1,7 @@
-"""Files in the messages of a model: where they stand, and how the two APIs take them.
+"""Files in the messages of a model: where they stand, and how each API takes them.
 
-Sources: OpenAI's guides to images and PDF files in chat completions, Anthropic's to vision and PDF
-support.
+Sources: OpenAI's guides to images and PDF files in chat completions and responses, Anthropic's to
+vision and PDF support.
 """
 
 import base64
@@ -65,6 +65,10 @@ def anthropic_content(message: ModelMessage) -> str | list[JsonObject]:
     return [_anthropic_part(part) for part in message.parts] or message.content
 
 
+def responses_content(message: ModelMessage) -> str | list[JsonObject]:
+    return [_responses_part(part) for part in message.parts] or message.content
+
+
 def _openai_part(part: str | AttachedFile) -> JsonObject:
     if isinstance(part, str):
         return {"type": "text", "text": part}
@@ -73,6 +77,17 @@ def _openai_part(part: str | AttachedFile) -> JsonObject:
         return {"type": "image_url", "image_url": {"url": url}}
     name = part.attachment.name or "document.pdf"
     return {"type": "file", "file": {"filename": name, "file_data": url}}
+
+
+def _responses_part(part: str | AttachedFile) -> JsonObject:
+    chat = _openai_part(part)
+    match chat["type"]:
+        case "text":
+            return {"type": "input_text", "text": chat["text"]}
+        case "image_url":
+            return {"type": "input_image", "image_url": chat["image_url"]["url"]}
+        case _:
+            return {"type": "input_file", **chat["file"]}
 
 
 def _anthropic_part(part: str | AttachedFile) -> JsonObject:

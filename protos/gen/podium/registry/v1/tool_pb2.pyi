@@ -170,6 +170,8 @@ class _LlmApiEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LlmApi.ValueTy
     """Anthropic messages."""
     LLM_API_OPENAI_EMBEDDINGS: _LlmApi.ValueType  # 3
     """OpenAI embeddings, spoken by vLLM and others as well; for the role embedder."""
+    LLM_API_OPENAI_RESPONSES: _LlmApi.ValueType  # 4
+    """OpenAI's responses, the only API of some of its models; nothing is stored there."""
 
 class LlmApi(_LlmApi, metaclass=_LlmApiEnumTypeWrapper):
     """The API a language model speaks."""
@@ -182,6 +184,8 @@ LLM_API_ANTHROPIC_MESSAGES: LlmApi.ValueType  # 2
 """Anthropic messages."""
 LLM_API_OPENAI_EMBEDDINGS: LlmApi.ValueType  # 3
 """OpenAI embeddings, spoken by vLLM and others as well; for the role embedder."""
+LLM_API_OPENAI_RESPONSES: LlmApi.ValueType  # 4
+"""OpenAI's responses, the only API of some of its models; nothing is stored there."""
 Global___LlmApi: _TypeAlias = LlmApi  # noqa: Y015
 
 class _ParameterLocation:
