@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 from scripts.docs_site.markdown import table
 
 from podium_training.grpo.config import RunConfig
-from podium_training.sft.config import SftConfig
+from podium_training.imitation.config import SftConfig
 
 
 def settings_page() -> Iterator[tuple[str, str]]:
@@ -39,7 +39,7 @@ def run_page() -> Iterator[tuple[str, str]]:
         "level deeper.\n\n"
     )
     grpo, sft = (settings_table(kind, "", ".") for kind in (RunConfig, SftConfig))
-    head = "\n## Supervised fine-tuning\n\nThose of the file that `podium_training.sft` reads.\n\n"
+    head = "\n## Supervised fine-tuning\n\nThose of the file that `podium_training.imitation.sft` reads.\n\n"
     yield "reference/training-run.md", text + grpo + head + sft
 
 

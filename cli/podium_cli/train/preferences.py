@@ -11,7 +11,7 @@ from podium_cli.listing import listing
 from podium_cli.output import writing
 from podium_cli.train.choosing import Seed, SplitName, SplitOption
 from podium_cli.train.train import app
-from podium_training.preferences import draw_pairs
+from podium_training.imitation.preference_pairs import draw_pairs
 from podium_training.tasks.task import Split
 
 COUNT_MAX = 1000

@@ -1,2 +1,0 @@
-class NothingToLearn(ValueError):
-    """The stream lacks episodes of a kind that is needed; the message says which."""

@@ -1,3 +1,0 @@
-from podium_training.preferences.pairs import Pair, draw_pairs
-
-__all__ = ["Pair", "draw_pairs"]
