@@ -39,7 +39,7 @@ def run_page() -> Iterator[tuple[str, str]]:
         "level deeper.\n\n"
     )
     grpo, sft = (settings_table(kind, "", ".") for kind in (RunConfig, SftConfig))
-    head = "\n## Supervised fine-tuning\n\nThose of the file that `podium_training.imitation.sft` reads.\n\n"
+    head = "\n## Supervised fine-tuning\n\nThose that `podium_training.imitation.sft` reads.\n\n"
     yield "reference/training-run.md", text + grpo + head + sft
 
 
