@@ -66,7 +66,6 @@ class ValuesFile:
         return described | _merged(self.schema(value), extra)
 
     def _comment(self, key: yaml.Node) -> tuple[str, Json]:
-        """The text above a key, and what its @schema line says."""
         lines: list[str] = []
         at = key.start_mark.line - 1
         alone = self._lines[at + 1][: key.start_mark.column].strip() == ""
@@ -116,7 +115,6 @@ def let_through(schema: Json, moved: list[dict[str, str]]) -> None:
 
 
 def chart_readme(text: str, values: ValuesFile) -> str:
-    """The README with its table made again between the two markers."""
     lines = ["| Key | Type | Default | Meaning |", "|---|---|---|---|"]
     for name, kind, default, meaning in values.rows(values.root):
         shown = f"`{default}`" if default else ""
@@ -126,7 +124,6 @@ def chart_readme(text: str, values: ValuesFile) -> str:
 
 
 def generated(chart: Path) -> dict[Path, str]:
-    """Content of every generated file of a chart."""
     values = ValuesFile((chart / "values.yaml").read_text())
     definitions = yaml.safe_load((chart / "schema/definitions.yaml").read_text())
     # Others are made from code (scripts/trainer_schema.py), each of the name of its file.

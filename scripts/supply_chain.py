@@ -29,7 +29,6 @@ PATIENCE_S = 1800
 
 
 def tool(package: str, *command: str | Path) -> str:
-    """Returns the output of the package's tool. Raises CalledProcessError for one that crashed."""
     uv = Path(sys.executable).with_name("uv")
     argv = [uv, "tool", "run", "--quiet", "--from", package, *command]
     # In a group of its own: uv starts the tool, which starts others.
@@ -59,7 +58,6 @@ def write_sboms() -> None:
 
 
 def vulnerabilities() -> int:
-    """Counts the known vulnerabilities, and prints each."""
     found, unknown = 0, set()
     for image in IMAGES:
         options = ("--require-hashes", "--disable-pip", "--progress-spinner", "off", "-f", "json")

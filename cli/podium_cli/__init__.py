@@ -1,1 +1,0 @@
-"""The `podium` command."""

@@ -109,7 +109,6 @@ def user_error(error: Exception) -> UserError:
 
 
 def _embedded_error(error: EmbeddedError) -> UserError:
-    """An embedded server's error; its message names the fix after a colon."""
     cause, _, fix = str(error).partition(": ")
     if isinstance(error, StartupFailed):
         return UserError(str(error), "fix what the log names, then run `podium up` again")

@@ -22,8 +22,6 @@ Complete = Callable[[typer.Context, str], list[tuple[str, str]]]
 
 
 def _names(path: str, items: str, name: tuple[str, ...], help_of: Callable[[Any], str]) -> Complete:
-    """Completes names of a list of the API; the help beside each is what tells it apart."""
-
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         # A shell has no place for errors.
@@ -40,7 +38,6 @@ def _names(path: str, items: str, name: tuple[str, ...], help_of: Callable[[Any]
 
 
 def _target(ctx: typer.Context) -> Target:
-    """Reads the options typed so far; the options read their environment variables."""
     given = ctx.params
     state_dir = given.get("state_dir")
     return Target(given.get("url"), given.get("api_key"), Path(state_dir) if state_dir else None)

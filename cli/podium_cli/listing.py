@@ -47,7 +47,6 @@ class Listing:
         yield from self._blocks()
 
     def _separated(self) -> Iterable[Segment]:
-        """A line per row, with tabs between: nothing cut, nothing wrapped."""
         names = [name.rstrip("#…") for name in self._columns]
         lines = [names] if any(names) else []
         lines += [[" ".join(cell.plain.split()) for cell in row] for row in self._rows]
@@ -69,7 +68,6 @@ class Listing:
         return widths
 
     def _size(self, place: int, prose: int) -> tuple[int, int]:
-        """Returns the minimum width of a column, and its width without line breaks."""
         name = self._columns[place]
         header = cell_len(name.rstrip("#…"))
         whole = max([header, *(cell_len(row[place].plain) for row in self._rows)])

@@ -1,5 +1,3 @@
-"""Files that belong to a text: what models may read besides text, and what stands for it there."""
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -85,7 +85,6 @@ class Money:
         return f"{self.amount_string()} {self.currency_code}"
 
     def amount_string(self) -> str:
-        """The amount without exponent and without trailing zeros."""
         text = f"{self.amount or Decimal(0):f}"  # -0 is 0
         return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -61,7 +61,6 @@ def read_each(
 
 
 def read_only_message(path: Path, kind: type[M]) -> M:
-    """The only document of a file. Raises InvalidDocument."""
     read = read_messages(path, kind)
     if len(read) != 1:
         raise InvalidDocument(path, f"holds {len(read)} documents instead of one")
@@ -69,7 +68,6 @@ def read_only_message(path: Path, kind: type[M]) -> M:
 
 
 def read_message(path: Path, text: str, kind: type[M]) -> M:
-    """The only document of a text; the path is for the error. Raises InvalidDocument."""
     documents = list(_documents(path, text, "specs"))
     if len(documents) != 1:
         raise InvalidDocument(path, f"holds {len(documents)} documents instead of one")

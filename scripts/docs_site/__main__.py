@@ -31,7 +31,6 @@ def tracked(*patterns: str) -> list[str]:
 
 
 def copy_pages(site: Path) -> None:
-    """Every Markdown file and picture, with links that hold on the site."""
     # Of pages outside of docs/ the navigation chooses.
     chosen = set(re.findall(r"[\w./-]+\.md", Path("mkdocs.yml").read_text()))
     pages = {each for each in tracked("*.md") if each in chosen or each.startswith("docs/")}

@@ -1,5 +1,3 @@
-"""Pages of the command line and of the telemetry registry."""
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

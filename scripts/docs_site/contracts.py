@@ -1,5 +1,3 @@
-"""Pages of the contracts: a page per package, and the routes of the REST API."""
-
 import subprocess
 import sys
 import tempfile

@@ -1,5 +1,3 @@
-"""Markdown as the site's generator reads it."""
-
 import re
 from collections.abc import Sequence
 
@@ -15,5 +13,4 @@ def cell(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text with its angle brackets escaped, those in code left alone."""
     return re.sub(r"(`[^`]*`)|<", lambda m: m[1] or "&lt;", text)

@@ -1,5 +1,3 @@
-"""Pages of what a process is configured with: environment variables, and a training run's file."""
-
 import importlib
 import inspect
 import tempfile
@@ -20,7 +18,6 @@ from podium_training.imitation.config import SftConfig
 
 
 def settings_page() -> Iterator[tuple[str, str]]:
-    """Every class of settings that a process reads, by its environment variables."""
     parts = ["# Settings\n\nEach process reads its settings once, from the environment.\n\n"]
     for path in sorted(Path("services").rglob("config.py")):
         module = importlib.import_module(".".join(path.with_suffix("").parts[1:]))

@@ -1,5 +1,3 @@
-"""The contracts' comments on every message and field, by full name."""
-
 from collections.abc import Iterable
 from typing import Any
 

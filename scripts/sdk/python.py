@@ -1,5 +1,3 @@
-"""The Python client's generated parts: models of the document, and the synchronous surface."""
-
 import copy
 import json
 import re

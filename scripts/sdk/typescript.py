@@ -1,5 +1,3 @@
-"""The TypeScript client's generated part: types of the document."""
-
 import hashlib
 import shutil
 import subprocess
@@ -11,13 +9,11 @@ MISSING = "missing: node 20 or later with npm, for the types of sdks/typescript"
 
 
 def header(document: str) -> str:
-    """The first line of the types: which document they were made of."""
     digest = hashlib.sha256(document.encode()).hexdigest()
     return f"// Made by `make sdk` of openapi.json with SHA-256 {digest}; do not edit.\n"
 
 
 def is_stale(document: str) -> bool:
-    """Returns whether the types are those of another document; needs no node."""
     return not SCHEMA.is_file() or not SCHEMA.read_text().startswith(header(document))
 
 

@@ -1,5 +1,3 @@
-"""A provider's invoice from a CSV or JSON file: one line per call."""
-
 import csv
 import json
 from collections.abc import Iterator, Mapping

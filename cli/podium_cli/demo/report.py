@@ -1,5 +1,3 @@
-"""The outcomes as one HTML page that needs nothing else."""
-
 import io
 from collections.abc import Sequence
 from datetime import datetime

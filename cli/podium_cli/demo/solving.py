@@ -199,7 +199,6 @@ class Solver:
         offered: Mapping[str, tuple[str, ...]],
         limits: episode_pb2.EpisodeSpec,
     ) -> None:
-        """`offered` names the tools by kind of task; `limits` holds for every task."""
         self._gateway = gateway
         self._output = output
         self._offered = offered

@@ -1,5 +1,3 @@
-"""Registering tools from specs, with the differences to what is registered."""
-
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -128,7 +128,6 @@ async def _taken(
 async def _followed(
     gateway: Gateway, prefix: str, shared: bool
 ) -> tool_adapter_service_pb2.FollowedMcpServer | None:
-    """The one with the prefix: an owner has no two."""
     for server in (await _all(gateway)).servers:
         if (server.name_prefix, server.shared) == (prefix, shared):
             return server

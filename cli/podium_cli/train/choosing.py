@@ -31,7 +31,6 @@ async def note_consent(
 
 
 async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
-    """Returns the named policy of episodes, or the tenant's own."""
     if name:
         return await _version(gateway, name)
     listed = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)

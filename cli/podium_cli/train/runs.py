@@ -153,7 +153,6 @@ def _line(found: RolloutProgress) -> str:
 
 
 def _settings(target: Target) -> RolloutSettings:
-    """Reads the settings; Temporal defaults to this machine's. Raises UsageError, NotUp."""
     settings = RolloutSettings()
     if settings.temporal_target:
         return settings

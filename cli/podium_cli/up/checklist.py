@@ -1,5 +1,3 @@
-"""A live list of startup steps with times; plain lines without a terminal."""
-
 import time
 from types import TracebackType
 from typing import Self

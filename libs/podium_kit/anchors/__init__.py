@@ -1,5 +1,3 @@
-"""Signed daily roots of the ledger and proofs of inclusion in them."""
-
 from podium_kit.anchors.daily_root import (
     DailyRoot,
     EntryProof,

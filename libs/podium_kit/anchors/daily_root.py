@@ -101,5 +101,4 @@ def head_leaf(head: TenantHead) -> bytes:
 
 
 def root_of_heads(heads: Sequence[TenantHead]) -> bytes:
-    """The day's root over tenants in the order of their names."""
     return tree_root([head_leaf(head) for head in heads])

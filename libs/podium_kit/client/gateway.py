@@ -223,7 +223,6 @@ def _host(url: str) -> str:
 
 
 def verification(authority: Path | None) -> ssl.SSLContext | bool:
-    """Settings by which the gateway's certificate is verified. Raises InvalidAuthority."""
     # httpx does not read the environment for addresses of this machine, such as a forwarded port's.
     named = authority or os.environ.get("SSL_CERT_FILE")
     if not named:

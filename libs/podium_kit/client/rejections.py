@@ -1,5 +1,3 @@
-"""Rejections by the gateway as cause and fix, with the names that were probably meant."""
-
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import Any, Self

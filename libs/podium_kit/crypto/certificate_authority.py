@@ -47,7 +47,6 @@ class Authority:
 
     @classmethod
     def read(cls, issued: Issued) -> "Authority":
-        """Raises ValueError for what is no certificate or no key of one."""
         certificate = x509.load_pem_x509_certificate(issued.certificate.encode())
         key = serialization.load_pem_private_key(issued.private_key.encode(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -62,7 +61,6 @@ class Authority:
     def issue(
         self, holder: str, names: Sequence[x509.GeneralName], lasting: timedelta = LASTING
     ) -> Issued:
-        """A certificate of these alternative names, for servers and clients alike."""
         key = ec.generate_private_key(ec.SECP256R1())
         until = min(datetime.now(UTC) + lasting, self.certificate.not_valid_after_utc)
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

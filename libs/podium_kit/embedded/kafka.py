@@ -64,7 +64,6 @@ class EmbeddedKafka(EmbeddedServer):
         return True
 
     async def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Create topics with the given numbers of partitions; existing ones stay as they are."""
         await asyncio.to_thread(self._create_topics, partitions)
 
     def _topics(self) -> list[str]:

@@ -91,7 +91,6 @@ class Installer:
 
 
 def _pip_settings() -> Iterator[tuple[str, str]]:
-    """pip's settings from its files and variables; the later ones count."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
     found = [match for line in lines if (match := SETTING.fullmatch(line))]

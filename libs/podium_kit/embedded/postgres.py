@@ -93,7 +93,6 @@ class EmbeddedPostgres(EmbeddedServer):
             return False
 
     async def create_database(self, name: str) -> str:
-        """Create the database unless it exists; returns its DSN."""
         # Of two creators at once, the loser meets the catalogue's unique index.
         exists = suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError)
         async with self._connection() as connection:

@@ -97,7 +97,6 @@ class Cluster:
         return sorted({parent.stat().st_gid for parent in closed} | {ROOT_GROUP})
 
     def _closed(self, folder: Path) -> list[Path]:
-        """Others' folders on the way to it and to the program that the account may not pass."""
         parents = [each for each in (*folder.parents, *binary("postgres").parents) if each.exists()]
         own, _ = self._ids()
         known = {each: each.stat() for each in parents}

@@ -123,7 +123,6 @@ class ManagedProcess:
         return StartupFailed(self.name, reason, self.log_path)
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines this run (not earlier ones) wrote to the log file."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_start_bytes)
             written = log.read().decode(errors="replace").rstrip().splitlines()

@@ -24,7 +24,6 @@ HOST_RULES = "local all all trust\nhost all all all scram-sha-256\n"
 
 
 def postgres(port: str, folder: str, password_file: str) -> list[str]:
-    """Makes the cluster in the folder once, with the superuser's password."""
     cluster = Cluster(Path(folder) / "postgres")
     cluster.create(Path(password_file))
     # A claim that is mounted again may come with the group's rights, which PostgreSQL rejects.

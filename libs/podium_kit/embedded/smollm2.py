@@ -26,10 +26,6 @@ class SmolLM2:
 
     @property
     def directory(self) -> Path:
-        """The model's folder: bfloat16 safetensors, tokenizer and chat template.
-
-        Raises ModelNotConverted.
-        """
         if not self.is_converted():
             raise ModelNotConverted(self._directory)
         return self._directory

@@ -77,7 +77,6 @@ def _check_keywords(schema: dict[str, Any]) -> None:
 
 
 def _check_patterns(schema: dict[str, Any]) -> None:
-    """Raises UnusableSchema for one that takes more than linear time, or too much to compile."""
     budget = PatternBudget()
     for path, node in subschemas(schema):
         pattern, of_names = node.get("pattern"), node.get("patternProperties")

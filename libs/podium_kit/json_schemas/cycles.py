@@ -83,7 +83,6 @@ def unrolled(
 
 
 def closing_edges(graph: Mapping[str, set[str]]) -> set[Edge]:
-    """The references without which none leads back to where it began."""
     closing: set[Edge] = set()
     done: set[str] = set()
     for start, first in graph.items():

@@ -1,5 +1,3 @@
-"""References within one JSON Schema of any draft: pointers, anchors and ids."""
-
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin

@@ -1,5 +1,3 @@
-"""Local references and allOf of a JSON Schema, inlined."""
-
 import json
 from collections.abc import Mapping
 from typing import Any

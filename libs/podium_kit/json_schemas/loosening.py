@@ -237,7 +237,6 @@ class LooseSchemas:
         return {}
 
     def _name(self, pointer: str) -> str:
-        """A definition's name: as in the document where a JSON pointer can say it."""
         if pointer not in self._names:
             local = re.sub(r"^#/(\$defs|definitions|components/schemas)/", "", pointer)
             plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", local).strip("_") or "root"
@@ -288,9 +287,6 @@ class LooseSchemas:
         return kept
 
     def _hides_names(self, schema: Node) -> bool:
-        """Returns whether a pattern of names is left out. Validators use all of them as one as
-        well.
-        """
         patterns = schema.get("patternProperties")
         try:
             for name in [*patterns, "|".join(patterns)] if patterns else ():

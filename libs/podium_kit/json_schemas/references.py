@@ -25,7 +25,6 @@ REJECTED_KEYWORDS = ("$dynamicRef", "$recursiveRef")
 
 
 def check_references(root: Node) -> None:
-    """Raises UnusableSchema with the JSON path of the faulty reference."""
     targets: dict[str, Any] = {ROOT: root}
     pending = [ROOT]
     graph: dict[str, list[str]] = {}

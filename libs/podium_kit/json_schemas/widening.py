@@ -37,7 +37,6 @@ class _Widening:
         return self._done[name]
 
     def of(self, schema: Any) -> tuple[Any, bool]:
-        """The schema, and whether it is wider than its original."""
         if not isinstance(schema, dict):
             return schema, False
         kept: Node = {}

@@ -1,5 +1,3 @@
-"""Time limits that do not count pauses of this process, and errors of a lack that passes."""
-
 import asyncio
 import errno
 from collections.abc import AsyncIterator

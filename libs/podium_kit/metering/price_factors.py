@@ -15,7 +15,6 @@ OWN = "own/"
 
 
 def is_own(sku: str) -> bool:
-    """Returns whether each tenant prices it for itself."""
     return sku.startswith(OWN)
 
 

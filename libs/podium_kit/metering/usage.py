@@ -1,5 +1,3 @@
-"""Usage: quantities of disjoint dimensions, so that priced parts can be added."""
-
 from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
@@ -81,7 +79,6 @@ class Usage:
 
     @classmethod
     def total(cls, usages: "list[Usage]") -> tuple[Quantity, ...]:
-        """Sums per dimension, in the order of Dimension."""
         sums: defaultdict[Dimension, Decimal] = defaultdict(Decimal)
         for usage in usages:
             for entry in usage.quantities:

@@ -29,7 +29,6 @@ class Aliases:
         self._folder = root / FOLDER
 
     def current(self, alias: Alias) -> str:
-        """The version; "" while there is none."""
         history = self.history(alias)
         return history[-1] if history else ""
 

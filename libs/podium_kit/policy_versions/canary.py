@@ -51,7 +51,6 @@ class Canary(BaseModel):
         return [prompt.logprobs for prompt in self.prompts]
 
     def same_questions(self, other: "Canary") -> bool:
-        """Returns whether the log-probabilities of both can be compared."""
         return [(p.prompt_ids, p.next_ids) for p in self.prompts] == [
             (p.prompt_ids, p.next_ids) for p in other.prompts
         ]

@@ -1,5 +1,3 @@
-"""The serving side's report about a version, for those that wait for it."""
-
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -29,7 +27,6 @@ def write_report(root: Path, report: Report) -> None:
 
 
 def read_report(root: Path, name: str) -> Report | None:
-    """Returns None until the serving side has written a report that can be read."""
     path = root / FOLDER / f"{VersionName.parse(name)}.json"
     try:
         return Report.model_validate_json(path.read_text(encoding="utf-8"))

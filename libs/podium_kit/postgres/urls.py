@@ -1,5 +1,3 @@
-"""URLs of databases as operators and providers write them, for the driver of the services."""
-
 import inspect
 from typing import Any
 
@@ -40,6 +38,5 @@ def driver_url(text: str) -> URL:
 
 
 def connect_arguments(url: URL) -> dict[str, Any]:
-    """Returns the arguments that SQLAlchemy would give the bare driver, without its own options."""
     arguments = url.get_dialect()().create_connect_args(url)[1]
     return {name: value for name, value in arguments.items() if name in ASYNCPG}

@@ -69,7 +69,6 @@ class ClientNotAllowed(PermissionDenied):
 
 
 def require_allowed(context: Context, allowed: frozenset[str]) -> None:
-    """Lets a client with one of these names pass, or raises ClientNotAllowed."""
     names = certified_names(context.auth_context())
     if names.isdisjoint(allowed):
         raise ClientNotAllowed(names)

@@ -119,7 +119,6 @@ class Identity:
 
     @property
     def principals(self) -> frozenset[str]:
-        """Everything that a policy can be bound to."""
         return self.groups | {f"user:{self.subject}"}
 
     @property
@@ -128,7 +127,6 @@ class Identity:
         return self.named("creator") | {self.subject}
 
     def named(self, kind: str) -> frozenset[str]:
-        """The names of one kind of its groups, like "team"."""
         prefix = f"{kind}:"
         return frozenset(
             group.removeprefix(prefix) for group in self.groups if group.startswith(prefix)

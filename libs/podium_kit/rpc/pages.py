@@ -1,5 +1,3 @@
-"""Page tokens and sizes of list RPCs (AIP-158)."""
-
 import base64
 import binascii
 import json
@@ -44,7 +42,6 @@ def token_number(token: dict[str, str], name: str, default: int) -> int:
 
 
 def page_size(requested: int, default: int, maximum: int) -> int:
-    """Rows to return: the default for 0, never more than the maximum."""
     if requested < 0:
         raise InvalidArgument(f"page_size is {requested}; give 1 to {maximum}, or 0 for {default}")
     return min(requested or default, maximum)

@@ -55,7 +55,6 @@ class RenewingChannel(grpc.aio.Channel):
         await self.current().channel_ready()
 
     async def close(self, grace: float | None = None) -> None:
-        """Closes the current channel, and those before it at once."""
         for retirement in self._retiring:
             retirement.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)

@@ -1,5 +1,3 @@
-"""One grpc.aio server: interceptors, reflection, health, TLS, drain on SIGTERM."""
-
 import asyncio
 import logging
 import signal

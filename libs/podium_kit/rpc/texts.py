@@ -25,7 +25,6 @@ def require_no_nul(message: Message) -> None:
 
 
 def require_no_nul_in(values: Any) -> None:
-    """The same for a message or a JSON value, however deep."""
     waiting: list[tuple[str, Any]] = [("", values)]
     while waiting:
         path, value = waiting.pop()

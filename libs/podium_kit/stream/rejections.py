@@ -75,7 +75,6 @@ def _context(kafka: KafkaSettings) -> ssl.SSLContext:
 
 
 def _handshake(context: ssl.SSLContext, host: str, port: int) -> bool:
-    """Returns whether the server stays. Raises SSLError or OSError when it never came to that."""
     with (
         socket.create_connection((host, port), TIMEOUT_S) as plain,
         context.wrap_socket(plain, server_hostname=host) as secured,

@@ -50,7 +50,6 @@ class KafkaSettings(BaseModel):
         }
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of every kafka-python client. Reads the password's file."""
         arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
             "security_protocol": self.security_protocol,

@@ -14,7 +14,6 @@ def record_content(enabled: bool) -> None:
 
 
 def note_messages(span: Span, asked: str, answered: str, finish_reason: str) -> None:
-    """A question and its answer, as the GenAI conventions write messages."""
     if _Content.recorded:
         reason = {"finish_reason": finish_reason}
         span.set_attribute("gen_ai.input.messages", _messages("user", asked, {}))

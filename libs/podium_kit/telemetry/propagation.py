@@ -14,7 +14,6 @@ from podium_kit.telemetry.rpc import tracing_is_on
 
 
 def client_interceptors() -> list[Any]:
-    """Returns the interceptors of a channel; none when traces are off."""
     return [_UnaryPropagation(), _StreamPropagation()] if tracing_is_on() else []
 
 

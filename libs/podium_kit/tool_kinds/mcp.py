@@ -26,7 +26,6 @@ def _check(spec: tool_pb2.ToolSpec) -> None:
 
 
 def _resource(connection: tool_pb2.Connection) -> tuple[str, ...]:
-    """Returns the program of the operator; a server of its own has none."""
     mcp = connection.mcp
     return ("mcp", mcp.stdio.server, mcp.tool_name) if mcp.HasField("stdio") else ()
 

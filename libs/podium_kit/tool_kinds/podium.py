@@ -1,5 +1,3 @@
-"""Other orchestrators."""
-
 from podium.registry.v1 import tool_pb2
 from podium_kit.tool_kinds.errors import InvalidTool
 from podium_kit.tool_kinds.kind import ToolKind

@@ -50,7 +50,6 @@ class FunctionCalls(Verifier):
         return Verdict.of(right, "as expected" if right else "some call is not as expected")
 
     def _paired(self, written: Sequence[WrittenCall]) -> bool:
-        """True when each expected call, in turn, finds a remaining call that fits it."""
         declared = {function.name: function for function in self.functions}
         left = list(written)
         for wanted in self.expected:

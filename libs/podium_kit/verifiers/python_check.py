@@ -38,7 +38,6 @@ class PythonCheck(Verifier):
         return (VerifierCall(self.tool, {"code": program}),)
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
-        """Reads the function's score. Raises Unjudged when it is not in [0, 1]."""
         lines = [line for line in results[0].splitlines() if line.startswith(MARK)]
         try:
             score, reason = json.loads(lines[-1].removeprefix(MARK))

@@ -1,5 +1,3 @@
-"""The common messages of the contract as domain values, and back."""
-
 from podium_kit.wire.digest import digest_of
 from podium_kit.wire.enums import enum_word
 from podium_kit.wire.failure import failure_from_proto, failure_to_proto

@@ -65,7 +65,6 @@ def merge_written(values: Mapping[str, Any], message: Message) -> None:
 
 
 def enum_words(enum: EnumDescriptor) -> list[str]:
-    """Short names of an enum's values, like "input_fresh"."""
     first, between = FIRST_SEPARATORS.get(enum.name, "_"), SEPARATORS.get(enum.name, "_")
     words = (enum_word(each.name, _prefix(enum)) for each in enum.values[1:])
     return [word.replace(" ", first, 1).replace(" ", between) for word in words]

@@ -64,7 +64,6 @@ class NoTables(UserError):
 
 
 def urls_of_environment() -> dict[str, str]:
-    """The URLs, from the variables of the services. Raises UsageError."""
     missing = [name for name in URL_VARIABLES.values() if not os.environ.get(name)]
     if missing:
         raise UsageError(

@@ -70,7 +70,6 @@ async def local_databases(state: StateFolder) -> AsyncIterator[dict[str, str]]:
 
 
 def local_files(state: StateFolder) -> Mapping[str, Path]:
-    """Returns the files of a backup besides the databases, by their paths in it."""
     return {f"files/{name}": state.path / name for name in FILES if (state.path / name).exists()}
 
 

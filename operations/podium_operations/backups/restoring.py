@@ -1,5 +1,3 @@
-"""Brings databases back, proves the ledger, and says what the services will repair."""
-
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass

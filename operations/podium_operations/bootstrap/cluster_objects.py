@@ -1,5 +1,3 @@
-"""Secrets and ConfigMaps of the pod's own namespace, read and written as its account."""
-
 import base64
 from http import HTTPStatus
 from pathlib import Path

@@ -132,7 +132,6 @@ class PlatformFiller:
         return [spec for spec in tools if spec.kind != tool_pb2.TOOL_KIND_CODE]
 
     async def _listed_prices(self, gateway: Gateway) -> list[str]:
-        """Prices of the values; one that differs from what holds becomes a new version."""
         specs = self._documents.prices
         if not specs:
             return []

@@ -37,7 +37,6 @@ class DatabaseRejected(UserError):
 
 class DatabaseMaker:
     def __init__(self, objects: ClusterObjects, mark: str) -> None:
-        """`mark` is the comment that says which release made a role."""
         self._objects = objects
         self._mark = mark
 
@@ -162,7 +161,6 @@ class DatabaseMaker:
     async def _store(
         self, roles: Iterable[ServiceRole], urls: dict[str, URL], stored: dict[str, URL]
     ) -> None:
-        """Writes new URLs, one Secret after the other, when all that they name exists."""
         new: dict[str, dict[str, str]] = {}
         for each in roles:
             if each.role not in stored:

@@ -1,5 +1,3 @@
-"""Ways to the API server of a cluster: kubectl, and the account of a pod."""
-
 import asyncio
 import json
 import os

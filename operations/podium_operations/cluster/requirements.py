@@ -29,7 +29,6 @@ def integrations() -> dict[str, Integration]:
 
 @cache
 def of_modes() -> dict[str, list[Integration]]:
-    """Returns the needs of each `inference.mode` beyond KServe's switch."""
     return {mode: [Integration(**row) for row in rows] for mode, rows in _table()["modes"].items()}
 
 

@@ -164,7 +164,6 @@ def _first(pods: list[dict[str, Any]]) -> str:
 
 
 def _why_not(pods: list[dict[str, Any]]) -> str:
-    """Returns the scheduler's message about the first pod that waits for it."""
     for pod in pods:
         for condition in pod["status"].get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":

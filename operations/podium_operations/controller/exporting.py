@@ -1,5 +1,3 @@
-"""Objects of what a tenant registered: applied again, they change nothing."""
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

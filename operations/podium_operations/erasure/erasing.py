@@ -1,5 +1,3 @@
-"""Deletes, searches every database for what is left, and signs both as a receipt."""
-
 import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -52,7 +50,6 @@ class Receipt:
 
 
 def signed(receipt: Receipt, key: Ed25519PrivateKey) -> dict[str, str]:
-    """The receipt as a file: the signed text, its signature and the public key."""
     document = receipt.document()
     return {
         "document": document.decode(),

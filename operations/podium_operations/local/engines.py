@@ -1,5 +1,3 @@
-"""Engines: the trained SmolLM2 in an embedded vLLM, another folder or another server."""
-
 import asyncio
 import secrets
 import time

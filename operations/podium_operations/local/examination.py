@@ -26,7 +26,6 @@ INSTALL = "run `make setup` in a checkout, or install podium-platform again"
 
 
 async def examine(state_dir: Path) -> list[Finding]:
-    """Every finding; never raises because something is missing."""
     return [
         _python(),
         _packages(),
@@ -98,7 +97,6 @@ def _installed(what: str, locate: Callable[[], Path], fix: str) -> Finding:
 
 
 async def _sandbox() -> Finding:
-    """Returns whether code can be isolated, tried as the code interpreter does it."""
     runner = LocalRunner()
     try:
         await runner.require_isolation()

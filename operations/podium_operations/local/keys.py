@@ -1,5 +1,3 @@
-"""Keys of the platform, Ed25519 and AES: made once, kept in a folder."""
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The ports of all servers: those of the last run when they are free."""
-
 import json
 
 from podium_kit.embedded.ports import accepts_connections, free_ports, require_free

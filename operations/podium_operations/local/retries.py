@@ -40,7 +40,6 @@ async def retry_while_away(
 
 
 def is_away(error: BaseException) -> bool:
-    """Returns whether the error passes once every process answers."""
     if isinstance(error, Rejected):
         return error.temporary
     lost = (Unreachable, httpx.TransportError, asyncpg.PostgresConnectionError, ConnectionError)

@@ -149,7 +149,6 @@ class StateFolder:
             return None
 
     def release(self) -> None:
-        """Lets another process have the folder; does nothing when this one has it not."""
         if self._lock is None:
             return
         for file in (self.connection_file, self.processes_file):

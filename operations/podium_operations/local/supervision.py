@@ -61,7 +61,6 @@ class Supervisor:
     """A process that cannot be started is tried again; it ends neither the others nor us."""
 
     def __init__(self, dead: Dead, revive: Revive) -> None:
-        """`dead` names the processes that should run and do not; `revive` starts one of them."""
         self._dead = dead
         self._revive = revive
         self._reviving: dict[str, asyncio.Task[None]] = {}

@@ -1,5 +1,3 @@
-"""The experts of a file: how often each is right, what it is paid for and how long it takes."""
-
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any

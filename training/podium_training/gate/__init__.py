@@ -1,5 +1,3 @@
-"""The gate: whether a candidate may replace the promoted policy."""
-
 from podium_kit.policy_versions.decisions import Verdict
 from podium_training.gate.bootstrap import Interval, paired_interval
 from podium_training.gate.decision import (

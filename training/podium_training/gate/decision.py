@@ -133,14 +133,12 @@ def _figures(episodes: Sequence[Evaluated]) -> dict[str, str | float | None]:
 
 
 def write_decision(root: Path, decision: Decision) -> Path:
-    """Records a decision in the store; the latest about a candidate counts."""
     path = decision_file(root, decision.candidate)
     replace_text(path, decision.model_dump_json(indent=1))
     return path
 
 
 def read_decision(root: Path, candidate: str) -> Decision | None:
-    """The latest about a candidate; None when there is none that can be read."""
     try:
         text = decision_file(root, candidate).read_text(encoding="utf-8")
         return Decision.model_validate_json(text)

@@ -1,5 +1,3 @@
-"""Limits no gain in score makes up for."""
-
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -9,7 +7,6 @@ from podium_training.gate.rules import GateRules
 
 
 def broken_limits(episodes: Sequence[Evaluated], rules: GateRules) -> list[str]:
-    """Every limit the candidate breaks, in words with its numbers."""
     checks = (too_many_unjudged, _cost, _latency, _format, _tool_errors)
     return [words for check in checks if (words := check(episodes, rules))]
 

@@ -1,5 +1,3 @@
-"""Gains of the candidate, task by task; larger is better."""
-
 from collections.abc import Callable, Sequence
 from statistics import fmean
 

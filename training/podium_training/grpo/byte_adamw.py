@@ -112,7 +112,6 @@ class ByteAdamW(torch.optim.Optimizer):
 
 
 def _zeros(weights: Tensor) -> dict[str, Tensor]:
-    """The state before the first step, sharded as the weights are."""
     step = torch.tensor(0.0)
     if weights.ndim < 2 or weights.shape[-1] % BLOCK:
         zeros = (torch.zeros_like(weights) for _ in range(2))

@@ -77,7 +77,6 @@ def record_canary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 @torch.no_grad()
 def alike(one: Canary, other: Canary) -> bool:
-    """Returns whether one policy gave both, here or on another machine."""
     return all(
         here.next_ids == there.next_ids
         and all(

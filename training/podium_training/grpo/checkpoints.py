@@ -111,7 +111,6 @@ def load(path: Path) -> Checkpoint:
 
 
 def _damaged(path: Path) -> Path | None:
-    """A file that is missing, or whose digest is another."""
     file = path / MANIFEST
     try:
         digests = json.loads(file.read_text())

@@ -182,12 +182,10 @@ class RunConfig(Section):
 
 
 def read_config(path: Path) -> RunConfig:
-    """The configuration in a file. Raises InvalidConfig."""
     return read_section(path, RunConfig)
 
 
 def read_section(path: Path, kind: type[Read]) -> Read:
-    """A file's settings, of any kind of run. Raises InvalidConfig."""
     try:
         return kind.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:

@@ -1,5 +1,3 @@
-"""The device of this process, chosen once, before torch first uses it."""
-
 import os
 
 import torch

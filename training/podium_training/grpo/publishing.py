@@ -1,5 +1,3 @@
-"""Publication of the trained model as a version: merged weights, or the adapter alone."""
-
 import hashlib
 import logging
 from collections.abc import Mapping

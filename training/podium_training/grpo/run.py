@@ -1,5 +1,3 @@
-"""Everything a run is made of, put together from its configuration."""
-
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -106,7 +104,6 @@ def _lead(
 
 
 def publish_latest(config: RunConfig) -> Manifest:
-    """The version of the newest checkpoint. Raises InvalidConfig when there is none of either."""
     publisher = publisher_of(config)
     if publisher is None:
         raise InvalidConfig("the run has no section `publish`; name its store and run there")
@@ -153,7 +150,6 @@ def _publish(publisher: Publisher, model: PreTrainedModel, checkpoint: Checkpoin
 
 
 def position_of(checkpoint: Checkpoint) -> Position:
-    """Returns the position in the stream after the checkpoint."""
     offsets = {int(p): offset for p, offset in checkpoint.state["offsets"].items()}
     return Position(offsets, checkpoint.state["turn"])
 
@@ -216,7 +212,6 @@ def publisher_of(config: RunConfig) -> Publisher | None:
 
 
 def make_learner(config: RunConfig, processes: ProcessGroup) -> Learner:
-    """The policy a run starts from, and its optimizer."""
     model = load_policy(config.model, config.lora)
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     recompute(model, config.step.recomputed)

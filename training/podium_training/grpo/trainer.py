@@ -117,7 +117,6 @@ class Trainer:
             self._save(self.unsaved)
 
     def learn(self, records: Iterable[LogRecord]) -> None:
-        """Takes the steps that the reader's records allow, until there are enough."""
         for record in records:
             group = self._take(record)
             if group is not None and self.assembler.admits(group, self.step):
@@ -312,7 +311,6 @@ class Trainer:
             log.warning("%d records of partition %d are lost", count, partition)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continues where a checkpoint was written; learner and reader must be there already."""
         self.step = checkpoint.step
         state = checkpoint.state
         self.assembler.seen.update(dict.fromkeys(state["seen"]))
@@ -335,7 +333,6 @@ class Trainer:
         self._publish(checkpoint)
 
     def _reopen(self, group: Mapping[str, Any]) -> None:
-        """Reopens a group without the members that the present settings exclude."""
         found = [_decoded(record) for record in group["members"]]
         key = GroupKey(*group["key"]) if "key" in group else _group_of(found[0])
         opened = OpenGroup(group["size"], tombstones=group["tombstones"])

@@ -1,5 +1,3 @@
-"""Settings of supervised fine-tuning, from one YAML file."""
-
 from pathlib import Path
 
 from pydantic import Field

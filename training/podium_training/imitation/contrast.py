@@ -46,7 +46,6 @@ def differing(episodes: Iterable[Trajectory], expert: str, count: int) -> list[T
 
 
 def first_turn(episode: Trajectory, expert: str, tokenizer: Tokenizer) -> Trajectory:
-    """The episode as far as its choice."""
     cut = Trajectory()
     cut.CopyFrom(episode)
     del cut.turns[1:]

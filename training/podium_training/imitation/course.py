@@ -56,7 +56,6 @@ class Demo:
 
 
 def _named(solution: list[dict[str, Any]]) -> Iterator[str]:
-    """The things and days that calls are about, as people write them."""
     for call in solution:
         for name, value in call["arguments"].items():
             text = str(value)

@@ -55,7 +55,6 @@ def weights_in(prompt: str) -> Weights:
 
 
 def best(options: Sequence[Option], weights: Weights) -> Option:
-    """The first of those with the highest expected reward."""
     expected = expected_rewards(options, weights)
     return options[expected.index(max(expected))]
 

@@ -112,7 +112,6 @@ def _models(host: Trajectory, expert: str) -> list[str]:
 
 
 def _ways(turns: Sequence[Trajectory], expert: str) -> int:
-    """Counts the choices that the turns lead to."""
     return len({choice(each, expert) for each in turns})
 
 
@@ -149,7 +148,6 @@ def _ordered(
 
 
 def _under(host: Trajectory, pair: Pair, expert: str) -> Trajectory:
-    """The episode before its first turn, had its tenant had this vector."""
     liked = {name.rpartition("/")[2]: weight for name, weight in pair.tools.items()}
     tools = [weighed(tool, liked) if tool.name == expert else tool for tool in host.tools]
     episode = Trajectory()

@@ -1,5 +1,3 @@
-"""Tools as the prompts of episodes listed them, prices and all, to put other questions under."""
-
 from collections.abc import Iterable, Sequence
 from random import Random
 
@@ -19,7 +17,6 @@ class Offers:
     """The tools and prices that episodes with experts were offered."""
 
     def __init__(self, episodes: Iterable[Trajectory], expert: str) -> None:
-        """Raises NothingToLearn where there is none."""
         self._hosts = [each for each in episodes if expert in each.tool_names]
         if not self._hosts:
             raise NothingToLearn(f"no solved episode with {expert} is on the stream: play some")

@@ -79,7 +79,6 @@ def _weight(random: Random, tenths: range, split: Split) -> float:
 
 @cache
 def instructions() -> dict[str, dict[Split, list[str]]]:
-    """Phrasings by kind and split."""
     found = yaml.safe_load(INSTRUCTIONS.read_text(encoding="utf-8"))
     return {
         kind: {Split.TRAIN: splits["train"], Split.HELD_OUT: splits["held_out"]}

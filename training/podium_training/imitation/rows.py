@@ -1,5 +1,3 @@
-"""Rows to learn from: model calls of solved episodes."""
-
 import re
 import zlib
 from collections import Counter
@@ -64,7 +62,6 @@ def solved_episodes(stream: StreamConfig, limits: Limits) -> tuple[list[Trajecto
 
 
 def rows_of(episodes: Iterable[Trajectory], weight: float = 1.0) -> Iterator[Row]:
-    """Every model call that has tokens and is worth imitating."""
     for episode in episodes:
         held_back = zlib.crc32(episode.task_id.encode()) % HELD_BACK == 0
         for turn in filter(is_exemplary, episode.turns):
@@ -112,6 +109,5 @@ def _named(row: Row, tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, 
 
 
 def _words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Capitalised words that are one token behind a blank."""
     texts = tokenizer.batch_decode([[each] for each in range(len(tokenizer))])
     return sorted({text.strip() for text in texts if WORD.fullmatch(text)})

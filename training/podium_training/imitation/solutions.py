@@ -186,7 +186,6 @@ def _in_order(call: Call, order: Iterable[str]) -> dict[str, Any]:
 
 
 def _made(call: Call, tools: Tools) -> str:
-    """The call as JSON. Raises NoDemonstration when it may not be made."""
     if call.tool not in tools:
         raise NoDemonstration(f"{call.tool} is not offered, and no other way is known")
     return _compact({"tool": call.tool, "arguments": call.arguments})
@@ -201,7 +200,6 @@ def _shown(call: Call, prompt: str) -> bool:
 
 
 def _result(call: Call, prompt: str) -> str | None:
-    """Returns the call's result, if it was made. Raises NoDemonstration when it failed."""
     if _failed(call, prompt):
         raise NoDemonstration(f"{call.tool} failed; nobody knows what leads on from there")
     _, found, after = prompt.partition(f"{_text(call)} -> ")

@@ -1,5 +1,3 @@
-"""Activities of the rollout workflow: requests to the platform through its gateway."""
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +27,6 @@ class RolloutActivities:
 
     @activity.defn(name=PLAN_RUN)
     async def plan_run(self, run: RolloutRun) -> PlannedRun:
-        """The tools and groups of a run, for its whole length."""
         async with _working():
             _check_unchanged(run)
             tasks = read_tasks(Path(run.task_file))
@@ -38,7 +35,6 @@ class RolloutActivities:
 
     @activity.defn(name=ROLL_GROUP)
     async def roll_group(self, group: GroupOfRun) -> RolloutTotals:
-        """Runs the episodes of one group, or waits for those that run already."""
         run = group.run
         async with _working():
             _check_unchanged(run)

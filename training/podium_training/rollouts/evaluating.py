@@ -1,5 +1,3 @@
-"""A finished episode as the gate compares it."""
-
 from collections import Counter
 from decimal import Decimal
 
@@ -9,7 +7,6 @@ from podium_training.gate import Evaluated
 
 
 def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
-    """Evaluates an episode; None where no model has answered."""
     replies = [turn.model_call.response for turn in found.turns]
     versions = {reply.model_version for reply in replies if reply.model_version}
     if not versions:
@@ -31,7 +28,6 @@ def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
 
 
 def _names(call: trajectory_pb2.ToolInvocation) -> list[str]:
-    """Returns the names that a preference may weigh: the tool, and its model."""
     tool = call.observation.call.tool_name
     return [tool, f"{tool}/{call.model}"] if call.model else [tool]
 

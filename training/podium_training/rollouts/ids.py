@@ -1,5 +1,3 @@
-"""Ids that follow from others, so that asking again is asking for the same."""
-
 import hashlib
 import uuid
 from datetime import datetime

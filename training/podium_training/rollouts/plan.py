@@ -109,7 +109,6 @@ def plan(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list[Gr
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises InvalidRun unless it is a UUIDv7."""
     try:
         version = uuid.UUID(run_id).version
     except ValueError:
@@ -173,7 +172,6 @@ def _price_factors(
 
 
 def _tools(run_id: str, task: Task, offer: Offer, withheld: Container[str]) -> ToolSubset:
-    """The solution's tools and some others, in an order that gives nothing away."""
     known, tools_max = offer.tools, offer.tools_max
     if not tools_max:
         return ()

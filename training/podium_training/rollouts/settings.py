@@ -1,5 +1,3 @@
-"""Settings of rollout runs: Temporal's address, by default this machine's."""
-
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 

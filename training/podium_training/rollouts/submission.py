@@ -1,5 +1,3 @@
-"""Handing runs of rollouts to Temporal, and working on them."""
-
 import asyncio
 from datetime import timedelta
 

@@ -65,7 +65,6 @@ def _lacks(subset: ToolSubset, task: Task) -> bool:
 
 
 def _needed(random: Random, kits: Sequence[tuple[str, ...]], size: int) -> set[str]:
-    """The tools of some kinds of task, of one at least."""
     chosen: set[str] = set()
     for kit in random.sample(kits, len(kits)):
         if not chosen or len(chosen | set(kit)) <= size * NEEDED_SHARE:

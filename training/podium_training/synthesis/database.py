@@ -45,7 +45,6 @@ class Database:
 
     @classmethod
     def filled(cls, domain: Domain, path: Path | None = None) -> Self:
-        """The tables with the domain's entries. Raises CallFailed."""
         database = cls(domain.tables, path)
         database.create()
         for table, rows in domain.entries.items():

@@ -1,5 +1,3 @@
-"""A domain: tables, what is in them, and the tools that read and change it."""
-
 import json
 import re
 from pathlib import Path
@@ -61,12 +59,10 @@ class DomainTool(Proposal):
 
     @property
     def verb(self) -> str:
-        """The statement's first word."""
         return self.statement.split(maxsplit=1)[0].lower()
 
     @property
     def writes(self) -> bool:
-        """True if it may change a table."""
         return self.verb in WRITES
 
     def arguments_schema(self) -> dict[str, Any]:
@@ -96,7 +92,6 @@ class Domain(Proposal):
 
     @classmethod
     def read(cls, path: Path) -> "Domain":
-        """The domain of a file. Raises InvalidDomain."""
         try:
             return cls.model_validate(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, ValidationError) as error:

@@ -1,5 +1,3 @@
-"""A task as a model drafts it, and whether an answer solves it."""
-
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -27,7 +25,6 @@ class Draft(Proposal):
 
 
 def draft_schema(tools: list[DomainTool]) -> dict[str, Any]:
-    """JSON Schema of a draft that calls these tools with arguments that fit them."""
     return object_schema(
         {
             "instruction": {"type": "string", "minLength": 20, "maxLength": 2000},
@@ -58,7 +55,6 @@ def carry_out(domain: Domain, database: Database, call: GoldenCall) -> Any:
 
 
 def says_all(answer: str, say: list[str]) -> bool:
-    """Returns whether the answer says every piece of information, as whole words."""
     return not say or load_verifier("contains", {"expected": say}).judge(answer).solved
 
 

@@ -24,7 +24,6 @@ class Journal:
         return len(self._replies)
 
     def find(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """The reply to that request, if it was asked before."""
         return self._replies.get(_digest(request))
 
     def add(self, request: dict[str, Any], reply: dict[str, Any]) -> None:

@@ -145,7 +145,6 @@ BUSY = {429, 500, 502, 503, 504}
 
 
 def _passes(error: BaseException) -> bool:
-    """Returns whether the same request may work later."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in BUSY
     return isinstance(error, httpx.TransportError)
@@ -160,12 +159,10 @@ RETRYING = tenacity.AsyncRetrying(
 
 
 def _fault_message(response: httpx.Response) -> str:
-    """The status and what the server says of it, in short."""
     return f"{response.status_code}: {' '.join(response.text.split())[:200]}"
 
 
 def _checked(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The reply as JSON of the schema. Raises ValueError."""
     try:
         value = json.loads(text)
         # Half a character, which JSON can escape, is in no text: UnicodeEncodeError.
@@ -179,5 +176,4 @@ def _checked(text: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seed(seed: int, step: str) -> int:
-    """A seed of its own for every question."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{step}".encode()).digest()[:4])

@@ -85,7 +85,6 @@ def task_of(domain: Domain, draft: Draft) -> Task:
 async def _draft(
     steps: Steps, plan: Plan, domain: Domain, number: int, intent: str
 ) -> Draft | None:
-    """A draft that every filter lets through."""
     name = f"task/{number}"
     try:
         draft = await steps.draft(domain, name, intent)

@@ -117,7 +117,6 @@ def tools_text(tools: Sequence[DomainTool]) -> str:
 
 
 def rows_text(rows: dict[str, list[dict[str, Any]]]) -> str:
-    """A line of JSON per row, under its table."""
     lines = []
     for table, entries in rows.items():
         lines += [f"{table}:", *(json.dumps(entry, ensure_ascii=False) for entry in entries)]

@@ -83,7 +83,6 @@ def row_schema(table: Table, ids: dict[str, list[str]], count: int) -> dict[str,
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": properties,

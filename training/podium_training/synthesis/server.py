@@ -81,7 +81,6 @@ async def _serve(domain: Domain) -> None:
 
 
 def main() -> None:
-    """Serves on standard input and output until it is closed."""
     [path] = sys.argv[1:]
     asyncio.run(_serve(Domain.read(Path(path))))
 

@@ -28,7 +28,6 @@ async def solves(model: ChatModel, name: str, domain: Domain, draft: Draft, gold
 
 
 async def answers(model: ChatModel, name: str, domain: Domain, draft: Draft) -> str:
-    """Returns the model's answer without any tool; empty without a usable one."""
     prompt = prompts.ANSWER.format(subject=domain.subject, instruction=draft.instruction)
     try:
         return str((await model.ask(name, prompt, ANSWER, dict))["answer"])

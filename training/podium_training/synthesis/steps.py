@@ -219,7 +219,6 @@ def _in_order(
     name: str,
     rows: Sequence[dict[str, Any]],
 ) -> list[tuple[str, dict[str, Any]]]:
-    """All rows, those that others refer to first."""
     before = [(one.name, row) for one in tables.tables for row in state[one.name]]
     return before + [(name, row) for row in rows]
 

@@ -1,5 +1,3 @@
-"""A task before it has a name: what a family draws."""
-
 import atexit
 from dataclasses import dataclass, field
 from decimal import Decimal

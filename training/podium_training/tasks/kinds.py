@@ -35,12 +35,10 @@ class Kind(BaseModel):
 
 @cache
 def kinds(family: str) -> dict[str, Kind]:
-    """A family's kinds by name. Raises InvalidPhrasings."""
     return read_kinds(FOLDER / f"{family}.yaml")
 
 
 def read_kinds(path: Path) -> dict[str, Kind]:
-    """The kinds of a file. Raises InvalidPhrasings."""
     found = {}
     for name, fields in yaml.safe_load(path.read_text(encoding="utf-8")).items():
         try:
@@ -65,7 +63,6 @@ def _check(file: str, found: Mapping[str, Kind]) -> None:
 
 
 def _slot_fault(phrasing: str, slots: Mapping[str, str]) -> str:
-    """Returns why the kind's slots do not fill the phrasing; "" when they do."""
     try:
         named = {slot for _, slot, _, _ in Formatter().parse(phrasing) if slot is not None}
     except ValueError as error:

@@ -1,5 +1,3 @@
-"""The bundled library's pages on Larkfield, read for what they state."""
-
 import json
 import re
 from dataclasses import dataclass
@@ -50,13 +48,11 @@ class Office:
 
 @cache
 def products() -> tuple[Product, ...]:
-    """All products, in the library's order. Raises BundledFilesMissing."""
     return tuple(_product(title.split()[0], page) for title, page in _pages("products"))
 
 
 @cache
 def offices() -> tuple[Office, ...]:
-    """All offices, in the library's order. Raises BundledFilesMissing."""
     found = ((title.split()[-1], OFFICE.search(page)) for title, page in _pages("offices"))
     return tuple(
         Office(name, match["task"], int(match["size"]), match["head"])
@@ -67,7 +63,6 @@ def offices() -> tuple[Office, ...]:
 
 @cache
 def office_of(person: str) -> str:
-    """Returns the office of a person. Raises BundledFilesMissing."""
     match = DESK.search(dict(_pages("people"))[person])
     if match is None:
         raise ValueError(f"the library's page on {person} states no office")
@@ -76,7 +71,6 @@ def office_of(person: str) -> str:
 
 @cache
 def _pages(folder: str) -> list[tuple[str, str]]:
-    """Titles and contents."""
     library = bundled_folder() / "corpus" / "library.jsonl"
     documents = map(json.loads, library.read_text(encoding="utf-8").splitlines())
     pages = [each for each in documents if each["id"].startswith(f"{folder}/")]

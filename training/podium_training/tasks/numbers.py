@@ -1,5 +1,3 @@
-"""Numbers over wide ranges, as people write them."""
-
 import math
 from decimal import Decimal
 from random import Random

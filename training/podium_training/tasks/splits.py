@@ -23,7 +23,6 @@ def members(entities: Iterable[T], split: Split) -> list[T]:
 
 
 def drawn(draw: Callable[[], T], split: Split) -> T:
-    """Draws until the entity belongs to the split."""
     while split_of(entity := draw()) is not split:
         pass
     return entity

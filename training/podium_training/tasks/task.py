@@ -1,5 +1,3 @@
-"""One task: a question, who judges its answer, and calls known to lead there."""
-
 import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -45,7 +43,6 @@ class Task:
 
     @property
     def answer(self) -> str:
-        """The expected answer, as an episode would state it."""
         expected = self.parameters["expected"]
         return ", ".join(expected) if isinstance(expected, list) else str(expected)
 

@@ -1,5 +1,3 @@
-"""Passes bytes between two connections, each at the pace of the other."""
-
 import asyncio
 from typing import cast
 

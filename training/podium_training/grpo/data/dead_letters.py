@@ -31,7 +31,6 @@ class RejectedRecords:
         self._last = _last_offsets(self._path)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Their offsets begin anew."""
         for partition in partitions:
             self._last.pop(partition, None)
 

@@ -1,5 +1,3 @@
-"""The envelope of a record, checked before its content."""
-
 import hashlib
 
 from google.protobuf.message import DecodeError

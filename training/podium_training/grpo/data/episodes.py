@@ -1,5 +1,3 @@
-"""Finished episodes as the trainer uses them, and the reasons to reject one."""
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,5 +1,3 @@
-"""Episodes whose outcome is a user's feedback, which comes later on the same partition."""
-
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -54,6 +52,5 @@ class AwaitedFeedback:
         return True
 
     def restore(self, waiting: Iterable[pb.Trajectory], closed: Iterable[GroupKey]) -> None:
-        """Restores the state of a checkpoint."""
         self.waiting.update((each.episode_id, each) for each in waiting)
         self.closed.update(closed)

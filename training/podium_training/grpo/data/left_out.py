@@ -1,5 +1,3 @@
-"""Says what is left out while a run waits: it may otherwise wait for ever without a word."""
-
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -48,7 +46,6 @@ class LeftOut:
         return since.total()
 
     def reasons(self, counts: Counter[str]) -> str:
-        """Lists the counts by reason, with the fixes; "" where none is left out."""
         return "; ".join(map(_in_words, self._since(counts).most_common()))
 
     def _since(self, counts: Counter[str]) -> Counter[str]:

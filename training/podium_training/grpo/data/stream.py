@@ -73,7 +73,6 @@ class LogReader:
         *,
         skip_lost: bool = False,
     ) -> None:
-        """Raises LogCut when the log does not hold the position, unless that is allowed."""
         self._kafka = kafka
         with _answering(kafka):
             self._consumer, self._scout = _consumer(kafka), _consumer(kafka)
@@ -224,7 +223,6 @@ class LogReader:
             raise LogCut(f"the log ends too early; it lacks {_message(short)}")
 
     def _emptied(self) -> list[int]:
-        """Partitions that end before what was read of them, or are not there any more."""
         ends = {place.partition: end for place, end in self._ends.items()}
         return [p for p, offset in self.position.offsets.items() if offset > ends.get(p, 0)]
 
@@ -271,7 +269,6 @@ def _message(counts: Mapping[int, int]) -> str:
 
 
 def _log_record(entry: Any) -> LogRecord:
-    """Converts the client's ConsumerRecord; a record without a value is an empty one."""
     headers = {name: value.decode(errors="replace") for name, value in entry.headers}
     return LogRecord(entry.partition, entry.offset, entry.value or b"", entry.key or b"", headers)
 

@@ -1,5 +1,3 @@
-"""Metrics of the episodes of a step."""
-
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 

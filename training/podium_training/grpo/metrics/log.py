@@ -56,6 +56,5 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def _tag(name: str) -> str:
-    """Grouped as TensorBoard groups: by what stands before the slash."""
     first, _, rest = name.replace(" ", "_").partition("_")
     return f"{first}/{rest or first}"

@@ -37,7 +37,6 @@ def write_progress(output: Path, progress: Progress) -> None:
 
 
 def read_progress(output: Path) -> Progress | None:
-    """Reads the progress; None before the trainer has begun, and without the file."""
     try:
         found = json.loads((output / FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

@@ -1,5 +1,3 @@
-"""Log-probabilities of the trained tokens of packed rows, under the distribution sampled from."""
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,7 +170,6 @@ class Scorer(nn.Module):
 
 
 def _hidden(model: PreTrainedModel | PeftModel, packed: PackedRows) -> Float[Tensor, "nodes width"]:
-    """The last layer's output at every token of the tree."""
     decoder = model.get_decoder()
     use_tree_attention(decoder)
     output = decoder(

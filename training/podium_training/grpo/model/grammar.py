@@ -38,7 +38,6 @@ class Constraint:
 
     @classmethod
     def recorded(cls, json_schema: str, digest: str) -> "Constraint":
-        """The constraint of a recorded call. Raises ConstraintError for an unknown digest."""
         for any_whitespace in WHITESPACE:
             constraint = cls(json_schema, any_whitespace)
             if constraint.digest == digest:
@@ -79,7 +78,6 @@ class GrammarReplay:
             _accept(matcher, index, token)
 
     def matcher(self, constraint: Constraint) -> xgrammar.GrammarMatcher:
-        """The grammar at its beginning, to be followed token by token."""
         return xgrammar.GrammarMatcher(self._compile(constraint))
 
     def _compile(self, constraint: Constraint) -> xgrammar.CompiledGrammar:

@@ -1,5 +1,3 @@
-"""A batch's rows with their shares in it, in parts that fit in memory."""
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

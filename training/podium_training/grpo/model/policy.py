@@ -1,5 +1,3 @@
-"""The policy that is trained: a whole model, or an adapter on one whose weights stay."""
-
 import hashlib
 import json
 from pathlib import Path
@@ -44,7 +42,6 @@ def load_policy(folder: Path, lora: LoraOptions | None) -> PreTrainedModel:
 
 
 def _take_over(adapted: PreTrainedModel, folder: Path) -> None:
-    """Starts from the weights of an adapter of the same shape. Raises InvalidConfig."""
     try:
         weights = load_file(folder / "adapter_model.safetensors")
         result: Any = set_peft_model_state_dict(adapted, weights)
@@ -60,7 +57,6 @@ def _take_over(adapted: PreTrainedModel, folder: Path) -> None:
 
 
 def _check_alpha(alpha: int, folder: Path) -> None:
-    """Checks that the adapter's alpha is that of its own training. Raises InvalidConfig."""
     try:
         text = (folder / "adapter_config.json").read_text(encoding="utf-8")
         trained_with = json.loads(text)["lora_alpha"]

@@ -1,5 +1,3 @@
-"""Training samples: one row per model call, its ids exactly as sampled."""
-
 from dataclasses import dataclass
 
 

@@ -46,7 +46,6 @@ class PackedRows:
 
     @property
     def is_path(self) -> bool:
-        """True if every token sees all before it."""
         return bool((self.ends == len(self.tokens)).all())
 
     def to(self, device: torch.device) -> "PackedRows":

@@ -57,7 +57,6 @@ class Preferences:
             raise ValueError(f"preference weights must be in [0, 1], not {self.vector().tolist()}")
 
     def vector(self) -> Vector:
-        """P, in the order of M."""
         return np.array([*self.tools, self.outcome, self.compute, self.latency], dtype=np.float64)
 
     def without(self, ignored: Collection[Weight]) -> "Preferences":

@@ -1,5 +1,3 @@
-"""Sums of a step over micro-batches and processes."""
-
 from dataclasses import astuple, dataclass
 
 import torch

@@ -1,5 +1,3 @@
-"""Sums a calculator does exactly, from the numbers as the question writes them."""
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -80,7 +78,6 @@ def listed(members: list[str]) -> str:
 
 
 def _expression(random: Random, split: Split) -> Draft:
-    """Two to four numbers with signs between them, some in brackets."""
     while True:
         text = _operand(random, split)
         for _ in range(random.randint(1, 3)):

@@ -63,7 +63,6 @@ def _word(random: Random, split: Split) -> Entities:
 
 
 def _letter(random: Random, split: Split) -> Entities:
-    """Mostly a letter of the word."""
     word = _a_word(random, split)
     others = "aeinorst"
     return {

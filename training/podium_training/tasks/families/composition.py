@@ -1,5 +1,3 @@
-"""Two and three steps: each needs what the one before it found."""
-
 from collections.abc import Callable
 from random import Random
 from typing import Any

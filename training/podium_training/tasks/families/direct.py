@@ -1,5 +1,3 @@
-"""Questions that hold their own answer: no tool is needed."""
-
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -42,7 +40,6 @@ def draw(random: Random, split: Split) -> Draft:
 
 
 def a_text(random: Random, split: Split) -> str:
-    """Some plain words: what the dictionary says of one."""
     return definition(a_plain_word(random, split))
 
 

@@ -1,5 +1,3 @@
-"""One fact about a country, city, airport, element, compound or currency, as a tool states it."""
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -60,7 +58,6 @@ def _population_in(random: Random, split: Split) -> Draft:
 
 
 def _is_askable(expected: object, verifier: str) -> bool:
-    """Returns whether there is one way to write the answer."""
     if verifier == "set":
         return (
             isinstance(expected, list)
@@ -84,7 +81,6 @@ def large_countries() -> tuple[str, ...]:
 
 
 def _countries_with_digits() -> Sequence[str]:
-    """Countries with a single calling code."""
     known = {each["name"]: each["phone"] for each in countries().values()}
     return [name for name in large_countries() if known[name].isdigit()]
 

@@ -1,5 +1,3 @@
-"""Seasons and phases of the moon."""
-
 from datetime import date
 from random import Random
 

@@ -1,5 +1,3 @@
-"""Questions that one SELECT over the sample database answers."""
-
 from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -81,14 +79,12 @@ def destinations() -> tuple[str, ...]:
 
 @cache
 def _airports() -> dict[str, str]:
-    """The names of destinations, by code."""
     named = "SELECT faa, name FROM airports WHERE faa IN (SELECT dest FROM flights) ORDER BY faa"
     return dict(solve(select(named))["rows"])
 
 
 @cache
 def _country_codes() -> tuple[str, ...]:
-    """Countries with several cities, those with most cities first."""
     return _column(
         "SELECT country_code FROM cities GROUP BY country_code "  # noqa: S608
         f"HAVING count(*) >= {CITIES_MIN} ORDER BY count(*) DESC, country_code"

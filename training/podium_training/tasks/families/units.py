@@ -1,5 +1,3 @@
-"""Amounts in other units, both as the question writes them."""
-
 from decimal import Decimal
 from functools import cache
 from pathlib import Path

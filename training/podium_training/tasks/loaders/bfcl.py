@@ -45,7 +45,6 @@ Leave out arguments that nobody asked for. If no function fits, answer []."""
 
 
 def load(count: int, split: Split, families: Sequence[str]) -> list[Task]:
-    """Up to `count` cases, in the files' order. Raises UnreadableSource."""
     if split is Split.TRAIN:
         raise UnreadableSource("BFCL's cases are for evaluation only", "use --split held-out")
     if unknown := [name for name in families if name not in CATEGORIES]:

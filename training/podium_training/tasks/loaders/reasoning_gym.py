@@ -39,7 +39,6 @@ def check(answer):
 
 
 def load(count: int, split: Split, seed: int, families: Sequence[str]) -> list[Task]:
-    """`count` different tasks, the families in turn. Raises UnreadableSource."""
     package = _package()
     known = sorted(package.factory.DATASETS)
     if not families:
