@@ -15,7 +15,7 @@ MODULES = [
     "podium_training.grpo.learner",
     "podium_training.grpo.model.forward",
     "podium_training.grpo.model.grammar",
-    "podium_training.grpo.model.micro_batches",
+    "podium_training.grpo.model.samples",
     "podium_training.grpo.model.tree_attention",
     "podium_training.grpo.model.trie",
     "podium_training.grpo.objective",

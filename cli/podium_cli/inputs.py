@@ -10,7 +10,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2
 from podium_kit.client.errors import UsageError
 from podium_kit.money import InvalidMoney, Money
 from podium_kit.wire import InvalidField, enum_name
-from podium_kit.wire.time import LENGTH, parse_length
+from podium_kit.wire.values import LENGTH, parse_length
 
 PROMPT_MODES = {
     "": orchestrator_service_pb2.PROMPT_MODE_UNSPECIFIED,

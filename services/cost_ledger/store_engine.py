@@ -15,8 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.errors import JournalRejected
-from podium_kit.postgres.connection import WatchedConnection
-from podium_kit.postgres.engine import database_errors
+from podium_kit.postgres.engine import WatchedConnection, database_errors
 from podium_kit.postgres.urls import connect_arguments, driver_url
 
 log = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
 from podium_kit.wire import money_from_proto, timestamp_from_proto
-from podium_kit.wire.attachment import KIND_TO_WIRE
+from podium_kit.wire.values import KIND_TO_WIRE
 
 Operations = list[ledger_pb.Operation]
 OperationResults = list[ledger_pb.OperationResult]

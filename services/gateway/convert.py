@@ -36,7 +36,7 @@ from podium_kit.wire import (
     optional_money_from_proto,
     quantities_from_proto,
 )
-from podium_kit.wire.attachment import attachment_from_proto, attachment_to_proto
+from podium_kit.wire.values import attachment_from_proto, attachment_to_proto
 
 PREVIEW_CHARACTERS = 400
 # How models say that they stopped at their limit.

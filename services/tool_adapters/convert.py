@@ -8,7 +8,7 @@ from podium_kit.wire import (
     usage_from_proto,
     usage_to_proto,
 )
-from podium_kit.wire.attachment import file_from_proto
+from podium_kit.wire.values import file_from_proto
 from tool_adapters.adapter import Answer, ModelConversation, ModelMessage, Output, OutputFile
 from tool_adapters.service import CallRequest
 

@@ -15,7 +15,7 @@ from chaos import victims
 from chaos.leaks import sandbox_folders
 from chaos.plan import Fault, NotPossible, Round
 from chaos.scene import Scene
-from podium_kit.embedded.gate.certificates import issue
+from podium_kit.embedded.gate.gate import issue
 from podium_operations.local.keys import ensure_keys
 from podium_operations.local.services import service_processes
 from podium_operations.local.supervision import answers

@@ -19,7 +19,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from chart.rendering import LOADER, ROOT, Json
-from podium_kit.embedded.cache import cache_dir
+from podium_kit.embedded.wheels import cache_dir
 
 FOLDER = Path(os.environ.get("PODIUM_CRDS") or cache_dir() / "crds")
 CACHE = ROOT / "build/crds"

@@ -27,7 +27,7 @@ from orchestrator_inference.policy_engines.blueprint import EngineRules, engine_
 from orchestrator_inference.policy_engines.kserve_api import APIS
 from podium_training.grpo import launch
 from podium_training.grpo.config import RunConfig
-from podium_training.grpo.faults import LASTING, STREAM_ENDED
+from podium_training.grpo.ending import LASTING, STREAM_ENDED
 
 WORKER = "podium-episode-worker"
 SCALED: Json = {

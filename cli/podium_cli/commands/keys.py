@@ -78,7 +78,7 @@ async def _first_key(session: Session, tenant: str, subject: str) -> str:
             "elsewhere: python -m gateway keys create --help, where the gateway's database is",
         )
     from podium_operations.backups.local import local_databases  # noqa: PLC0415  slow to import
-    from podium_operations.local.api_keys import issue_first_key  # noqa: PLC0415
+    from podium_operations.local.keys import issue_first_key  # noqa: PLC0415
 
     async with local_databases(session.target.state) as urls:
         return await issue_first_key(urls["gateway"], tenant, subject, Role.TENANT_ADMIN)

@@ -14,7 +14,7 @@ from podium_cli.train.train import app
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.policy_versions import Alias, VersionStore
-from podium_kit.policy_versions.retirement import removable
+from podium_kit.policy_versions.store import removable
 from podium_kit.wire import enum_word, json_values
 from podium_training.gate import (
     Decision,
@@ -76,7 +76,7 @@ async def publish(
     # torch is not part of every installation, and slow to import.
     try:
         from podium_training.grpo.config import read_config  # noqa: PLC0415
-        from podium_training.grpo.faults import Fault  # noqa: PLC0415
+        from podium_training.grpo.ending import Fault  # noqa: PLC0415
         from podium_training.grpo.run import publish_latest  # noqa: PLC0415
     except ModuleNotFoundError as error:
         fix = "run this where training runs, such as the training image"

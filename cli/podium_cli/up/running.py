@@ -9,9 +9,9 @@ from rich.console import Console
 
 from podium_cli.up.checklist import Checklist
 from podium_kit.embedded.gate import namespaces
-from podium_operations.local.api_keys import ensure_api_keys
 from podium_operations.local.bootstrap import Bootstrap
 from podium_operations.local.engines import check_engine
+from podium_operations.local.keys import ensure_api_keys
 from podium_operations.local.platform import LocalPlatform, PlatformOptions, Report
 from podium_operations.local.retries import RetryingGateway, retry_while_away
 from podium_operations.local.state import Connection

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from filelock import AsyncFileLock
 
-from podium_kit.embedded.cache import cache_dir
 from podium_kit.embedded.command import run_command
 from podium_kit.embedded.errors import EmbeddedError
 from podium_kit.embedded.vllm.environment import Progress, VllmEnvironment
+from podium_kit.embedded.wheels import cache_dir
 
 MODEL_NAME = "SmolLM2-135M-Instruct"
 CONVERSION = Path(__file__).with_name("smollm2_conversion.py")

@@ -1,3 +1,4 @@
+import os
 from importlib import metadata
 from pathlib import Path
 
@@ -25,3 +26,11 @@ def wheel_program(distribution: str, program: str) -> Path:
         if file.name == program and file.parent.name == "bin":
             return Path(str(file.locate())).resolve()
     raise WheelMissing(distribution)
+
+
+def cache_dir() -> Path:
+    """`$PODIUM_CACHE_DIR`, else `podium` in the user's cache folder."""
+    if configured := os.environ.get("PODIUM_CACHE_DIR"):
+        return Path(configured).absolute()
+    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(user_cache) / "podium"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from podium_kit.policy_versions.aliases import Alias, Aliases
 from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
 from podium_kit.policy_versions.names import (
     ArtifactRejected,
@@ -20,6 +21,7 @@ from podium_kit.policy_versions.names import (
     Unreadable,
     VersionName,
 )
+from podium_kit.policy_versions.reports import read_report
 
 PARTIAL = ".partial-"
 TAKEN = "retired"
@@ -177,3 +179,26 @@ def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
+
+
+RETIRED = "retired"
+
+
+def removable(store: VersionStore) -> list[str]:
+    """Versions whose files may be deleted: no alias means or meant them, no engine has them.
+
+    An engine that is asked for an adapter whose folder is gone ends (seen with vLLM 0.32), so the
+    serving side unloads a version first and says so in its report.
+    """
+    aliases = Aliases(store.root)
+    meant = {name for alias in Alias for name in aliases.history(alias)[-2:]}
+    return [
+        name
+        for name in map(str, store.names())
+        if name not in meant and _is_unloaded_everywhere(store, name)
+    ]
+
+
+def _is_unloaded_everywhere(store: VersionStore, name: str) -> bool:
+    report = read_report(store.root, name)
+    return report is not None and report.faults == (RETIRED,) and report.replicas == 0

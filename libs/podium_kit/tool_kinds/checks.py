@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from podium_kit.http_headers import header_problem
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.rpc.errors import InvalidArgument
+
+
+class InvalidTool(InvalidArgument):
+    """The spec cannot become a tool."""
+
 
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
 

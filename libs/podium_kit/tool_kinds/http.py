@@ -3,8 +3,13 @@ import re
 from difflib import get_close_matches
 
 from podium.registry.v1 import tool_pb2
-from podium_kit.tool_kinds.checks import check_header, check_headers, check_url, require
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import (
+    InvalidTool,
+    check_header,
+    check_headers,
+    check_url,
+    require,
+)
 from podium_kit.tool_kinds.kind import ToolKind
 
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")

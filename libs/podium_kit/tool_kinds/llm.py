@@ -1,9 +1,8 @@
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import MediaKind
-from podium_kit.tool_kinds.checks import check_url
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool, check_url
 from podium_kit.tool_kinds.kind import ToolKind
-from podium_kit.wire.attachment import KIND_FROM_WIRE
+from podium_kit.wire.values import KIND_FROM_WIRE
 
 
 def _check(spec: tool_pb2.ToolSpec) -> None:

@@ -1,6 +1,5 @@
 from podium.registry.v1 import tool_pb2
-from podium_kit.tool_kinds.checks import check_headers, check_url, require
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool, check_headers, check_url, require
 from podium_kit.tool_kinds.kind import ToolKind
 
 # What the transport of MCP writes itself.

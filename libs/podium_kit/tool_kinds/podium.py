@@ -1,5 +1,5 @@
 from podium.registry.v1 import tool_pb2
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from podium_kit.tool_kinds.kind import ToolKind
 
 # An orchestrator and the one it calls.

@@ -52,3 +52,8 @@ def _parts(owner: Any) -> tuple[list[tuple[str, str]], list[tuple[str, Any, bool
         elif held.type == ENUM:
             enums.append((field.name, held.enum_type.values_by_number[0].name))
     return enums, messages
+
+
+def enum_word(name: str, prefix: str) -> str:
+    """ "turn limit" of ("STOP_REASON_TURN_LIMIT", "STOP_REASON_")."""
+    return name.removeprefix(prefix).lower().replace("_", " ")

@@ -21,8 +21,8 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podium_kit.wire.enums import enum_word
-from podium_kit.wire.time import parse_length
+from podium_kit.wire.json_values import enum_word
+from podium_kit.wire.values import parse_length
 
 F = FieldDescriptor
 WHOLE_NUMBERS = {

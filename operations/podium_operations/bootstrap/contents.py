@@ -18,12 +18,12 @@ from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
 from podium_operations.bootstrap.bundled_contents import (
+    BundledTools,
     add_missing_prices,
     bundled_prices,
     bundled_tools,
     put_library,
 )
-from podium_operations.bootstrap.bundled_tools import BundledTools
 from podium_operations.bootstrap.cluster_objects import ClusterObjects
 from podium_operations.bootstrap.settings import Contents
 from podium_operations.documents import message_of

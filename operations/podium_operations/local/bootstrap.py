@@ -14,12 +14,12 @@ from podium.registry.v1 import tool_pb2
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.gateway import Gateway
 from podium_operations.bootstrap.bundled_contents import (
+    BundledTools,
     add_missing_prices,
     bundled_prices,
     bundled_tools,
     put_library,
 )
-from podium_operations.bootstrap.bundled_tools import BundledTools
 from podium_operations.documents import read_message
 from podium_operations.local.platform import Report
 from podium_operations.local.services import ENGINE_SECRET, Engine

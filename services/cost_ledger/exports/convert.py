@@ -11,7 +11,7 @@ from podium.ledger.v1 import audit_service_pb2 as pb
 from podium_kit.money import Money
 from podium_kit.rpc.pages import encode_page_token
 from podium_kit.wire import money_to_proto, quantities_to_proto, timestamp_to_proto
-from podium_kit.wire.usage import dimension_to_proto
+from podium_kit.wire.values import dimension_to_proto
 
 TABLES = {
     audit_pb2.EXPORT_FORMAT_CHARGES: CHARGES,

@@ -15,7 +15,7 @@ from podium_kit.metering import PriceFactors
 from podium_kit.rpc.identity import Identity
 from podium_kit.verifiers import InvalidVerifier
 from podium_kit.wire import digest_of, duration_from_proto, money_from_proto
-from podium_kit.wire.attachment import attachment_from_proto
+from podium_kit.wire.values import attachment_from_proto
 
 DEFAULT_TURN_LIMIT = 50
 DEFAULT_TIME_LIMIT_S = 1800.0

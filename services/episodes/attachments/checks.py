@@ -7,7 +7,7 @@ from episodes.errors import FilesFull, InvalidAttachments, UnsupportedAttachment
 from podium.common.v1 import attachment_pb2
 from podium.registry.v1 import toolset_pb2
 from podium_kit.attachments import TOTAL_BYTES_MAX, Attachment, MediaKind, media_type_of
-from podium_kit.wire.attachment import KIND_FROM_WIRE, attachment_from_proto
+from podium_kit.wire.values import KIND_FROM_WIRE, attachment_from_proto
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from episodes.clients import Adapters
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
 from podium_kit.attachments import Attachment, MediaKind
-from podium_kit.wire.attachment import attachment_from_proto
+from podium_kit.wire.values import attachment_from_proto
 
 
 def read_by(

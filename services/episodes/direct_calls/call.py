@@ -10,7 +10,7 @@ from podium.registry.v1 import toolset_pb2
 from podium_kit.attachments import Attachment
 from podium_kit.money import Money
 from podium_kit.tool_kinds import kind_of
-from podium_kit.wire.attachment import attachment_from_proto
+from podium_kit.wire.values import attachment_from_proto
 
 
 @dataclass(frozen=True)

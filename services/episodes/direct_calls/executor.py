@@ -42,7 +42,7 @@ from podium_kit.wire import (
     failure_to_proto,
     quantities_from_proto,
 )
-from podium_kit.wire.attachment import file_to_proto
+from podium_kit.wire.values import file_to_proto
 
 NOTHING = Money.zero("USD")
 

@@ -32,7 +32,7 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.errors import DomainError, InternalError
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import failure_from_proto, failure_to_proto
-from podium_kit.wire.attachment import file_to_proto
+from podium_kit.wire.values import file_to_proto
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from podium_kit.policy_versions import (
     canary_fault,
 )
 from podium_kit.policy_versions.reports import Report, write_report
-from podium_kit.policy_versions.retirement import RETIRED
+from podium_kit.policy_versions.store import RETIRED
 from podium_kit.rpc.errors import DomainError
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from typing import Any
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.metering import OWN, is_own
 from podium_kit.rpc.identity import current_identity
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.models import FIND_TOOLS, ToolSpec
 from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema

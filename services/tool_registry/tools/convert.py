@@ -4,9 +4,9 @@ from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.bounds import require_bounds
 from podium_kit.rpc.identity import SERVICE_SCOPES, Identity, Scope
 from podium_kit.tool_kinds import KINDS, ToolKind, kind_of
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from podium_kit.wire import duration_from_proto, timestamp_to_proto
-from podium_kit.wire.attachment import KIND_FROM_WIRE as KIND_OF_MEDIA
+from podium_kit.wire.values import KIND_FROM_WIRE as KIND_OF_MEDIA
 from tool_registry.models import (
     PLATFORM,
     ModelChoice,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from podium_kit.metering import OWN, is_own
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.models import ToolSpec, ToolVersion
 
 Versions = Mapping[str, tuple[ToolVersion, ...]]

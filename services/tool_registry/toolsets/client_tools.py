@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.models import FIND_TOOLS, ClientTool, Toolset
 from tool_registry.tools.schemas import check_parameters_schema, loosened_parameters

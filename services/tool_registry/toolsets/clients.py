@@ -11,7 +11,7 @@ from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium_kit.metering import Dimension
 from podium_kit.rpc.errors import DeadlineExceeded, NotFound, Unavailable
 from podium_kit.rpc.status import answered
-from podium_kit.wire.usage import dimension_from_proto
+from podium_kit.wire.values import dimension_from_proto
 from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price, PriceComponent
 

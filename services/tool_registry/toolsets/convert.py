@@ -11,7 +11,7 @@ from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import digest_of, duration_to_proto, money_to_proto
-from podium_kit.wire.attachment import KIND_FROM_WIRE, KIND_TO_WIRE
+from podium_kit.wire.values import KIND_FROM_WIRE, KIND_TO_WIRE
 from tool_registry.models import (
     FIND_TOOLS,
     CallEstimate,

@@ -30,7 +30,7 @@ from podium_cli.up.installation import ensure_engine_installed
 from podium_kit.embedded.vllm.adapted_model import AdaptedModel
 from podium_kit.embedded.vllm.environment import VllmEnvironment
 from podium_operations.local.engines import TRAINED_NAME, EngineChoice, trained_model
-from podium_training.rollouts.ids import run_id_from
+from podium_training.rollouts.plan import run_id_from
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import FAMILIES, generate
 

@@ -17,7 +17,7 @@ from podium_operations.local.engines import TRAINED_NAME, EngineChoice
 from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_training.gate import Evaluated
 from podium_training.rollouts import Group, Offer, Rollout, RolloutLimits, plan
-from podium_training.rollouts.ids import derived_id
+from podium_training.rollouts.plan import derived_id
 from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.tasks.task import Task
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from podium_kit.embedded.cache import cache_dir
 from podium_kit.embedded.packages import install
+from podium_kit.embedded.wheels import cache_dir
 
 FOLDER = Path(__file__).parent
 # FOCUS 1.2 states "null without an invoice, else not null" as two rules of which one has to pass.

@@ -1,7 +1,6 @@
 """Every command of `podium spend` and `podium audit` on a real platform, and wrong input to them.
 
 The books are those of one tenant after three episodes; what a test forges, it puts right.
-
 """
 
 import asyncio

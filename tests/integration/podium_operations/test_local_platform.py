@@ -21,8 +21,8 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.rpc.identity import Identity, Role, acting_as
 from podium_operations.local import engines
-from podium_operations.local.api_keys import PLATFORM_TENANT, TENANT, LocalKeys, ensure_api_keys
 from podium_operations.local.engines import EngineChoice, check_engine
+from podium_operations.local.keys import PLATFORM_TENANT, TENANT, LocalKeys, ensure_api_keys
 from podium_operations.local.retries import RetryingGateway
 from podium_operations.local.state import StateFolder
 from podium_operations.local.supervision import PAUSE_MAX_S, Supervisor, pause_after

@@ -32,7 +32,7 @@ from podium.episodes.v1 import episode_service_pb2 as episode_pb
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.identity import ROLE_SCOPES, Identity, Role, Scope, acting_as
 from podium_kit.rpc.pages import InvalidPageToken, encode_page_token
-from podium_kit.wire.attachment import attachment_from_proto
+from podium_kit.wire.values import attachment_from_proto
 from unit.episodes.stored_episodes import ID, stored_episode
 
 EPISODE_ID = "01900000-0000-7000-8000-000000000001"

@@ -23,7 +23,7 @@ from podium_kit.metering import Dimension, InvalidUsage, Quantity, Usage, UsageS
 from podium_kit.money import InvalidMoney, Money
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.wire import InvalidField, json_values, merge_written
-from podium_kit.wire.usage import dimension_from_proto, dimension_to_proto
+from podium_kit.wire.values import dimension_from_proto, dimension_to_proto
 
 MONEY = st.builds(
     lambda units, code: Money(Decimal(units).scaleb(-12), code),

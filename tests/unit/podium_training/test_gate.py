@@ -28,7 +28,7 @@ from podium_training.gate import (
     write_decision,
 )
 from podium_training.gate.evaluation import Pair
-from podium_training.gate.limits import latency_p95_s
+from podium_training.gate.rules import latency_p95_s
 
 DIFFERENCES = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
 

@@ -8,7 +8,7 @@ from openapi_builders import only, schema_of
 from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.tool_kinds import HTTP
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto

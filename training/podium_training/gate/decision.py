@@ -14,16 +14,17 @@ from podium_kit.policy_versions.decisions import Decided, Verdict, decision_file
 from podium_kit.policy_versions.writing import replace_text
 from podium_training.gate.bootstrap import Interval, paired_interval
 from podium_training.gate.evaluation import Evaluated, Pair
-from podium_training.gate.limits import (
+from podium_training.gate.rules import (
+    GateRules,
+    Objective,
     broken_limits,
     format_validity,
+    gains,
     latency_p95_s,
     mean_cost,
     too_many_unjudged,
     tool_error_rate,
 )
-from podium_training.gate.objectives import gains
-from podium_training.gate.rules import GateRules, Objective
 
 
 class UnplannedLook(ValueError):

@@ -1,7 +1,12 @@
+import math
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import StrEnum
+from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from podium_training.gate.evaluation import Evaluated, Pair
 
 
 class Objective(StrEnum):
@@ -35,3 +40,110 @@ class GateRules(BaseModel):
         Bonferroni: simple and on the safe side, at whatever moments the looks happen.
         """
         return 1 - (1 - self.confidence) / self.looks
+
+
+def broken_limits(episodes: Sequence[Evaluated], rules: GateRules) -> list[str]:
+    checks = (too_many_unjudged, _cost, _latency, _format, _tool_errors)
+    return [words for check in checks if (words := check(episodes, rules))]
+
+
+def mean_cost(episodes: Sequence[Evaluated]) -> Decimal | None:
+    costs = [each.cost for each in episodes if each.cost is not None]
+    return sum(costs, Decimal(0)) / len(costs) if costs and len(costs) == len(episodes) else None
+
+
+def latency_p95_s(episodes: Sequence[Evaluated]) -> float:
+    """The least latency that 95 % of the episodes do not exceed (nearest rank)."""
+    return sorted(each.latency_s for each in episodes)[math.ceil(0.95 * len(episodes)) - 1]
+
+
+def format_validity(episodes: Sequence[Evaluated]) -> float:
+    """Share of well-formed actions; 0 when there was none."""
+    actions = sum(each.actions for each in episodes)
+    return 1 - sum(each.malformed_actions for each in episodes) / actions if actions else 0.0
+
+
+def tool_error_rate(episodes: Sequence[Evaluated]) -> float:
+    """Share of failed tool calls; 0 when there was none."""
+    calls = sum(each.tool_calls for each in episodes)
+    return sum(each.failed_tool_calls for each in episodes) / calls if calls else 0.0
+
+
+def too_many_unjudged(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+    """The share and its limit, in words; None within it."""
+    share = sum(each.score is None for each in episodes) / len(episodes)
+    if share <= rules.unjudged_max:
+        return None
+    return f"{share:.1%} of episodes unjudged, at most {rules.unjudged_max:.1%}"
+
+
+def _cost(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+    if rules.cost_max is None:
+        return None
+    mean = mean_cost(episodes)
+    if mean is None:
+        return "the cost is unknown: a call has no price"
+    if mean <= rules.cost_max:
+        return None
+    return f"mean cost {mean:f}, at most {rules.cost_max:f}"
+
+
+def _latency(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+    found = latency_p95_s(episodes)
+    if rules.latency_p95_max_s is None or found <= rules.latency_p95_max_s:
+        return None
+    return f"latency p95 {found:.3g} s, at most {rules.latency_p95_max_s:g} s"
+
+
+def _format(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+    found = format_validity(episodes)
+    if found >= rules.format_validity_min:
+        return None
+    return f"{found:.1%} of actions well-formed, at least {rules.format_validity_min:.1%}"
+
+
+def _tool_errors(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
+    found = tool_error_rate(episodes)
+    if found <= rules.tool_error_rate_max:
+        return None
+    return f"{found:.1%} of tool calls failed, at most {rules.tool_error_rate_max:.1%}"
+
+
+def gains(pairs: Sequence[Pair], objective: Objective) -> list[float] | None:
+    """One number per task, the mean of its seeds: those are alike, so they are no more evidence
+    than the tasks are. None when any is unknown.
+    """
+    measure = MEASURES[objective]
+    found: dict[str, list[float]] = {}
+    for candidate, promoted in pairs:
+        ours, theirs = measure(candidate), measure(promoted)
+        if ours is None or theirs is None:
+            return None
+        found.setdefault(candidate.task_id, []).append(ours - theirs)
+    return [fmean(of_task) for of_task in found.values()]
+
+
+def _score(episode: Evaluated) -> float:
+    # An answer that could not be verified earns nothing; how many there may be is a hard limit.
+    return episode.score or 0.0
+
+
+def _saved(episode: Evaluated) -> float | None:
+    return None if episode.cost is None else -float(episode.cost)
+
+
+def _well_formed(episode: Evaluated) -> float:
+    return 1 - episode.malformed_actions / episode.actions if episode.actions else 0.0
+
+
+def _tools_well(episode: Evaluated) -> float:
+    return 1 - episode.failed_tool_calls / episode.tool_calls if episode.tool_calls else 1.0
+
+
+MEASURES: dict[Objective, Callable[[Evaluated], float | None]] = {
+    Objective.SCORE: _score,
+    Objective.COST: _saved,
+    Objective.LATENCY: lambda episode: -episode.latency_s,
+    Objective.FORMAT: _well_formed,
+    Objective.TOOL_ERRORS: _tools_well,
+}

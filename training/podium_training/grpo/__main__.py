@@ -12,13 +12,13 @@ from pathlib import Path
 from podium_kit import telemetry
 from podium_kit.stream import BrokerUnavailable
 from podium_training.grpo.config import RunConfig, read_config
-from podium_training.grpo.faults import LASTING, PASSING, STREAM_ENDED, Fault
+from podium_training.grpo.ending import LASTING, PASSING, STREAM_ENDED, Fault
 
 NEWEST = 0
 
 
 def main() -> int:
-    """Exit status 0 when all steps are done, else one of faults.py.
+    """Exit status 0 when all steps are done, else one of ending.py.
 
     Of a replay: 0 when it gave the same bits, 1 when it gave others, 2 when it cannot be done.
     """

@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from podium_kit.policy_versions import Canary, CanaryPrompt
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import pack

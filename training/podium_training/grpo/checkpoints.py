@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from podium_training.grpo.config import InvalidConfig
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 from podium_training.grpo.process_group import outline
 
 WEIGHTS, OPTIMIZER, STATE, MANIFEST = (

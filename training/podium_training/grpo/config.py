@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from podium_kit.policy_versions.names import RUN
 from podium_kit.stream import KafkaSettings
 from podium_kit.telemetry import TelemetrySettings
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 
 # As objective/advantages.py and objective/losses.py name them, which import torch.
 AdvantageName = Literal["group_mean", "group_std", "batch_std", "rloo", "paper", "gdpo", "solved"]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from podium_training.grpo.data.groups import Group
+from podium_training.grpo.ending import Interrupted
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.process_group import ProcessGroup
-from podium_training.grpo.stopping import Interrupted
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
-from podium_training.grpo.faults import LASTING, PASSING, STREAM_ENDED
+from podium_training.grpo.ending import LASTING, PASSING, STREAM_ENDED
 
 
 def main() -> int:
-    """Exit status 0 when all processes ended well, else one of faults.py."""
+    """Exit status 0 when all processes ended well, else one of ending.py."""
     try:
         torchrun(["-m", "podium_training.grpo", *sys.argv[1:]])
     except ChildFailedError as error:

@@ -18,7 +18,7 @@ from podium_training.grpo.checkpoints import require_weights_of
 from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.data.episodes import Episode, Reason, Rejected
 from podium_training.grpo.data.groups import Group
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 from podium_training.grpo.model.forward import Distribution, Scorer
 from podium_training.grpo.model.grammar import (
     BITS,
@@ -27,7 +27,7 @@ from podium_training.grpo.model.grammar import (
     LegalBits,
     forced,
 )
-from podium_training.grpo.model.micro_batches import Sample, micro_batches, size_of
+from podium_training.grpo.model.samples import Sample, micro_batches, size_of
 from podium_training.grpo.model.trie import PackedRows, pack
 from podium_training.grpo.objective.losses import (
     Loss,

@@ -16,6 +16,7 @@ from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler, GroupRules
 from podium_training.grpo.data.stream import LogReader, Position
 from podium_training.grpo.device import choose_device
+from podium_training.grpo.ending import leave_signals, stop_on_signals
 from podium_training.grpo.following import follow
 from podium_training.grpo.learner import Learner, StepOptions
 from podium_training.grpo.metrics.log import MetricsLog
@@ -28,7 +29,6 @@ from podium_training.grpo.objective.rewards import SpreadFloors, Weight
 from podium_training.grpo.objective.staleness import StalenessBound
 from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
-from podium_training.grpo.stopping import leave_signals, stop_on_signals
 from podium_training.grpo.trainer import Publish, Trainer, TrainerOptions
 
 log = logging.getLogger(__name__)

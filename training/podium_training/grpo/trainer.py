@@ -27,13 +27,13 @@ from podium_training.grpo.data.groups import (
 )
 from podium_training.grpo.data.left_out import LeftOut
 from podium_training.grpo.data.stream import LogCut, LogReader, LogRecord
+from podium_training.grpo.ending import Interrupted
 from podium_training.grpo.following import Done, Failed, NotPublished, Plan
 from podium_training.grpo.learner import Learner
 from podium_training.grpo.metrics.batch import batch_metrics
 from podium_training.grpo.metrics.log import MetricsLog
 from podium_training.grpo.metrics.progress import Progress, write_progress
 from podium_training.grpo.process_group import ProcessGroup
-from podium_training.grpo.stopping import Interrupted
 
 log = logging.getLogger(__name__)
 

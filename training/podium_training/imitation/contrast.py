@@ -3,7 +3,6 @@
 Of about thirty tokens that an episode trains, one says who does the task. Whole episodes teach the
 others: policies that saw thousands of them chose alike under every vector. So here the first turn
 alone is learnt, and of a call of the orchestrator's own the tool's name.
-
 """
 
 from collections import defaultdict

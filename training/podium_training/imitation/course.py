@@ -2,7 +2,6 @@
 
 Each kind of question comes up as often as the others. Tasks that look like those of `podium demo`
 are left out: it is to measure, not to remind.
-
 """
 
 import argparse
@@ -33,6 +32,8 @@ YEARS = range(1900, 2101)
 
 
 class Demo:
+    """The questions of `podium demo`, which no policy learns from."""
+
     def __init__(self, folder: Path) -> None:
         files = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
         tasks: list[dict[str, Any]] = [task for file in files for task in file["tasks"]]

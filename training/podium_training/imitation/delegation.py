@@ -3,7 +3,6 @@
 The paper's reward (section 3.2) with all options as its group: outcome weighs by how often an
 option is right, cost and latency by their place between the cheapest and the most expensive, the
 quickest and the slowest. The prompt quotes what the options cost, to the model that learns as well.
-
 """
 
 import re

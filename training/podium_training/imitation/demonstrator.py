@@ -12,7 +12,6 @@ under the weights and prices of its prompt. `python -m podium_training.experts` 
 
 With --mistakes .1 every tenth call is made with a garbled word first, and right after its error:
 what learns from it continues after errors of its own.
-
 """
 
 import argparse

@@ -2,7 +2,6 @@
 
 It says that it is vLLM's kind of engine, because only then are token ids asked for; its
 version says what it is, and every trajectory records that as the engine.
-
 """
 
 import time

@@ -7,7 +7,6 @@ as the tasks that were drawn, and what is rare in them is not learnt.
 Most tasks are those whose choice the vectors change: to like a specialist changes it in the
 specialist's own families alone, and tasks of all families teach that it changes nothing.
 What is nearly as good is left out: which of two that is, no small model reads off a prompt.
-
 """
 
 from collections import defaultdict
@@ -40,7 +39,7 @@ Item = TypeVar("Item")
 
 
 def in_turn(items: Iterable[Item], family: Callable[[Item], str], random: Random) -> Iterator[Item]:
-    """One of each family, then the next of each, without end; each family in an order of chance."""
+    """Yields one of each family in turn, without end, so that rare ones come as often as others."""
     families: dict[str, list[Item]] = defaultdict(list)
     for each in items:
         families[family(each)].append(each)

@@ -1,7 +1,6 @@
 """Vectors that a task is put under, and a tool's terms that say who is liked.
 
 What a liking asks for shows beside the same vector without it, and beside a liking of another.
-
 """
 
 import re

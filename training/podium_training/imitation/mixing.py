@@ -3,7 +3,6 @@
 Each matrix of the version is the weighted mean of two adapters' matrices: `lora.start` of the
 configuration, and ADAPTER. What a policy gained by continuing from another is had in part, for less
 of what it lost; useful where one comes from the other, so that their matrices mean the same.
-
 """
 
 import argparse
@@ -18,7 +17,7 @@ from transformers import PreTrainedModel
 from podium_kit.policy_versions import VersionName
 from podium_kit.rpc.errors import DomainError
 from podium_training.grpo.config import InvalidConfig, RunConfig, read_config
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 from podium_training.grpo.model.policy import load_policy
 from podium_training.grpo.run import publisher_of
 

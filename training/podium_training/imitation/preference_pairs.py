@@ -2,7 +2,6 @@
 
 Weights are multiples of a tenth in the training split, and lie halfway between in the held-out
 one; no instruction is in both. So what is measured there was never seen.
-
 """
 
 from collections.abc import Mapping, Sequence

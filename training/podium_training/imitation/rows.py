@@ -9,10 +9,9 @@ from transformers import PreTrainedTokenizerBase
 
 from podium.episodes.v1.trajectory_pb2 import Trajectory
 from podium_training.grpo.config import StreamConfig
-from podium_training.grpo.data.convert import episode_from_proto
+from podium_training.grpo.data.convert import episode_from_proto, is_exemplary
 from podium_training.grpo.data.envelopes import open_record
 from podium_training.grpo.data.episodes import Limits, Rejected
-from podium_training.grpo.data.imitated import is_exemplary
 from podium_training.grpo.data.stream import LogReader
 from podium_training.tasks.splits import members
 from podium_training.tasks.task import Split
@@ -81,9 +80,12 @@ WORD = re.compile(" [A-Z][a-z]{4,}")
 def renamed(
     rows: Iterable[Row], count: int, tokenizer: PreTrainedTokenizerBase, random: Random
 ) -> Iterator[Row]:
-    """Yields `count` rows that call with a name, each learnt from the name on.
+    """Yields `count` rows that call with another word for a name of the question.
 
-    Fewer where no row does, or no token is a word.
+    Training and held-out tasks share no names, and those that training has are few: a policy learns
+    them by heart, and is of two minds where a new one is one token in the question and several in
+    the argument. Each row is learnt from the name on, so that the policy learns to copy. Fewer come
+    where no row calls with a name, or no token is a word.
     """
     found = [named for row in rows if not row.held_back for named in _named(row, tokenizer)]
     words = members(_words(tokenizer), Split.TRAIN)

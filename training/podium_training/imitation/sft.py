@@ -5,7 +5,6 @@
 
 It reads the solved episodes of a platform's stream, adds first turns of questions, trains, and
 publishes a version. A run of minutes on a GPU, it keeps no checkpoints.
-
 """
 
 import argparse
@@ -23,7 +22,7 @@ from podium_training.experts.pool import InvalidPool
 from podium_training.grpo.config import InvalidConfig, read_section
 from podium_training.grpo.data.episodes import Limits
 from podium_training.grpo.data.stream import LogCut
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 from podium_training.imitation.config import SftConfig
 from podium_training.imitation.offers import NothingToLearn
 from podium_training.imitation.solutions import NoDemonstration

@@ -2,7 +2,6 @@
 
 Where experts are offered, a task is handed to one of them whenever that promises a higher reward
 under the weights and prices that the prompt states: what learns from it sees them obeyed.
-
 """
 
 import json

@@ -39,7 +39,7 @@ class Batch:
 def shuffled_batches(
     rows: Sequence[Row], tokens_max: int, random: Random
 ) -> Iterator[Sequence[Row]]:
-    """One epoch after the other, without end."""
+    """Yields rows of about one length side by side, one epoch after the other, without end."""
     while True:
         order = sorted(rows, key=lambda row: len(row) + random.randrange(JITTER))
         found = list(batches(order, tokens_max))

@@ -11,7 +11,6 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
-from podium_training.rollouts.ids import run_id_from
 from podium_training.rollouts.payloads import (
     GroupOfRun,
     PlannedRun,
@@ -19,6 +18,7 @@ from podium_training.rollouts.payloads import (
     RolloutRun,
     RolloutTotals,
 )
+from podium_training.rollouts.plan import run_id_from
 
 PLAN_RUN = "plan_run"
 ROLL_GROUP = "roll_group"

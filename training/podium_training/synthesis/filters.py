@@ -5,13 +5,76 @@ is not solved in pass@8, the task is solved without any action.
 """
 
 import json
+from collections import Counter
+from enum import StrEnum
+from typing import Any
 
-from podium_training.synthesis.database import CallFailed
+from podium_training.synthesis import prompts
+from podium_training.synthesis.database import CallFailed, Database
 from podium_training.synthesis.domain import Domain
-from podium_training.synthesis.draft import Draft, Golden, says_all
-from podium_training.synthesis.model import ChatModel
-from podium_training.synthesis.rejections import Rejection
-from podium_training.synthesis.solving import answers, solves
+from podium_training.synthesis.draft import (
+    Draft,
+    Golden,
+    GoldenCall,
+    call_schema,
+    carry_out,
+    says_all,
+)
+from podium_training.synthesis.model import ChatModel, NoGoodReply
+from podium_training.synthesis.schema import object_schema
+
+
+class Rejection(StrEnum):
+    ROWS_NOT_NATURAL = "rows not natural"
+    ROWS_UNUSABLE = "rows unusable"
+    TOOL_UNUSABLE = "tool unusable"
+    INTENT_REPEATED = "intent repeated"
+    DRAFT_UNUSABLE = "draft unusable"
+    NOT_EVOLVED = "not evolved"
+    """The harder version was unusable; the task stays as it was."""
+    GOLDEN_CALL_FAILS = "golden call fails"
+    SAID_NOWHERE = "information no call gives"
+    NEEDS_NO_ACTION = "solvable without any action"
+    NOT_SOLVED = "not solved in any attempt"
+    REPEATED = "repeated"
+
+
+Rejections = Counter[Rejection]
+
+
+TURNS_MAX = 8
+ANSWER = object_schema({"answer": {"type": "string", "minLength": 1, "maxLength": 1000}})
+
+
+async def solves(model: ChatModel, name: str, domain: Domain, draft: Draft, golden: Golden) -> bool:
+    schema = {"anyOf": [ANSWER, *(call_schema(tool) for tool in domain.tools)]}
+    done: list[tuple[dict[str, Any], Any]] = []
+    with Database.filled(domain) as database:
+        for turn in range(TURNS_MAX):
+            prompt = prompts.solve_text(domain, domain.tools, draft, done)
+            try:
+                said = await model.ask(f"{name}/{turn}", prompt, schema, dict)
+            except NoGoodReply:
+                return False
+            if "answer" in said:
+                return golden.solved_by(database.state(), said["answer"])
+            done.append((said, _result(domain, database, said)))
+    return False
+
+
+async def answers(model: ChatModel, name: str, domain: Domain, draft: Draft) -> str:
+    prompt = prompts.ANSWER.format(subject=domain.subject, instruction=draft.instruction)
+    try:
+        return str((await model.ask(name, prompt, ANSWER, dict))["answer"])
+    except NoGoodReply:
+        return ""
+
+
+def _result(domain: Domain, database: Database, said: dict[str, Any]) -> Any:
+    try:
+        return carry_out(domain, database, GoldenCall.model_validate(said))
+    except CallFailed as error:
+        return {"error": str(error)}
 
 
 async def rejection(

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from podium_training.synthesis.domain import STATE_TOOL, Domain
 from podium_training.synthesis.draft import Draft
-from podium_training.synthesis.filters import rejection
+from podium_training.synthesis.filters import Rejection, Rejections, rejection
 from podium_training.synthesis.model import NoGoodReply
-from podium_training.synthesis.rejections import Rejection, Rejections
 from podium_training.synthesis.steps import Steps
 from podium_training.tasks.splits import split_of
 from podium_training.tasks.task import Call, Task

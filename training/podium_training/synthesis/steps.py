@@ -11,8 +11,8 @@ from podium_training.synthesis import prompts
 from podium_training.synthesis.database import CallFailed, Database
 from podium_training.synthesis.domain import Domain, DomainTool
 from podium_training.synthesis.draft import Draft, draft_schema
+from podium_training.synthesis.filters import Rejection, Rejections
 from podium_training.synthesis.model import ChatModel, NoGoodReply
-from podium_training.synthesis.rejections import Rejection, Rejections
 from podium_training.synthesis.schema import ROW_KEY, Proposal, Schema, Table, Text, row_schema
 
 B = TypeVar("B", bound=BaseModel)

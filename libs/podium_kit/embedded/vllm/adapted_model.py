@@ -6,10 +6,10 @@ from pathlib import Path
 
 from filelock import AsyncFileLock
 
-from podium_kit.embedded.cache import cache_dir
 from podium_kit.embedded.command import run_command
 from podium_kit.embedded.smollm2 import ModelNotConverted, SmolLM2
 from podium_kit.embedded.vllm.environment import Progress, VllmEnvironment
+from podium_kit.embedded.wheels import cache_dir
 
 MERGE = Path(__file__).with_name("adapter_merge.py")
 DIGITS = 12

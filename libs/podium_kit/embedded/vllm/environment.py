@@ -9,9 +9,9 @@ from pathlib import Path
 
 from filelock import AsyncFileLock
 
-from podium_kit.embedded.cache import cache_dir
 from podium_kit.embedded.command import CommandFailed, run_command
 from podium_kit.embedded.errors import EmbeddedError
+from podium_kit.embedded.wheels import cache_dir
 
 VLLM_VERSION = "0.32.0"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")

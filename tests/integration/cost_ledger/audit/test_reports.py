@@ -13,7 +13,7 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit.metering import Dimension
 from podium_kit.rpc.identity import Scope
 from podium_kit.wire import timestamp_to_proto
-from podium_kit.wire.usage import dimension_to_proto
+from podium_kit.wire.values import dimension_to_proto
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 RECORDS = 60

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from cost_ledger.store_engine import open_journal_pool
 from embedded_servers import Database
-from podium_kit.postgres.connection import OPTIONS
 from podium_kit.postgres.engine import (
+    OPTIONS,
     DatabaseUnavailable,
     TransactionConflict,
     open_engine,

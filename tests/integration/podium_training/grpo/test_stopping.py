@@ -17,7 +17,7 @@ from integration.podium_training.grpo.test_runs import (
 )
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_training.grpo.checkpoints import latest
-from podium_training.grpo.faults import PASSING, STREAM_ENDED
+from podium_training.grpo.ending import PASSING, STREAM_ENDED
 
 pytestmark = [pytest.mark.training, pytest.mark.timeout(400)]
 

@@ -12,10 +12,10 @@ from podium_kit.embedded.smollm2 import SmolLM2
 from podium_kit.embedded.vllm.server import EmbeddedVllm
 from podium_training.synthesis import prompts
 from podium_training.synthesis.draft import Draft, call_schema, draft_schema
+from podium_training.synthesis.filters import ANSWER
 from podium_training.synthesis.journal import Journal
 from podium_training.synthesis.model import ChatModel
 from podium_training.synthesis.schema import row_schema
-from podium_training.synthesis.solving import ANSWER
 from podium_training.synthesis.steps import Review
 from unit.podium_training.synthesis.library_domain import make_domain
 

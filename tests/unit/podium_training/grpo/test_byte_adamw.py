@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from podium_training.grpo.byte_adamw import BLOCK, MIDDLE, ByteAdamW
 from podium_training.grpo.checkpoints import Checkpoint, load, save
 from podium_training.grpo.config import InvalidConfig
-from podium_training.grpo.differences import differences
 from podium_training.grpo.learner import Learner, StepOptions
+from podium_training.grpo.replay import differences
 from unit.podium_training.grpo.builders import make_model
 from unit.podium_training.grpo.test_learner import GRAMMAR, VOCABULARY
 

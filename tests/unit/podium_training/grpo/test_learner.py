@@ -13,7 +13,6 @@ from podium_training.grpo.checkpoints import Checkpoint
 from podium_training.grpo.config import InvalidConfig
 from podium_training.grpo.data.episodes import Episode, GroupKey, Rejected
 from podium_training.grpo.data.groups import Group
-from podium_training.grpo.differences import differences
 from podium_training.grpo.learner import DriftTooLarge, Learner, StepOptions
 from podium_training.grpo.model.forward import Distribution, token_logprobs
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
@@ -21,6 +20,7 @@ from podium_training.grpo.model.samples import Row
 from podium_training.grpo.model.trie import pack
 from podium_training.grpo.objective.losses import KlEstimator, Loss, LossOptions, kl
 from podium_training.grpo.objective.rewards import Features, Preferences
+from podium_training.grpo.replay import differences
 from podium_training.grpo.trainer import TrainerOptions
 from unit.podium_training.grpo.builders import make_model, make_tokenizer
 

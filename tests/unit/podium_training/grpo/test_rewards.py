@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from podium.registry.v1 import policy_pb2
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Episode, Limits
-from podium_training.grpo.objective.adherence import adherence_metrics
+from podium_training.grpo.metrics.batch import adherence_metrics
 from podium_training.grpo.objective.advantages import GROUP_ESTIMATORS, Advantage, batch_std, gdpo
 from podium_training.grpo.objective.rewards import (
     Features,

@@ -13,7 +13,7 @@ from podium_kit.stream import BrokerUnavailable, KafkaSettings
 from podium_training.grpo import __main__ as program
 from podium_training.grpo.data import stream
 from podium_training.grpo.data.stream import LogCut, LogReader, Position, log_ends
-from podium_training.grpo.faults import PASSING
+from podium_training.grpo.ending import PASSING
 
 SETTINGS = KafkaSettings(bootstrap="127.0.0.1:1")
 BATCH = 2

@@ -32,10 +32,10 @@ from podium_training.grpo.data.episodes import GroupKey, Limits, Reason
 from podium_training.grpo.data.feedback import AwaitedFeedback
 from podium_training.grpo.data.groups import GroupAssembler
 from podium_training.grpo.data.stream import LogCut, LogRecord, Position
-from podium_training.grpo.differences import differences
 from podium_training.grpo.metrics.log import MetricsLog
 from podium_training.grpo.metrics.progress import read_progress
 from podium_training.grpo.objective.advantages import rloo
+from podium_training.grpo.replay import differences
 from podium_training.grpo.trainer import Trainer, TrainerOptions
 from unit.podium_training.grpo.builders import VOCABULARY, make_response, make_trajectory
 

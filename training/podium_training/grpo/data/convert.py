@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1.trajectory_pb2 import Turn
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium_training.grpo.data.episodes import Episode, GroupKey, Limits, Reason, Rejected
-from podium_training.grpo.data.imitated import is_exemplary
 from podium_training.grpo.model.grammar import Constraint, ConstraintError
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.objective.rewards import Features, Preferences
@@ -152,3 +152,9 @@ def _preferences(trajectory: trajectory_pb2.Trajectory, tools: tuple[str, ...]) 
         )
     except ValueError as error:
         raise Rejected(Reason.MALFORMED, str(error)) from error
+
+
+def is_exemplary(turn: Turn) -> bool:
+    """Returns whether its reply could be read, to its end, and none of its tool calls failed."""
+    failed = any(call.observation.HasField("failure") for call in turn.tool_invocations)
+    return not failed and not turn.model_call.response.action.HasField("malformed")

@@ -8,7 +8,6 @@ from enum import StrEnum
 import torch
 
 from podium_training.grpo.data.episodes import Episode, GroupKey
-from podium_training.grpo.data.tools_in_common import with_tools_in_common
 from podium_training.grpo.objective.advantages import (
     GROUP_ESTIMATORS,
     Advantage,
@@ -27,6 +26,35 @@ from podium_training.grpo.objective.rewards import (
     rewards,
 )
 from podium_training.grpo.objective.staleness import StalenessBound
+
+
+def with_tools_in_common(members: Sequence[Episode]) -> list[Episode]:
+    """The episodes with the tools of all of them: find_tools may have given each of them others.
+
+    What an episode was not offered it has not called, and its weight is the one it has for others.
+    """
+    if len({member.tools for member in members}) == 1:
+        return list(members)
+    weights = {
+        name: weight
+        for member in members
+        for name, weight in zip(member.tools, member.preferences.tools, strict=True)
+    }
+    return [_with_tools(member, weights) for member in members]
+
+
+def _with_tools(member: Episode, weights: dict[str, float]) -> Episode:
+    called = dict(zip(member.tools, member.features.tool_calls, strict=True))
+    weighed = weights | dict(zip(member.tools, member.preferences.tools, strict=True))
+    return replace(
+        member,
+        tools=tuple(weights),
+        features=replace(
+            member.features, tool_calls=tuple(called.get(name, 0) for name in weights)
+        ),
+        preferences=replace(member.preferences, tools=tuple(weighed[name] for name in weights)),
+    )
+
 
 REMEMBERED_EPISODES = 100_000
 OPEN_MAX = 1_000

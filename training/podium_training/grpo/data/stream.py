@@ -20,7 +20,7 @@ from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from podium_kit.stream import BrokerUnavailable, KafkaSettings, require_reachable
 from podium_kit.stream.clients import ask_anew, end_offsets, gave_all
-from podium_training.grpo.faults import Fault
+from podium_training.grpo.ending import Fault
 
 log = logging.getLogger(__name__)
 

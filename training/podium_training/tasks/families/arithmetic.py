@@ -5,8 +5,16 @@ from math import factorial
 from random import Random
 
 from podium_training.tasks.draft import Draft, decimal_text, solve
-from podium_training.tasks.numbers import amount, decimals, plain, whole, written
-from podium_training.tasks.splits import drawn, split_of, takes_th
+from podium_training.tasks.splits import (
+    amount,
+    decimals,
+    drawn,
+    plain,
+    split_of,
+    takes_th,
+    whole,
+    written,
+)
 from podium_training.tasks.task import Call, Split
 
 # Of whole numbers; others the calculator rounds to 15.

@@ -18,8 +18,7 @@ from podium_training.tasks.families.retrieval import search
 from podium_training.tasks.families.sky import a_moon
 from podium_training.tasks.families.sql import destinations, select
 from podium_training.tasks.library import Product, office_of, products
-from podium_training.tasks.numbers import amount
-from podium_training.tasks.splits import drawn, members, number, split_of
+from podium_training.tasks.splits import amount, drawn, members, number, split_of
 from podium_training.tasks.task import Call, Split
 
 

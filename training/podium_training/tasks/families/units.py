@@ -7,8 +7,7 @@ import yaml
 
 from podium_training.tasks.draft import Draft, decimal_text, solve
 from podium_training.tasks.kinds import kinds
-from podium_training.tasks.numbers import amount, plain, written
-from podium_training.tasks.splits import drawn, members
+from podium_training.tasks.splits import amount, drawn, members, plain, written
 from podium_training.tasks.task import Call, Split
 
 GENERAL = "conversion"

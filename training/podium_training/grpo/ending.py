@@ -1,11 +1,19 @@
-"""SIGTERM and Ctrl-C: a run ends after the step it is in, and no step is lost.
+"""The end of a run: its exit statuses, faults that someone has to fix, and signals.
 
-Kubernetes preempts a pod with SIGTERM, and torchrun passes it on. A second signal ends it at once.
+SIGTERM and Ctrl-C end a run after the step it is in, and no step is lost: Kubernetes preempts a pod
+with SIGTERM, and torchrun passes it on. A second signal ends it at once.
 """
 
 import signal
 from threading import Event
 from types import FrameType
+
+LASTING, PASSING, STREAM_ENDED = 2, 1, 3
+"""Exit statuses: the next attempt would meet the same, might not, would wait for records again."""
+
+
+class Fault(RuntimeError):
+    """A failure that every attempt meets until something is changed."""
 
 
 class Interrupted(RuntimeError):
