@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from podium_kit.verifiers.text_matches import normalized
+from podium_kit.verifiers.text import normalized
 
 EXPLANATION_CHARACTERS_MAX = 500
 

@@ -9,7 +9,7 @@ import yaml
 from podium_cli.demo.solving import Outcome, Task, tasks_of
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.verifiers import load_verifier
-from podium_kit.verifiers.text_matches import normalized
+from podium_kit.verifiers.text import normalized
 from podium_training.tasks.kinds import kinds
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import FAMILIES, generate

@@ -27,7 +27,7 @@ from podium_training.grpo.model.grammar import (
     LegalBits,
     forced,
 )
-from podium_training.grpo.model.samples import Sample, micro_batches, size_of
+from podium_training.grpo.model.micro_batches import Sample, micro_batches, size_of
 from podium_training.grpo.model.trie import PackedRows, pack
 from podium_training.grpo.objective.losses import (
     Loss,

