@@ -55,8 +55,10 @@ from tool_adapters.http.client import HttpClient
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
 from tool_adapters.late_adapter import LateAdapter
 from tool_adapters.llm.adapter import LlmAdapter
+from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
+from tool_adapters.llm.store_parameters import PostgresLearntParameters
 from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import ListableServers, McpServers
@@ -137,7 +139,10 @@ async def assembled(
                 secrets,
                 Prompts(settings.prompts_folder),
                 Providers(settings.provider_concurrency_max),
-                ModelFamiliesFile(settings.model_families_file),
+                ModelParameters(
+                    ModelFamiliesFile(settings.model_families_file),
+                    PostgresLearntParameters(engine),
+                ),
             ),
             GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
         }

@@ -131,6 +131,7 @@ OF_TENANT = {
     "tool_adapters": {
         "corpora": "DELETE FROM corpora WHERE owner = :tenant",
         "bought_vectors": "DELETE FROM bought_vectors WHERE tenant = :tenant",
+        "learnt_parameters": "DELETE FROM learnt_parameters WHERE owner = :tenant",
         "followed_servers": "DELETE FROM followed_servers WHERE owner = :tenant",
     },
     "tool_registry": {

@@ -1,14 +1,10 @@
 import asyncio
 from dataclasses import replace
 
-from cachetools import LRUCache
-
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
-from podium_kit.models.chat_parameters import ChatParameters
-from podium_kit.models.model_families import ModelFamiliesFile
 from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import (
@@ -26,6 +22,7 @@ from tool_adapters.llm.embeddings import (
     embeddings_usage,
     read_embeddings,
 )
+from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.stream import learnt_from, read_completion, require_success
@@ -38,7 +35,6 @@ APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.OPENAI_RESPONSES: OpenAiResponses(),
     LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
 }
-MODELS_KNOWN_MAX = 10_000
 PARTIAL_SHOWN = 2000
 READ = (
     Dimension.INPUT_FRESH,
@@ -55,14 +51,13 @@ class LlmAdapter:
         secrets: SecretStore,
         prompts: Prompts,
         providers: Providers,
-        families: ModelFamiliesFile,
+        parameters: ModelParameters,
     ) -> None:
         self._client = client
         self._secrets = secrets
         self._prompts = prompts
         self._providers = providers
-        self._families = families
-        self._parameters: LRUCache[tuple[str, str], ChatParameters] = LRUCache(MODELS_KNOWN_MAX)
+        self._parameters = parameters
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         assert isinstance(tool.connection, LlmConnection)
@@ -143,10 +138,9 @@ class LlmAdapter:
         secret = await self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
         headers, body = api.headers(secret), api.body(model, question)
-        credential, known = _credential(call, tool, model), (url, model.model)
-        capabilities = self._families.capabilities(model.base_url, model.model)
+        credential, owner = _credential(call, tool, model), _owner(call, tool)
+        parameters = await self._parameters.find(owner, model)
         while True:
-            parameters = self._parameters.get(known) or capabilities.parameters()
             fitted = parameters.fitted(body)
             request = HttpRequest("POST", url, headers, fitted, credential=credential)
             async with self._client.opened(request, tool, call.cut) as arriving:
@@ -156,7 +150,7 @@ class LlmAdapter:
                     await read_completion(arriving, api, completion, bytes_max)
                     return
             # What was rejected cost nothing; every time less is left to reject.
-            self._parameters[known] = learnt
+            parameters = await self._parameters.learn(owner, model, parameters, learnt)
 
     async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 

@@ -1,13 +1,19 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from aiohttp import web
 
-from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
+from embedded_servers import Database
+from integration.tool_adapters.adapters_under_test import (
+    AdaptersUnderTest,
+    run_adapters,
+    running_registry,
+)
 from integration.tool_adapters.test_llm_tools import counted
 from integration.tool_adapters.tool_specs import llm_spec
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
@@ -201,6 +207,40 @@ async def test_a_model_that_rejects_a_parameter_is_asked_without_it_from_then_on
     assert (before, len(model.asked)) == (4, 5)
     assert model.asked[-1]["max_completion_tokens"] > 0
     assert not {"max_tokens", "temperature", "stream", "stream_options"} & model.asked[-1].keys()
+
+
+async def test_replicas_share_what_a_model_taught_one_of_them(
+    database: Database, tmp_path: Path
+) -> None:
+    def fault(name: str) -> dict[str, Any]:
+        message = f"Unsupported parameter: '{name}' is not supported with this model."
+        return {"error": {"message": message, "param": name, "code": "unsupported_parameter"}}
+
+    rejects = {name: fault(name) for name in ("max_tokens", "temperature")}
+    url = await database("tool_adapters")
+    (tmp_path / "other").mkdir()
+    async with (
+        running_registry() as registry,
+        run_adapters(url, tmp_path, registry) as one,
+        run_adapters(url, tmp_path / "other", registry) as other,
+        scripted(wrote("hello"), STOP, rejects=rejects) as (model, base_url),
+    ):
+        name = one.register(llm_spec(base_url, llm={"temperature": 0.2}))
+        for replica in (one, other, one, other):
+            assert (await replica.call(name)).output.content == "hello"
+    # Two rejections and four answers.
+    assert len(model.asked) == 6
+
+
+async def test_gpt5_is_never_asked_for_what_it_rejects(adapters: AdaptersUnderTest) -> None:
+    fault = {"error": {"message": "Unsupported parameter", "code": "unsupported_parameter"}}
+    rejects = dict.fromkeys(("max_tokens", "temperature"), fault)
+    async with scripted(wrote("hello"), STOP, rejects=rejects) as (model, url):
+        spec = llm_spec(url, llm={"temperature": 0.2})
+        for each in spec.connection.llm.models:
+            each.model = "gpt-5-mini"
+        assert (await adapters.call(adapters.register(spec))).output.content == "hello"
+    assert len(model.asked) == 1
 
 
 async def test_a_model_that_rejects_everything_is_not_asked_for_ever(

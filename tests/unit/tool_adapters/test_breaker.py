@@ -5,6 +5,7 @@ import pytest
 
 from callers import make_identity
 from openai_server import OpenAiServer
+from podium_kit.models.chat_parameters import ChatParameters
 from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.rpc.identity import acting_as
 from podium_kit.tool_kinds import FUNCTION, LLM
@@ -13,6 +14,7 @@ from tool_adapters.calls.breaker import Breaker
 from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.http.client import HttpClient
 from tool_adapters.llm.adapter import LlmAdapter
+from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.models import (
@@ -246,6 +248,14 @@ async def test_a_place_at_a_provider_goes_to_the_tenant_that_has_the_fewest() ->
     assert not providers._places
 
 
+class NothingLearnt:
+    async def find(self, owner: str, model: LlmModel) -> None:
+        return None
+
+    async def store(self, owner: str, model: LlmModel, learnt: ChatParameters) -> None:
+        raise AssertionError(f"{model.model} rejected nothing")
+
+
 @pytest.mark.parametrize("api", [LlmApi.OPENAI_CHAT, LlmApi.OPENAI_EMBEDDINGS])
 async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
     providers, guard = Providers(1), NetworkGuard(allow_private=True)
@@ -254,8 +264,9 @@ async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
         asked = model(server.base_url, api)
         tool = ToolDefinition(*("eyes", 1, LLM, {}, None, LlmConnection((asked,)), SideEffect.PURE))
         async with HttpClient(guard) as client:
-            secrets, families = MountedSecrets(None, {}), ModelFamiliesFile()
-            adapter = LlmAdapter(client, secrets, Prompts(), providers, families)
+            parameters = ModelParameters(ModelFamiliesFile(), NothingLearnt())
+            secrets = MountedSecrets(None, {})
+            adapter = LlmAdapter(client, secrets, Prompts(), providers, parameters)
             async with providers.slot("acme", asked):
                 answering = asyncio.create_task(adapter.invoke(call, tool))
                 (places,) = providers._places.values()

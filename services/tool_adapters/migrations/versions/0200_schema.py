@@ -9,6 +9,7 @@ SCRIPTS = (
     "embedding_costs.sql",
     "effects.sql",
     "following.sql",
+    "learnt_parameters.sql",
     "secrets.sql",
     "workspaces.sql",
 )

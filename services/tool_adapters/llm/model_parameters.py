@@ -1,0 +1,65 @@
+import logging
+from typing import Protocol
+
+from cachetools import LRUCache
+
+from podium_kit.models.chat_parameters import ChatParameters
+from podium_kit.models.model_families import ModelFamiliesFile
+from podium_kit.rpc.errors import DomainError
+from tool_adapters.models import LlmModel
+
+log = logging.getLogger(__name__)
+
+MODELS_CACHED_MAX = 10_000
+
+
+class LearntParameters(Protocol):
+    """Parameters that replicas learnt; see store_parameters."""
+
+    async def find(self, owner: str, model: LlmModel) -> ChatParameters | None: ...
+    async def store(self, owner: str, model: LlmModel, learnt: ChatParameters) -> None: ...
+
+
+class ModelParameters:
+    """The form in which each model is asked: its family's, or what any replica has learnt.
+
+    The owner is the tenant whose key is sent, or the platform: one account may be denied what
+    another one is allowed. A database that is away costs a rejection, and fails no call.
+    """
+
+    def __init__(self, families: ModelFamiliesFile, learnt: LearntParameters) -> None:
+        self._families = families
+        self._learnt = learnt
+        self._cached: LRUCache[tuple[str, str, str], ChatParameters | None] = LRUCache(
+            MODELS_CACHED_MAX
+        )
+
+    async def find(self, owner: str, model: LlmModel) -> ChatParameters:
+        key = _key(owner, model)
+        if key not in self._cached:
+            try:
+                self._cached[key] = await self._learnt.find(owner, model)
+            except DomainError as error:
+                log.warning("learnt parameters are read later: %s", error.message)
+        family = self._families.capabilities(model.base_url, model.model)
+        return self._cached.get(key) or family.parameters()
+
+    async def learn(
+        self, owner: str, model: LlmModel, rejected: ChatParameters, learnt: ChatParameters
+    ) -> ChatParameters:
+        """Returns the parameters to ask with after a rejection: another replica's, or `learnt`."""
+        try:
+            known = await self._learnt.find(owner, model)
+            if known is None or known == rejected:
+                known = learnt
+                await self._learnt.store(owner, model, learnt)
+                log.info("%s at %s is asked with %s", model.model, model.base_url, learnt)
+        except DomainError as error:
+            known = learnt
+            log.warning("learnt parameters are stored later: %s", error.message)
+        self._cached[_key(owner, model)] = known
+        return known
+
+
+def _key(owner: str, model: LlmModel) -> tuple[str, str, str]:
+    return owner, model.base_url, model.model
