@@ -1,11 +1,12 @@
 """Builders for tests: identities, keys and channels like those of real callers."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -64,3 +65,10 @@ def make_identity(
 def client_channel(port: int, identity: Identity, pair: KeyPair) -> grpc.aio.Channel:
     """A channel to a server on this machine that calls as `identity`."""
     return open_channel(f"127.0.0.1:{port}", pair.signer(), identity)
+
+
+async def code_of(call: Awaitable[object]) -> grpc.StatusCode:
+    """Returns the status that a call is rejected with."""
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await call
+    return rejected.value.code()

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -228,6 +229,11 @@ class Platform:
         tenant = f"tenant-{uuid.uuid4().hex[:12]}"
         return replace(self, tenant=tenant, neighbours=self.tenants.add(tenant))
 
+    @cached_property
+    def ada(self) -> "EpisodeServiceAsyncStub":
+        identity = make_identity(self.tenant, "ada")
+        return EpisodeServiceStub(client_channel(self.port, identity, self.keys))
+
     @asynccontextmanager
     async def client(
         self, tenant: str = "", subject: str = "ada", groups: Iterable[str] = ()
@@ -248,13 +254,11 @@ class Platform:
 
     async def run(self, task: str = TASK, **spec: Any) -> episode_pb2.Episode:
         """Runs an episode to its end."""
-        async with self.client() as client:
-            return await finished(client, (await start(client, task, **spec)).id)
+        return await finished(self.ada, (await start(self.ada, task, **spec)).id)
 
     async def trajectory(self, episode_id: str) -> trajectory_pb2.Trajectory:
         request = pb.GetTrajectoryRequest(episode_id=episode_id)
-        async with self.client() as client:
-            return (await client.GetTrajectory(request)).trajectory
+        return (await self.ada.GetTrajectory(request)).trajectory
 
     async def recorded(self, task: str = TASK, **spec: Any) -> trajectory_pb2.Trajectory:
         return await self.trajectory((await self.run(task, **spec)).id)
@@ -264,8 +268,7 @@ class Platform:
         return list((await self.trajectory(episode_id)).turns[0].tool_invocations)
 
     async def episode(self, episode_id: str) -> episode_pb2.Episode:
-        async with self.client() as client:
-            return (await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))).episode
+        return (await self.ada.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))).episode
 
     async def records(self, count: int) -> list[Record]:
         """Returns the tenant's records on the topic, once there are at least `count`."""

@@ -99,11 +99,10 @@ async def test_each_expert_is_sent_what_it_reads(platform: Platform) -> None:
     neighbours = platform.neighbours
     neighbours.registry.toolset = readers()
     neighbours.orchestrator.decide = in_turns(BOTH, answer("equal"))
-    async with platform.client() as client:
-        episode = (await client.StartEpisode(request := starting(*FILES))).episode
-        again = (await client.StartEpisode(request)).episode
-        await finished(client, episode.id)
-        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    episode = (await platform.ada.StartEpisode(request := starting(*FILES))).episode
+    again = (await platform.ada.StartEpisode(request)).episode
+    await finished(platform.ada, episode.id)
+    reply = await platform.ada.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
     assert again.id == episode.id
     asked = {each.key[-1]: each for each in neighbours.adapters.requests}
     assert list(asked["0"].files) == [RED]
@@ -123,9 +122,8 @@ async def test_another_model_that_reads_the_same_may_answer(platform: Platform) 
     neighbours.orchestrator.decide = in_turns(
         calls(call("expert", '{"model": "eyes"}')), answer("red")
     )
-    async with platform.client() as client:
-        episode = (await client.StartEpisode(starting(RED, task="What?"))).episode
-        await finished(client, episode.id)
+    episode = (await platform.ada.StartEpisode(starting(RED, task="What?"))).episode
+    await finished(platform.ada, episode.id)
     [asked] = neighbours.adapters.requests
     assert list(asked.fallback_models) == ["scholar"]
     held = neighbours.ledger.holds[asked.key]
@@ -134,8 +132,7 @@ async def test_another_model_that_reads_the_same_may_answer(platform: Platform) 
 
 async def test_tools_that_read_it_are_asked_for(platform: Platform) -> None:
     platform.neighbours.registry.toolset = readers()
-    async with platform.client() as client:
-        await client.StartEpisode(starting(*FILES))
+    await platform.ada.StartEpisode(starting(*FILES))
     [asked] = platform.neighbours.registry.asked
     assert list(asked.attached) == [IMAGE, PDF]
 
@@ -144,19 +141,19 @@ async def test_a_file_that_is_kept_need_not_be_sent_again(platform: Platform) ->
     neighbours = platform.neighbours
     neighbours.registry.toolset = readers()
     neighbours.orchestrator.decide = in_turns(BOTH, answer("equal"))
-    async with platform.client() as client:
-        await finished(client, (await client.StartEpisode(starting(RED))).episode.id)
-        neighbours.adapters.requests.clear()
-        await finished(client, (await client.StartEpisode(starting(RED, data=[]))).episode.id)
-        with pytest.raises(grpc.aio.AioRpcError) as missing:
-            await client.StartEpisode(starting(PLAN, data=[]))
+    await finished(platform.ada, (await platform.ada.StartEpisode(starting(RED))).episode.id)
+    neighbours.adapters.requests.clear()
+    await finished(
+        platform.ada, (await platform.ada.StartEpisode(starting(RED, data=[]))).episode.id
+    )
+    with pytest.raises(grpc.aio.AioRpcError) as missing:
+        await platform.ada.StartEpisode(starting(PLAN, data=[]))
     assert RED in [file for each in neighbours.adapters.requests for file in each.files]
     assert "its bytes are not here" in (missing.value.details() or "")
     stranger = platform.for_new_tenant()
     stranger.neighbours.registry.toolset = readers()
-    async with stranger.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as secret:
-            await client.StartEpisode(starting(RED, data=[]))
+    with pytest.raises(grpc.aio.AioRpcError) as secret:
+        await stranger.ada.StartEpisode(starting(RED, data=[]))
     assert "its bytes are not here" in (secret.value.details() or "")
 
 
@@ -186,10 +183,9 @@ async def test_a_file_that_is_kept_cannot_be_misstated(
     platform: Platform, changes: dict[str, Any]
 ) -> None:
     platform.neighbours.registry.toolset = readers()
-    async with platform.client() as client:
-        await finished(client, (await client.StartEpisode(starting(RED))).episode.id)
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await client.StartEpisode(starting(described(**changes), data=[]))
+    await finished(platform.ada, (await platform.ada.StartEpisode(starting(RED))).episode.id)
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await platform.ada.StartEpisode(starting(described(**changes), data=[]))
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "not of the size and type that it states" in (raised.value.details() or "")
 
@@ -198,12 +194,11 @@ async def test_what_nobody_reads_starts_nothing(platform: Platform) -> None:
     toolset = readers()
     toolset.tools[0].model_takes.pop("scholar")
     platform.neighbours.registry.toolset = toolset
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await client.StartEpisode(starting(*FILES))
-        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
-        # Without any it is an episode as others.
-        await finished(client, (await start(client)).id)
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await platform.ada.StartEpisode(starting(*FILES))
+    assert not (await platform.ada.ListEpisodes(pb.ListEpisodesRequest())).episodes
+    # Without any it is an episode as others.
+    await finished(platform.ada, (await start(platform.ada)).id)
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     words = raised.value.details() or ""
     assert words.startswith("[PDF 2: plan.pdf, 1 kB]: no language model that the episode may ask")
@@ -237,10 +232,9 @@ async def test_files_are_what_the_request_says(
     platform: Platform, request_of: Any, words: str
 ) -> None:
     platform.neighbours.registry.toolset = readers()
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await client.StartEpisode(request_of())
-        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await platform.ada.StartEpisode(request_of())
+    assert not (await platform.ada.ListEpisodes(pb.ListEpisodesRequest())).episodes
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert words in (raised.value.details() or "")
 
@@ -278,12 +272,13 @@ async def test_a_hold_covers_the_pages_of_a_pdf(
     neighbours.adapters.pdf_tokens = measured
     scholar = calls(call("expert", '{"model": "scholar"}'))
     neighbours.orchestrator.decide = in_turns(scholar, scholar, answer("read"))
-    async with platform.client() as client:
-        await finished(client, (await client.StartEpisode(starting(PLAN))).episode.id)
-        first, second = neighbours.adapters.requests
-        neighbours.orchestrator.decide = in_turns(scholar, answer("read"))
-        # The bytes are kept with what they were measured at.
-        await finished(client, (await client.StartEpisode(starting(PLAN, data=[]))).episode.id)
+    await finished(platform.ada, (await platform.ada.StartEpisode(starting(PLAN))).episode.id)
+    first, second = neighbours.adapters.requests
+    neighbours.orchestrator.decide = in_turns(scholar, answer("read"))
+    # The bytes are kept with what they were measured at.
+    await finished(
+        platform.ada, (await platform.ada.StartEpisode(starting(PLAN, data=[]))).episode.id
+    )
     copied = neighbours.adapters.requests[-1]
     assert neighbours.adapters.measured == [PLAN.data]
     for asked in (first, second, copied):
@@ -369,21 +364,20 @@ async def execute(url: str, statement: str, *values: object) -> None:
 
 async def test_twenty_starts_at_once_keep_exactly_what_may_be_kept(limited: Platform) -> None:
     requests = [starting(pdf(number)) for number in range(STARTS)]
-    async with limited.client() as client:
-        answers = await asyncio.gather(*(rejection(client.StartEpisode(one)) for one in requests))
-        kept = [
-            request for request, rejected in zip(requests, answers, strict=True) if rejected is None
-        ]
-        assert len(kept) == FILES_MAX
-        assert await use(limited.database_url, "acme") == (FILES_MAX, FILES_MAX * 100)
-        # What was rejected left nothing; the retry of what was not finds its episode.
-        listed = await client.ListEpisodes(pb.ListEpisodesRequest(page_size=500))
-        assert {each.id for each in listed.episodes} == {each.episode_id for each in kept}
-        assert await rejection(client.StartEpisode(kept[0])) is None
-        # Without files nothing is full, and the next tenant has a quota of its own.
-        assert await rejection(client.StartEpisode(starting(task="what is 6 x 7?"))) is None
-        for each in kept:
-            await finished(client, each.episode_id)
+    answers = await asyncio.gather(*(rejection(limited.ada.StartEpisode(one)) for one in requests))
+    kept = [
+        request for request, rejected in zip(requests, answers, strict=True) if rejected is None
+    ]
+    assert len(kept) == FILES_MAX
+    assert await use(limited.database_url, "acme") == (FILES_MAX, FILES_MAX * 100)
+    # What was rejected left nothing; the retry of what was not finds its episode.
+    listed = await limited.ada.ListEpisodes(pb.ListEpisodesRequest(page_size=500))
+    assert {each.id for each in listed.episodes} == {each.episode_id for each in kept}
+    assert await rejection(limited.ada.StartEpisode(kept[0])) is None
+    # Without files nothing is full, and the next tenant has a quota of its own.
+    assert await rejection(limited.ada.StartEpisode(starting(task="what is 6 x 7?"))) is None
+    for each in kept:
+        await finished(limited.ada, each.episode_id)
     async with limited.client("globex") as other:
         assert await rejection(other.StartEpisode(starting(pdf(1)))) is None
     assert await use(limited.database_url, "globex") == (1, 100)
@@ -392,16 +386,15 @@ async def test_twenty_starts_at_once_keep_exactly_what_may_be_kept(limited: Plat
 async def test_a_rejection_names_quota_use_and_fix_before_anything_is_made(
     limited: Platform,
 ) -> None:
-    async with limited.client() as client:
-        assert await rejection(client.StartEpisode(starting(pdf(1, 6_000)))) is None
-        request = starting(pdf(2, 5_000))
-        request.spec.budget.CopyFrom(BUDGET)
-        error = await rejection(client.StartEpisode(request))
-        # A copy of what is kept is kept once more, with its new owner.
-        again = await rejection(client.StartEpisode(starting(pdf(1, 6_000), data=[])))
-        # One content twice is one file.
-        twice = [attached("[PDF 1]", pdf(3).data, "application/pdf"), pdf(3)]
-        assert await rejection(client.StartEpisode(starting(*twice))) is None
+    assert await rejection(limited.ada.StartEpisode(starting(pdf(1, 6_000)))) is None
+    request = starting(pdf(2, 5_000))
+    request.spec.budget.CopyFrom(BUDGET)
+    error = await rejection(limited.ada.StartEpisode(request))
+    # A copy of what is kept is kept once more, with its new owner.
+    again = await rejection(limited.ada.StartEpisode(starting(pdf(1, 6_000), data=[])))
+    # One content twice is one file.
+    twice = [attached("[PDF 1]", pdf(3).data, "application/pdf"), pdf(3)]
+    assert await rejection(limited.ada.StartEpisode(starting(*twice))) is None
     assert error and again
     assert "keep 2 files of at most 6, and 11,000 bytes of at most 10,000" in error.message
     assert {name: error.metadata[name] for name in ("size_bytes", "size_bytes_max")} == {
@@ -415,17 +408,16 @@ async def test_a_rejection_names_quota_use_and_fix_before_anything_is_made(
 
 
 async def test_a_tenants_own_quota_stands_in_place_of_the_one_for_all(limited: Platform) -> None:
-    async with limited.client() as client:
-        request = starting(pdf(1))
-        request.file_quota.files = 0
-        error = await rejection(client.StartEpisode(request))
-        request.file_quota.files = 1
-        assert await rejection(client.StartEpisode(request)) is None
-        # More than others may, too; what is left out is as for all.
-        larger = starting(pdf(2, BYTES_MAX))
-        larger.file_quota.size_bytes = 2 * BYTES_MAX
-        assert await rejection(client.StartEpisode(larger)) is None
-        assert await rejection(client.StartEpisode(starting(pdf(3)))) is not None
+    request = starting(pdf(1))
+    request.file_quota.files = 0
+    error = await rejection(limited.ada.StartEpisode(request))
+    request.file_quota.files = 1
+    assert await rejection(limited.ada.StartEpisode(request)) is None
+    # More than others may, too; what is left out is as for all.
+    larger = starting(pdf(2, BYTES_MAX))
+    larger.file_quota.size_bytes = 2 * BYTES_MAX
+    assert await rejection(limited.ada.StartEpisode(larger)) is None
+    assert await rejection(limited.ada.StartEpisode(starting(pdf(3)))) is not None
     assert error and "1 files of at most 0" in error.message and "podium limits" in error.message
 
 
@@ -451,16 +443,15 @@ async def test_a_direct_call_is_no_way_around(limited: Platform) -> None:
 
 async def test_what_is_deleted_makes_room(limited: Platform) -> None:
     requests = [starting(pdf(number)) for number in range(FILES_MAX)]
-    async with limited.client() as client:
-        for each in requests:
-            await client.StartEpisode(each)
-            await finished(client, each.episode_id)
-        assert await rejection(client.StartEpisode(starting(pdf(99)))) is not None
-        gone = [each.episode_id for each in requests[:2]]
-        delete = "DELETE FROM attachments WHERE owner_id = ANY($1::uuid[])"
-        await execute(limited.database_url, delete, gone)
-        assert await use(limited.database_url, "acme") == (FILES_MAX - 2, (FILES_MAX - 2) * 100)
-        answers = [await rejection(client.StartEpisode(starting(pdf(n)))) for n in range(50, 53)]
+    for each in requests:
+        await limited.ada.StartEpisode(each)
+        await finished(limited.ada, each.episode_id)
+    assert await rejection(limited.ada.StartEpisode(starting(pdf(99)))) is not None
+    gone = [each.episode_id for each in requests[:2]]
+    delete = "DELETE FROM attachments WHERE owner_id = ANY($1::uuid[])"
+    await execute(limited.database_url, delete, gone)
+    assert await use(limited.database_url, "acme") == (FILES_MAX - 2, (FILES_MAX - 2) * 100)
+    answers = [await rejection(limited.ada.StartEpisode(starting(pdf(n)))) for n in range(50, 53)]
     assert [each is None for each in answers] == [True, True, False]
     await execute(limited.database_url, "DELETE FROM attachments")
     assert await use(limited.database_url, "acme") == (0, 0)

@@ -76,11 +76,10 @@ async def test_a_call_that_is_denied_when_it_is_tried_again_leaves_no_open_hold(
     platform: Platform,
 ) -> None:
     outage = platform.tenants.fail(platform.tenant, ADAPTERS, error=AWAY)
-    async with platform.client() as client:
-        episode = await start(client)
-        await until(lambda: outage.calls >= 2)
-        platform.neighbours.policies.rejected = {"calculator": "not today"}
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada)
+    await until(lambda: outage.calls >= 2)
+    platform.neighbours.policies.rejected = {"calculator": "not today"}
+    ended = await finished(platform.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     # The first attempts may have made it all the same.
     assert ended.unpriced_call_count == 1
@@ -101,12 +100,11 @@ async def test_a_tools_call_that_the_episodes_end_cuts_off_has_an_unknown_cost(
     platform: Platform, cut: str, kind: failure_pb2.FailureKind.ValueType
 ) -> None:
     platform.neighbours.adapters.delay_s = 60
-    async with platform.client() as client:
-        episode = await start(client, **_limit(cut))
-        await until(lambda: bool(platform.neighbours.adapters.invoked))
-        if cut == "cancel":
-            await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada, **_limit(cut))
+    await until(lambda: bool(platform.neighbours.adapters.invoked))
+    if cut == "cancel":
+        await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+    ended = await finished(platform.ada, episode.id)
     [invocation] = await platform.invocations(ended.id)
     assert invocation.observation.failure.kind == kind
     assert "cut off" in invocation.usage.unusable_reason and not invocation.HasField("cost")
@@ -121,17 +119,16 @@ async def test_a_model_call_that_the_episodes_end_cuts_off_has_an_unknown_cost(
     platform: Platform, cut: str
 ) -> None:
     platform.neighbours.orchestrator.delay_s = 60
-    async with platform.client() as client:
-        episode = await start(client, **_limit(cut))
-        await until(platform.neighbours.orchestrator.was_asked.is_set)
-        if cut == "cancel":
-            await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
-        seen = await events(client, episode.id)
-        reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    episode = await start(platform.ada, **_limit(cut))
+    await until(platform.neighbours.orchestrator.was_asked.is_set)
+    if cut == "cancel":
+        await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+    seen = await events(platform.ada, episode.id)
+    trajectory = await platform.trajectory(episode.id)
     _, decided, last = seen
     assert "cut off" in decided.action_decided.action.malformed.message
     assert last.finished.episode.unpriced_call_count == 1
-    [turn] = reply.trajectory.turns
+    [turn] = trajectory.turns
     call, ledger = turn.model_call, platform.neighbours.ledger
     assert call.failure.message and not call.HasField("response") and not call.HasField("cost")
     assert ledger.unpriced == {call.key: call.failure.message}
@@ -141,11 +138,10 @@ async def test_a_model_call_that_the_episodes_end_cuts_off_has_an_unknown_cost(
 async def test_a_call_that_had_not_begun_costs_nothing(platform: Platform) -> None:
     # The money is held, and the episode ends before it hears of that.
     platform.neighbours.ledger.delay_s = 5.0
-    async with platform.client() as client:
-        episode = await start(client)
-        await until(lambda: bool(platform.neighbours.ledger.holds))
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada)
+    await until(lambda: bool(platform.neighbours.ledger.holds))
+    await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+    ended = await finished(platform.ada, episode.id)
     ledger = platform.neighbours.ledger
     assert ended.unpriced_call_count == 0 and not platform.neighbours.orchestrator.asked
     assert ledger.released == set(ledger.holds) and not ledger.captured
@@ -156,12 +152,11 @@ async def test_money_that_is_asked_for_when_the_episode_ends_is_given_back(
 ) -> None:
     # The ledger takes its time, and the cancel is heard meanwhile.
     outage, ledger = platform.tenants.fail(platform.tenant, LEDGER), platform.neighbours.ledger
-    async with platform.client() as client:
-        episode = await start(client)
-        await until(lambda: outage.calls >= 1)
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
-        asyncio.get_running_loop().call_later(1.0, outage.end)
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada)
+    await until(lambda: outage.calls >= 1)
+    await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+    asyncio.get_running_loop().call_later(1.0, outage.end)
+    ended = await finished(platform.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_CANCELLED
     await until(lambda: bool(ledger.holds))
     assert ledger.released == set(ledger.holds) and not ledger.captured
@@ -223,12 +218,11 @@ async def test_an_episode_with_unusable_usage_can_be_cancelled(platform: Platfor
     platform.neighbours.orchestrator.usage = of_input("1" + "0" * 17)
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
     platform.neighbours.adapters.delay_s = 60
-    async with platform.client() as client:
-        episode = await start(client)
-        while not platform.neighbours.adapters.in_flight:
-            await asyncio.sleep(0.01)
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada)
+    while not platform.neighbours.adapters.in_flight:
+        await asyncio.sleep(0.01)
+    await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+    ended = await finished(platform.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_CANCELLED
     # With the tool's call, which was cut off.
     assert ended.unpriced_call_count == 2
@@ -275,16 +269,14 @@ async def test_without_a_schedule_features_count_what_was_charged(platform: Plat
 
 
 async def test_a_schedule_that_makes_no_sense_is_rejected(platform: Platform) -> None:
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError, match=r"tool/calculator.* is .*-1"):
-            await start(client, price_factors={"tool/calculator": "-1"})
+    with pytest.raises(grpc.aio.AioRpcError, match=r"tool/calculator.* is .*-1"):
+        await start(platform.ada, price_factors={"tool/calculator": "-1"})
 
 
 async def trajectory(platform: Platform, factors: dict[str, str]) -> trajectory_pb2.Trajectory:
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, price_factors=factors)).id)
-        request = pb.GetTrajectoryRequest(episode_id=episode.id)
-        return (await client.GetTrajectory(request)).trajectory
+    episode = await platform.run(price_factors=factors)
+    request = pb.GetTrajectoryRequest(episode_id=episode.id)
+    return (await platform.ada.GetTrajectory(request)).trajectory
 
 
 LABELS = {"team": "red", "agent": "bot"}

@@ -112,8 +112,7 @@ async def test_costs_of_parent_and_child_add_up_to_the_ledgers(platform: Platfor
 
 async def test_the_watch_names_who_answered(platform: Platform) -> None:
     with_researcher(platform)
-    async with platform.client() as client:
-        seen = await events(client, (await start(client)).id)
+    seen = await events(platform.ada, (await start(platform.ada)).id)
     [returned] = [event.tool_returned for event in seen if event.HasField("tool_returned")]
     assert returned.child.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     assert (returned.child.turn_count, returned.latency.ToNanoseconds() > 0) == (2, True)
@@ -274,19 +273,17 @@ async def test_children_run_beside_each_other_and_the_turns_other_calls(platform
 
 
 async def test_only_the_platform_names_a_parent(platform: Platform) -> None:
-    async with platform.client() as client:
-        for parent in (episode_pb2.ParentCall(), episode_pb2.ParentCall(episode_id=new_id())):
-            with pytest.raises(grpc.aio.AioRpcError, match="leave it out"):
-                await start(client, parent=parent)
+    for parent in (episode_pb2.ParentCall(), episode_pb2.ParentCall(episode_id=new_id())):
+        with pytest.raises(grpc.aio.AioRpcError, match="leave it out"):
+            await start(platform.ada, parent=parent)
 
 
 async def test_an_orchestrator_cannot_judge(platform: Platform) -> None:
     with_researcher(platform)
     parameters = json.dumps({"code": "def check(answer): return True", "tool": "researcher"})
     check = check_pb2.Check(verifier="python", parameters_json=parameters)
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError, match="of kind podium"):
-            await start(client, check=check)
+    with pytest.raises(grpc.aio.AioRpcError, match="of kind podium"):
+        await start(platform.ada, check=check)
 
 
 async def test_twelve_parents_on_four_slots_all_get_their_childs_answer(

@@ -6,6 +6,7 @@ import grpc
 import psutil
 import pytest
 
+from callers import code_of
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import (
     Platform,
@@ -34,15 +35,12 @@ async def test_episode_calls_its_tool_and_answers(platform: Platform) -> None:
 
 async def test_an_answer_after_calls_that_all_failed_is_marked(platform: Platform) -> None:
     orchestrator = platform.neighbours.orchestrator
-    async with platform.client() as client:
-        orchestrator.decide = in_turns(calls(call("nosuch")), answer("rainy"))
-        failed = await finished(client, (await start(client)).id)
-        orchestrator.decide = in_turns(
-            calls(call("nosuch")), calls(call("calculator")), answer("42")
-        )
-        mixed = await finished(client, (await start(client)).id)
-        orchestrator.decide = in_turns(answer("42"))
-        without = await finished(client, (await start(client)).id)
+    orchestrator.decide = in_turns(calls(call("nosuch")), answer("rainy"))
+    failed = await platform.run()
+    orchestrator.decide = in_turns(calls(call("nosuch")), calls(call("calculator")), answer("42"))
+    mixed = await platform.run()
+    orchestrator.decide = in_turns(answer("42"))
+    without = await platform.run()
     marks = [each.all_tool_calls_failed for each in (failed, mixed, without)]
     assert marks == [True, False, False]
     assert list(failed.warnings) == ["every tool call failed, so the answer rests on no result"]
@@ -71,8 +69,7 @@ async def test_cost_of_the_trajectory_is_the_ledgers_to_the_last_digit(platform:
 
 async def test_events_are_gapless_and_record_what_happened(platform: Platform) -> None:
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
-    async with platform.client() as client:
-        seen = await events(client, (await start(client)).id)
+    seen = await events(platform.ada, (await start(platform.ada)).id)
     assert [event.sequence for event in seen] == [1, 2, 3, 4, 5]
     assert [event.WhichOneof("event") for event in seen] == [
         "started",
@@ -85,13 +82,12 @@ async def test_events_are_gapless_and_record_what_happened(platform: Platform) -
 
 
 async def test_watch_resumes_after_any_event(platform: Platform) -> None:
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client)).id)
-        for after in range(4):
-            watch = client.WatchEpisode(
-                pb.WatchEpisodeRequest(episode_id=episode.id, after_sequence=after)
-            )
-            assert [r.event.sequence async for r in watch] == list(range(after + 1, 4))
+    episode = await platform.run()
+    for after in range(4):
+        watch = platform.ada.WatchEpisode(
+            pb.WatchEpisodeRequest(episode_id=episode.id, after_sequence=after)
+        )
+        assert [r.event.sequence async for r in watch] == list(range(after + 1, 4))
 
 
 async def test_independent_calls_run_in_parallel(platform: Platform) -> None:
@@ -137,9 +133,8 @@ async def test_what_others_hold_of_a_budget_is_waited_for(platform: Platform) ->
     neighbours.ledger.open_max = 1
     neighbours.orchestrator.delay_s = 0.2
     neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
-    async with platform.client() as client:
-        ids = [(await start(client)).id for _ in range(4)]
-        ended = [await finished(client, each) for each in ids]
+    ids = [(await start(platform.ada)).id for _ in range(4)]
+    ended = [await finished(platform.ada, each) for each in ids]
     assert {each.stop_reason for each in ended} == {episode_pb2.STOP_REASON_ANSWERED}
     assert neighbours.ledger.open_seen == 1
     assert {neighbours.orchestrator.asked[f"{each}/1/model/0"] for each in ids} == {1}
@@ -159,9 +154,8 @@ async def test_calls_of_one_turn_do_not_wait_for_each_other(platform: Platform) 
 
 async def test_deadline_ends_a_running_model_call_and_releases_its_hold(platform: Platform) -> None:
     platform.neighbours.orchestrator.delay_s = 60
-    async with platform.client() as client:
-        started = await start(client, time_limit={"seconds": 1})
-        episode = await finished(client, started.id)
+    started = await start(platform.ada, time_limit={"seconds": 1})
+    episode = await finished(platform.ada, started.id)
     assert episode.stop_reason == episode_pb2.STOP_REASON_DEADLINE
     assert platform.neighbours.orchestrator.cancelled == [f"{episode.id}/1/model/0"]
     assert platform.neighbours.ledger.unpriced.keys() == {f"{episode.id}/1/model/0"}
@@ -169,11 +163,10 @@ async def test_deadline_ends_a_running_model_call_and_releases_its_hold(platform
 
 async def test_cancel_stops_the_running_model_call_and_ends_its_hold(platform: Platform) -> None:
     platform.neighbours.orchestrator.delay_s = 60
-    async with platform.client() as client:
-        started = await start(client)
-        await _until_asked(platform)
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=started.id))
-        episode = await finished(client, started.id)
+    started = await start(platform.ada)
+    await _until_asked(platform)
+    await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=started.id))
+    episode = await finished(platform.ada, started.id)
     assert episode.stop_reason == episode_pb2.STOP_REASON_CANCELLED
     assert platform.neighbours.orchestrator.cancelled == [f"{episode.id}/1/model/0"]
     # What it used until then is not known.
@@ -255,10 +248,9 @@ async def test_same_request_again_returns_the_same_episode(platform: Platform) -
     request = pb.StartEpisodeRequest(
         episode_id=new_id(), spec=episode_pb2.EpisodeSpec(task="what is 6 x 7?")
     )
-    async with platform.client() as client:
-        first = (await client.StartEpisode(request)).episode
-        await finished(client, first.id)
-        again = (await client.StartEpisode(request)).episode
+    first = (await platform.ada.StartEpisode(request)).episode
+    await finished(platform.ada, first.id)
+    again = (await platform.ada.StartEpisode(request)).episode
     assert again.id == first.id
     assert again.state == episode_pb2.EPISODE_STATE_FINISHED
     assert platform.neighbours.orchestrator.asked == {f"{first.id}/1/model/0": 1}
@@ -267,12 +259,14 @@ async def test_same_request_again_returns_the_same_episode(platform: Platform) -
 async def test_same_id_with_another_task_is_rejected(platform: Platform) -> None:
     episode_id = new_id()
     spec = episode_pb2.EpisodeSpec(task="one")
-    async with platform.client() as client:
-        await client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
-        spec.task = "another"
-        with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await client.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
-    assert rejected.value.code() == grpc.StatusCode.ALREADY_EXISTS
+    await platform.ada.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+    spec.task = "another"
+    assert (
+        await code_of(
+            platform.ada.StartEpisode(pb.StartEpisodeRequest(episode_id=episode_id, spec=spec))
+        )
+        is grpc.StatusCode.ALREADY_EXISTS
+    )
 
 
 async def test_episode_of_another_tenant_does_not_exist(platform: Platform) -> None:
@@ -283,41 +277,36 @@ async def test_episode_of_another_tenant_does_not_exist(platform: Platform) -> N
             rival.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id)),
             rival.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id)),
         ):
-            with pytest.raises(grpc.aio.AioRpcError) as rejected:
-                await request
-            assert rejected.value.code() == grpc.StatusCode.NOT_FOUND
+            assert await code_of(request) is grpc.StatusCode.NOT_FOUND
         listed = await rival.ListEpisodes(pb.ListEpisodesRequest())
     assert not listed.episodes
 
 
 async def test_name_that_is_no_id_is_an_unknown_episode(platform: Platform) -> None:
-    async with platform.client() as client:
-        for request in (
-            client.GetEpisode(pb.GetEpisodeRequest(episode_id="nope")),
-            client.GetTrajectory(pb.GetTrajectoryRequest(episode_id="nope")),
-        ):
-            with pytest.raises(grpc.aio.AioRpcError) as rejected:
-                await request
-            assert rejected.value.code() == grpc.StatusCode.NOT_FOUND
+    for request in (
+        platform.ada.GetEpisode(pb.GetEpisodeRequest(episode_id="nope")),
+        platform.ada.GetTrajectory(pb.GetTrajectoryRequest(episode_id="nope")),
+    ):
+        assert await code_of(request) is grpc.StatusCode.NOT_FOUND
 
 
 async def test_list_pages_from_newest_to_oldest(platform: Platform) -> None:
-    async with platform.client() as client:
-        ids = [(await start(client, labels={"batch": "one"})).id for _ in range(3)]
-        request = pb.ListEpisodesRequest(page_size=2, labels={"batch": "one"})
-        first = await client.ListEpisodes(request)
-        request.page_token = first.next_page_token
-        second = await client.ListEpisodes(request)
+    ids = [(await start(platform.ada, labels={"batch": "one"})).id for _ in range(3)]
+    request = pb.ListEpisodesRequest(page_size=2, labels={"batch": "one"})
+    first = await platform.ada.ListEpisodes(request)
+    request.page_token = first.next_page_token
+    second = await platform.ada.ListEpisodes(request)
     assert [episode.id for episode in [*first.episodes, *second.episodes]] == ids[::-1]
     assert not second.next_page_token
 
 
 async def test_a_page_ends_before_it_holds_too_many_bytes(platform: Platform) -> None:
     long = {"role": "user", "content": "x" * 1_000_000}
-    async with platform.client() as client:
-        ids = [(await start(client, history=[long])).id for _ in range(6)]
-        first = await client.ListEpisodes(pb.ListEpisodesRequest())
-        second = await client.ListEpisodes(pb.ListEpisodesRequest(page_token=first.next_page_token))
+    ids = [(await start(platform.ada, history=[long])).id for _ in range(6)]
+    first = await platform.ada.ListEpisodes(pb.ListEpisodesRequest())
+    second = await platform.ada.ListEpisodes(
+        pb.ListEpisodesRequest(page_token=first.next_page_token)
+    )
     assert [len(first.episodes), len(second.episodes)] == [4, 2]
     assert [episode.id for episode in [*first.episodes, *second.episodes]] == ids[::-1]
     assert not second.next_page_token
@@ -339,9 +328,8 @@ async def test_a_page_ends_before_it_holds_too_many_bytes(platform: Platform) ->
 async def test_wrong_input_names_the_cause(
     platform: Platform, spec: dict[str, Any], complaint: str
 ) -> None:
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await start(client, **spec)
+    with pytest.raises(grpc.aio.AioRpcError) as rejected:
+        await start(platform.ada, **spec)
     assert complaint in (rejected.value.details() or "")
 
 
@@ -364,10 +352,9 @@ async def _until_asked(platform: Platform) -> None:
 async def test_what_the_model_was_not_shown_is_told_with_the_episode(platform: Platform) -> None:
     platform.neighbours.orchestrator.left_out = ["290 of 329 tools"]
     platform.neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
-    async with platform.client() as client:
-        episode = await start(client)
-        ended = await finished(client, episode.id)
-        seen = await events(client, episode.id)
+    episode = await start(platform.ada)
+    ended = await finished(platform.ada, episode.id)
+    seen = await events(platform.ada, episode.id)
     said = "not shown to the model, whose context was full: 290 of 329 tools"
     assert list(ended.warnings) == [f"turn 1: {said}", f"turn 2: {said}"]
     decided = [each.action_decided for each in seen if each.HasField("action_decided")]
@@ -389,20 +376,21 @@ async def test_a_start_whose_budget_the_ledger_does_not_take_leaves_no_episode(
 ) -> None:
     outage = platform.tenants.fail(platform.tenant, CREATE_BUDGET)
     request = start_request()
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as stalled:
-            await client.StartEpisode(request, timeout=1)
-        assert stalled.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        outage.end()
-        # Only what is stored could run later.
-        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
-        with pytest.raises(grpc.aio.AioRpcError) as unknown:
-            await client.GetEpisode(pb.GetEpisodeRequest(episode_id=request.episode_id))
-        assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
-        assert not platform.neighbours.orchestrator.requests
-        # The same request again runs once, within its budget.
-        await client.StartEpisode(request)
-        ended = await finished(client, request.episode_id)
+    assert (
+        await code_of(platform.ada.StartEpisode(request, timeout=1))
+        is grpc.StatusCode.DEADLINE_EXCEEDED
+    )
+    outage.end()
+    # Only what is stored could run later.
+    assert not (await platform.ada.ListEpisodes(pb.ListEpisodesRequest())).episodes
+    assert (
+        await code_of(platform.ada.GetEpisode(pb.GetEpisodeRequest(episode_id=request.episode_id)))
+        is grpc.StatusCode.NOT_FOUND
+    )
+    assert not platform.neighbours.orchestrator.requests
+    # The same request again runs once, within its budget.
+    await platform.ada.StartEpisode(request)
+    ended = await finished(platform.ada, request.episode_id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     # Creating a budget again under its id changes nothing.
     assert {one.scope_id for one in platform.neighbours.ledger.budgets} == {request.episode_id}
@@ -412,29 +400,24 @@ async def test_a_start_that_would_be_answered_too_late_leaves_no_episode(
     platform: Platform,
 ) -> None:
     request = start_request()
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as late:
-            await client.StartEpisode(request, timeout=0.4)
-        assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert not (await client.ListEpisodes(pb.ListEpisodesRequest())).episodes
+    assert (
+        await code_of(platform.ada.StartEpisode(request, timeout=0.4))
+        is grpc.StatusCode.DEADLINE_EXCEEDED
+    )
+    assert not (await platform.ada.ListEpisodes(pb.ListEpisodesRequest())).episodes
 
 
 async def test_a_rejected_start_leaves_no_budget(platform: Platform) -> None:
     platform.neighbours.orchestrator.delay_s = 600.0
     first, second = start_request(), start_request()
-    async with platform.client() as client:
-        await client.StartEpisode(first)
-        with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await client.StartEpisode(second)
-        assert rejected.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        # Neither does one that names an episode of another spec.
-        second.episode_id = first.episode_id
-        second.spec.budget.amount = "1000000"
-        with pytest.raises(grpc.aio.AioRpcError) as conflict:
-            await client.StartEpisode(second)
-        assert conflict.value.code() is grpc.StatusCode.ALREADY_EXISTS
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=first.episode_id))
-        await finished(client, first.episode_id)
+    await platform.ada.StartEpisode(first)
+    assert await code_of(platform.ada.StartEpisode(second)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    # Neither does one that names an episode of another spec.
+    second.episode_id = first.episode_id
+    second.spec.budget.amount = "1000000"
+    assert await code_of(platform.ada.StartEpisode(second)) is grpc.StatusCode.ALREADY_EXISTS
+    await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=first.episode_id))
+    await finished(platform.ada, first.episode_id)
     assert [one.scope_id for one in platform.neighbours.ledger.budgets] == [first.episode_id]
 
 

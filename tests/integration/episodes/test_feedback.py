@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
-from integration.episodes.platform_under_test import Platform, events, finished, start
+from integration.episodes.platform_under_test import Platform, events, start
 from integration.episodes.test_access import asked
 from integration.episodes.test_webhooks import delivered, hook, webhooks
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -36,9 +36,8 @@ async def trajectory(
 async def judged(
     platform: Platform, wanted: check_pb2.Check, **spec: Any
 ) -> trajectory_pb2.Trajectory:
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, check=wanted, **spec)).id)
-        return await trajectory(client, episode.id)
+    episode = await platform.run(check=wanted, **spec)
+    return await trajectory(platform.ada, episode.id)
 
 
 async def test_outcome_names_verifier_version_score_and_reason(platform: Platform) -> None:
@@ -120,8 +119,7 @@ async def test_episode_without_an_answer_has_not_solved_its_task(platform: Platf
 async def test_verification_is_seen_in_the_watch_without_gaps(platform: Platform) -> None:
     platform.neighbours.adapters.content = lambda request: "[3]"
     wanted = check("state", look=LOOK, expected=[3])
-    async with platform.client() as client:
-        seen = await events(client, (await start(client, check=wanted)).id)
+    seen = await events(platform.ada, (await start(platform.ada, check=wanted)).id)
     kinds = [event.WhichOneof("event") for event in seen]
     assert kinds == ["started", "action_decided", "verifier_called", "judged", "finished"]
     assert [event.sequence for event in seen] == [1, 2, 3, 4, 5]
@@ -135,11 +133,10 @@ async def test_senseless_check_is_rejected_at_the_start(platform: Platform) -> N
         "not a JSON object": check_pb2.Check(verifier="exact", parameters_json="[]"),
         "expected": check_pb2.Check(verifier="exact", parameters_json="{}"),
     }
-    async with platform.client() as client:
-        for why, wanted in senseless.items():
-            with pytest.raises(grpc.aio.AioRpcError, match=why) as rejected:
-                await start(client, check=wanted)
-            assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    for why, wanted in senseless.items():
+        with pytest.raises(grpc.aio.AioRpcError, match=why) as rejected:
+            await start(platform.ada, check=wanted)
+        assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(
@@ -173,8 +170,7 @@ async def test_an_episode_that_a_budget_of_others_ended_is_not_judged(
 
 async def ended(platform: Platform) -> str:
     platform.neighbours.orchestrator.decide = in_turns(answer("42"))
-    async with platform.client() as client:
-        return (await finished(client, (await start(client)).id)).id
+    return (await platform.run()).id
 
 
 async def test_feedback_is_shown_with_the_episode_and_follows_it_on_the_stream(
@@ -184,16 +180,16 @@ async def test_feedback_is_shown_with_the_episode_and_follows_it_on_the_stream(
     said = pb.GiveFeedbackRequest(
         episode_id=episode_id, score=0.5, label="half", comment="The second city is missing."
     )
-    async with platform.client() as client:
-        given = (await client.GiveFeedback(said)).feedback
-        again = (await client.GiveFeedback(said)).feedback
-        other = (
-            await client.GiveFeedback(
-                pb.GiveFeedbackRequest(episode_id=episode_id, id="survey-7", score=0)
-            )
-        ).feedback
-        episode = await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))
-        trajectory = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
+    given = (await platform.ada.GiveFeedback(said)).feedback
+    again = (await platform.ada.GiveFeedback(said)).feedback
+    other = (
+        await platform.ada.GiveFeedback(
+            pb.GiveFeedbackRequest(episode_id=episode_id, id="survey-7", score=0)
+        )
+    ).feedback
+    episode = await platform.ada.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))
+    request = pb.GetTrajectoryRequest(episode_id=episode_id)
+    trajectory = await platform.ada.GetTrajectory(request)
     assert again == given
     assert (given.score, given.label) == (0.5, "half")
     assert given.created_by
@@ -222,9 +218,8 @@ async def test_feedback_that_cannot_be_taken_names_its_field(
 ) -> None:
     episode_id = await ended(platform)
     request = pb.GiveFeedbackRequest(episode_id=episode_id, **fields)  # type: ignore[arg-type]
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError, match=param) as caught:
-            await client.GiveFeedback(request)
+    with pytest.raises(grpc.aio.AioRpcError, match=param) as caught:
+        await platform.ada.GiveFeedback(request)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -232,14 +227,13 @@ async def test_other_words_under_an_id_are_rejected_and_those_before_stay(
     platform: Platform,
 ) -> None:
     episode_id = await ended(platform)
-    async with platform.client() as client:
-        first = pb.GiveFeedbackRequest(episode_id=episode_id, id="a", score=1)
-        await client.GiveFeedback(first)
-        with pytest.raises(grpc.aio.AioRpcError, match="use a new id") as caught:
-            await client.GiveFeedback(
-                pb.GiveFeedbackRequest(episode_id=episode_id, id="a", score=0)
-            )
-        found = await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))
+    first = pb.GiveFeedbackRequest(episode_id=episode_id, id="a", score=1)
+    await platform.ada.GiveFeedback(first)
+    with pytest.raises(grpc.aio.AioRpcError, match="use a new id") as caught:
+        await platform.ada.GiveFeedback(
+            pb.GiveFeedbackRequest(episode_id=episode_id, id="a", score=0)
+        )
+    found = await platform.ada.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))
     assert caught.value.code() is grpc.StatusCode.ALREADY_EXISTS
     assert [each.score for each in found.episode.feedback] == [1]
 
@@ -250,11 +244,10 @@ async def test_an_episode_takes_fifty_however_many_come_at_once(platform: Platfo
         pb.GiveFeedbackRequest(episode_id=episode_id, id=str(number), score=1)
         for number in range(60)
     ]
-    async with platform.client() as client:
-        replies = await asyncio.gather(
-            *(client.GiveFeedback(each) for each in requests), return_exceptions=True
-        )
-        found = await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))
+    replies = await asyncio.gather(
+        *(platform.ada.GiveFeedback(each) for each in requests), return_exceptions=True
+    )
+    found = await platform.ada.GetEpisode(pb.GetEpisodeRequest(episode_id=episode_id))
     rejected = [each for each in replies if isinstance(each, grpc.aio.AioRpcError)]
     assert {each.code() for each in rejected} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert len(rejected) == 10
@@ -264,10 +257,9 @@ async def test_an_episode_takes_fifty_however_many_come_at_once(platform: Platfo
 async def test_an_episode_that_runs_takes_none(platform: Platform) -> None:
     platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
     platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
-    async with platform.client() as client:
-        episode = await asked(client)
-        with pytest.raises(grpc.aio.AioRpcError, match="still runs") as caught:
-            await client.GiveFeedback(pb.GiveFeedbackRequest(episode_id=episode.id, score=1))
+    episode = await asked(platform.ada)
+    with pytest.raises(grpc.aio.AioRpcError, match="still runs") as caught:
+        await platform.ada.GiveFeedback(pb.GiveFeedbackRequest(episode_id=episode.id, score=1))
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -277,10 +269,9 @@ async def test_feedback_is_told_to_webhooks_without_its_words(platform: Platform
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url, event_types=wanted))
         episode_id = await ended(platform)
-        async with platform.client() as client:
-            given = await client.GiveFeedback(
-                pb.GiveFeedbackRequest(episode_id=episode_id, score=1, comment="a secret")
-            )
+        given = await platform.ada.GiveFeedback(
+            pb.GiveFeedbackRequest(episode_id=episode_id, score=1, comment="a secret")
+        )
         (body,) = await delivered(platform, url)
     assert body["type"] == "feedback.given"
     assert body["data"] == {

@@ -73,12 +73,11 @@ async def test_a_service_that_stalls_delays_twenty_episodes_and_fails_none(
     impatient: Platform, methods: tuple[str, ...]
 ) -> None:
     outage = impatient.tenants.fail(impatient.tenant, *methods)
-    async with impatient.client() as client:
-        started = [await start(client) for _ in range(EPISODES)]
-        # Every episode's call has run into its timeout, and into the one of its next attempt.
-        await until(lambda: outage.calls >= 2 * EPISODES)
-        outage.end()
-        ended = await asyncio.gather(*(finished(client, one.id) for one in started))
+    started = [await start(impatient.ada) for _ in range(EPISODES)]
+    # Every episode's call has run into its timeout, and into the one of its next attempt.
+    await until(lambda: outage.calls >= 2 * EPISODES)
+    outage.end()
+    ended = await asyncio.gather(*(finished(impatient.ada, one.id) for one in started))
     assert {one.stop_reason for one in ended} == {episode_pb2.STOP_REASON_ANSWERED}
 
 
@@ -92,11 +91,10 @@ async def test_a_service_that_is_away_is_no_answer_and_no_end(
     impatient: Platform, methods: tuple[str, ...], attempts: int
 ) -> None:
     outage = impatient.tenants.fail(impatient.tenant, *methods, error=AWAY)
-    async with impatient.client() as client:
-        episode = await start(client)
-        await until(lambda: outage.calls >= attempts)
-        outage.end()
-        ended = await finished(client, episode.id)
+    episode = await start(impatient.ada)
+    await until(lambda: outage.calls >= attempts)
+    outage.end()
+    ended = await finished(impatient.ada, episode.id)
     assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
     [invocation] = await impatient.invocations(episode.id)
     assert invocation.observation.content == "calculator says {}"
@@ -114,11 +112,10 @@ async def test_a_service_whose_keys_are_being_changed_is_waited_for(
 ) -> None:
     stranger = Unauthenticated("the internal token is not valid")
     outage = impatient.tenants.fail(impatient.tenant, *methods, error=stranger)
-    async with impatient.client() as client:
-        episode = await start(client)
-        await until(lambda: outage.calls >= 3)
-        outage.end()
-        ended = await finished(client, episode.id)
+    episode = await start(impatient.ada)
+    await until(lambda: outage.calls >= 3)
+    outage.end()
+    ended = await finished(impatient.ada, episode.id)
     assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
     [invocation] = await impatient.invocations(episode.id)
     assert invocation.observation.content == "calculator says {}"
@@ -130,20 +127,18 @@ async def test_a_model_call_that_is_retried_asks_the_ledger_for_the_same(
     # The time that is left shrinks from attempt to attempt, and with it the request: over a second
     # by a byte, which is an estimated token in every other request.
     outage = impatient.tenants.fail(impatient.tenant, *INFERENCE, error=AWAY)
-    async with impatient.client() as client:
-        started = [await start(client, task="?" * (n % 2 + 1)) for n in range(EPISODES)]
-        await until(lambda: outage.calls >= EPISODES)
-        await asyncio.sleep(1.1)
-        outage.end()
-        ended = await asyncio.gather(*(finished(client, one.id) for one in started))
+    started = [await start(impatient.ada, task="?" * (n % 2 + 1)) for n in range(EPISODES)]
+    await until(lambda: outage.calls >= EPISODES)
+    await asyncio.sleep(1.1)
+    outage.end()
+    ended = await asyncio.gather(*(finished(impatient.ada, one.id) for one in started))
     assert {one.stop_reason for one in ended} == {episode_pb2.STOP_REASON_ANSWERED}
 
 
 async def test_only_the_deadline_of_an_episode_ends_its_wait(impatient: Platform) -> None:
     impatient.tenants.fail(impatient.tenant, *ADAPTERS, error=AWAY)
-    async with impatient.client() as client:
-        episode = await start(client, time_limit=duration_to_proto(2))
-        ended = await finished(client, episode.id)
+    episode = await start(impatient.ada, time_limit=duration_to_proto(2))
+    ended = await finished(impatient.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_DEADLINE
     # Whether one of the attempts was made is not known, and no tool has answered.
     [invocation] = await impatient.invocations(episode.id)
@@ -282,8 +277,7 @@ async def _finished_after_all(platform: Platform, episode_id: str) -> episode_pb
     async with asyncio.timeout(120):
         while True:
             try:
-                async with platform.client() as client:
-                    return await finished(client, episode_id)
+                return await finished(platform.ada, episode_id)
             except (grpc.aio.AioRpcError, AssertionError):
                 await asyncio.sleep(0.5)
 

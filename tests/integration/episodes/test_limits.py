@@ -24,11 +24,10 @@ async def test_every_turn_gets_what_the_turns_before_it_left(platform: Platform)
     neighbours = platform.neighbours
     neighbours.orchestrator.usage = tokens(100, 300)
     neighbours.orchestrator.decide = in_turns(calls(call("calculator")), answer("42"))
-    async with platform.client() as client:
-        episode = await start(
-            client, output_token_limit=500, sampling={"max_tokens": 400}, turn_limit=9
-        )
-        ended = await finished(client, episode.id)
+    episode = await start(
+        platform.ada, output_token_limit=500, sampling={"max_tokens": 400}, turn_limit=9
+    )
+    ended = await finished(platform.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     first, second = neighbours.orchestrator.requests
     assert (first.sampling.max_tokens, first.must_answer) == (400, False)
@@ -40,9 +39,8 @@ async def test_an_episode_ends_when_its_tokens_are_used_up(platform: Platform) -
     neighbours = platform.neighbours
     neighbours.orchestrator.usage = tokens(100, 250)
     neighbours.orchestrator.decide = in_turns(calls(call("calculator")))
-    async with platform.client() as client:
-        episode = await start(client, output_token_limit=550, turn_limit=9)
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada, output_token_limit=550, turn_limit=9)
+    ended = await finished(platform.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_OUTPUT_LIMIT
     assert (ended.turn_count, ended.tool_call_count) == (2, 2)
     # Nothing is left held, and everything that was made is charged.
@@ -59,13 +57,12 @@ async def test_llm_tools_share_what_the_model_left(platform: Platform) -> None:
         calls(call("answer", expert)),
         answer("42"),
     )
-    async with platform.client() as client:
-        episode = await start(client, output_token_limit=260, turn_limit=9)
-        await finished(client, episode.id)
-        found = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id))
+    episode = await start(platform.ada, output_token_limit=260, turn_limit=9)
+    await finished(platform.ada, episode.id)
+    trajectory = await platform.trajectory(episode.id)
     asked_for = {each.key: each.max_output_tokens for each in neighbours.adapters.requests}
     assert asked_for[f"{episode.id}/1/tool/0"] == asked_for[f"{episode.id}/1/tool/1"] == 80
-    [late] = found.trajectory.turns[1].tool_invocations
+    [late] = trajectory.turns[1].tool_invocations
     assert late.observation.failure.kind == failure_pb2.FAILURE_KIND_LIMIT_EXCEEDED
     assert f"{episode.id}/2/tool/0" not in neighbours.ledger.holds
 
@@ -75,19 +72,17 @@ async def test_the_callers_results_begin_a_new_count(platform: Platform) -> None
     neighbours.registry.toolset = offered()
     neighbours.orchestrator.usage = tokens(100, 90)
     neighbours.orchestrator.decide = in_turns(calls(OSLO), answer("warm"))
-    async with platform.client() as client:
-        episode = await start(client, client_tools=[WEATHER], output_token_limit=100)
-        await requested(client, episode.id)
-        await reply(client, episode.id, **results(_0="cold"))
-        ended = await finished(client, episode.id)
+    episode = await start(platform.ada, client_tools=[WEATHER], output_token_limit=100)
+    await requested(platform.ada, episode.id)
+    await reply(platform.ada, episode.id, **results(_0="cold"))
+    ended = await finished(platform.ada, episode.id)
     assert ended.answer == "warm"
     assert [each.sampling.max_tokens for each in neighbours.orchestrator.requests] == [100, 100]
 
 
 async def test_a_negative_limit_is_rejected(platform: Platform) -> None:
-    async with platform.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError, match="output_token_limit is -1"):
-            await start(client, output_token_limit=-1)
+    with pytest.raises(grpc.aio.AioRpcError, match="output_token_limit is -1"):
+        await start(platform.ada, output_token_limit=-1)
 
 
 async def test_a_prompt_that_does_not_fit_says_so(platform: Platform) -> None:
@@ -102,12 +97,11 @@ async def test_the_first_prompt_is_counted_and_no_episode_is_started(platform: P
     neighbours = platform.neighbours
     budget = money_pb2.Money(currency_code="USD", amount="0.25")
     spec = episode_pb2.EpisodeSpec(task="what is 6 x 7?", budget=budget)
-    async with platform.client() as client:
-        counted = await client.CountPromptTokens(pb.CountPromptTokensRequest(spec=spec))
-        listed = await client.ListEpisodes(pb.ListEpisodesRequest())
-        with pytest.raises(grpc.aio.AioRpcError, match="spec is unset"):
-            await client.CountPromptTokens(pb.CountPromptTokensRequest())
-        await finished(client, (await start(client, budget=budget)).id)
+    counted = await platform.ada.CountPromptTokens(pb.CountPromptTokensRequest(spec=spec))
+    listed = await platform.ada.ListEpisodes(pb.ListEpisodesRequest())
+    with pytest.raises(grpc.aio.AioRpcError, match="spec is unset"):
+        await platform.ada.CountPromptTokens(pb.CountPromptTokensRequest())
+    await platform.run(budget=budget)
     assert counted.token_count == len(spec.task)
     assert not listed.episodes
     asked, real = neighbours.orchestrator.requests
@@ -126,9 +120,8 @@ CUT = orchestrator_pb.Action(
 
 
 async def ended(platform: Platform, **spec: Any) -> episode_pb2.Episode:
-    async with platform.client() as client:
-        episode = await start(client, turn_limit=9, **spec)
-        return await finished(client, episode.id)
+    episode = await start(platform.ada, turn_limit=9, **spec)
+    return await finished(platform.ada, episode.id)
 
 
 async def test_the_third_cut_reply_ends_the_episode(platform: Platform) -> None:

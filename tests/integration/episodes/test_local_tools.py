@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
+from callers import code_of
 from integration.episodes.neighbours import (
     answer,
     call,
@@ -104,19 +105,18 @@ async def test_the_caller_runs_its_functions_and_the_episode_goes_on(offering: P
     neighbours.orchestrator.decide = in_turns(
         calls(OSLO, LYON, call("calculator", index=2)), calls(OSLO), answer("warm")
     )
-    async with offering.client() as client:
-        episode = await start(client, client_tools=[WEATHER])
-        assert await requested(client, episode.id) == [OSLO, LYON]
-        waiting = await client.GetEpisode(pb.GetEpisodeRequest(episode_id=episode.id))
-        assert waiting.episode.state == episode_pb2.EPISODE_STATE_WAITING
-        first = results(_1="hot", _0="cold")
-        await reply(client, episode.id, **first)
-        await requested(client, episode.id, turn=2)
-        # A retry of the first, while the second waits.
-        await reply(client, episode.id, **first)
-        failed = pb.ClientResult(error="the station is closed")
-        await reply(client, episode.id, turn=2, results=[failed])
-        found = await trajectory(client, episode.id)
+    episode = await start(offering.ada, client_tools=[WEATHER])
+    assert await requested(offering.ada, episode.id) == [OSLO, LYON]
+    waiting = await offering.ada.GetEpisode(pb.GetEpisodeRequest(episode_id=episode.id))
+    assert waiting.episode.state == episode_pb2.EPISODE_STATE_WAITING
+    first = results(_1="hot", _0="cold")
+    await reply(offering.ada, episode.id, **first)
+    await requested(offering.ada, episode.id, turn=2)
+    # A retry of the first, while the second waits.
+    await reply(offering.ada, episode.id, **first)
+    failed = pb.ClientResult(error="the station is closed")
+    await reply(offering.ada, episode.id, turn=2, results=[failed])
+    found = await trajectory(offering.ada, episode.id)
     assert found.answer == "warm"
     contents = [each.observation.content for each in found.turns[0].tool_invocations]
     assert contents == ["cold", "hot", "calculator says {}"]
@@ -136,9 +136,8 @@ async def test_arguments_that_do_not_fit_are_for_the_model_and_not_for_the_calle
 ) -> None:
     wrong = calls(call("getWeather", "{}"), call("getWeather", "{", index=1))
     offering.neighbours.orchestrator.decide = in_turns(wrong, answer("42"))
-    async with offering.client() as client:
-        episode = await start(client, client_tools=[WEATHER])
-        found = await trajectory(client, episode.id)
+    episode = await start(offering.ada, client_tools=[WEATHER])
+    found = await trajectory(offering.ada, episode.id)
     for made in found.turns[0].tool_invocations:
         failure = made.observation.failure
         assert failure.kind == failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS
@@ -158,41 +157,40 @@ async def test_results_that_answer_nothing_are_rejected(offering: Platform) -> N
         (results(_0="c" * 2**20, _1="hot"), invalid, "over 1024 KiB together"),
         (results(turn=2, _0="cold"), unasked, "no calls of turn 2"),
     ]
-    async with offering.client() as client:
-        episode = await start(client, client_tools=[WEATHER])
-        await requested(client, episode.id)
-        for answered, code, said in cases:
-            with pytest.raises(grpc.aio.AioRpcError) as rejected:
-                await reply(client, episode.id, **answered)
-            assert rejected.value.code() is code
-            assert said in (rejected.value.details() or "")
-        await reply(client, episode.id, **results(_0="cold", _1="hot"))
+    episode = await start(offering.ada, client_tools=[WEATHER])
+    await requested(offering.ada, episode.id)
+    for answered, code, said in cases:
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await reply(client, episode.id, **results(_0="mild", _1="hot"))
-        assert rejected.value.code() is grpc.StatusCode.ALREADY_EXISTS
-        await finished(client, episode.id)
-        # The same again, after the end.
-        await reply(client, episode.id, **results(_0="cold", _1="hot"))
+            await reply(offering.ada, episode.id, **answered)
+        assert rejected.value.code() is code
+        assert said in (rejected.value.details() or "")
+    await reply(offering.ada, episode.id, **results(_0="cold", _1="hot"))
+    assert (
+        await code_of(reply(offering.ada, episode.id, **results(_0="mild", _1="hot")))
+        is grpc.StatusCode.ALREADY_EXISTS
+    )
+    await finished(offering.ada, episode.id)
+    # The same again, after the end.
+    await reply(offering.ada, episode.id, **results(_0="cold", _1="hot"))
 
 
 async def test_an_episode_that_nobody_answers_ends_at_its_deadline(offering: Platform) -> None:
     offering.neighbours.orchestrator.decide = in_turns(calls(OSLO), answer("42"))
-    async with offering.client() as client:
-        episode = await start(client, client_tools=[WEATHER], time_limit={"seconds": 2})
-        ended = await finished(client, episode.id)
-        assert ended.stop_reason == episode_pb2.STOP_REASON_DEADLINE
-        with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await reply(client, episode.id, **results(_0="cold"))
-    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    episode = await start(offering.ada, client_tools=[WEATHER], time_limit={"seconds": 2})
+    ended = await finished(offering.ada, episode.id)
+    assert ended.stop_reason == episode_pb2.STOP_REASON_DEADLINE
+    assert (
+        await code_of(reply(offering.ada, episode.id, **results(_0="cold")))
+        is grpc.StatusCode.FAILED_PRECONDITION
+    )
 
 
 async def test_a_waiting_episode_is_cancelled(offering: Platform) -> None:
     offering.neighbours.orchestrator.decide = in_turns(calls(OSLO), answer("42"))
-    async with offering.client() as client:
-        episode = await start(client, client_tools=[WEATHER])
-        await requested(client, episode.id)
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
-        ended = await finished(client, episode.id)
+    episode = await start(offering.ada, client_tools=[WEATHER])
+    await requested(offering.ada, episode.id)
+    await offering.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+    ended = await finished(offering.ada, episode.id)
     assert ended.stop_reason == episode_pb2.STOP_REASON_CANCELLED
 
 
@@ -202,9 +200,10 @@ async def test_another_tenant_answers_nothing(offering: Platform) -> None:
         episode = await start(client, client_tools=[WEATHER])
         await requested(client, episode.id)
         for episode_id in (episode.id, new_id()):
-            with pytest.raises(grpc.aio.AioRpcError) as rejected:
-                await reply(other, episode_id, **results(_0="cold"))
-            assert rejected.value.code() is grpc.StatusCode.NOT_FOUND
+            assert (
+                await code_of(reply(other, episode_id, **results(_0="cold")))
+                is grpc.StatusCode.NOT_FOUND
+            )
         await reply(client, episode.id, **results(_0="cold"))
         assert (await finished(client, episode.id)).answer == "42"
 
@@ -235,32 +234,31 @@ async def test_a_first_tool_is_called_before_all_else_and_the_answer_has_its_sch
     orchestrator.decide = in_turns(
         orchestrator_pb.Action(malformed=malformed), calls(OSLO), answer("{}")
     )
-    async with offering.client() as client:
-        episode = await start(
-            client,
-            client_tools=[WEATHER],
-            first_tool_names=["getWeather"],
-            answer_json_schema='{"type": "object"}',
-        )
-        await requested(client, episode.id, turn=2)
-        await reply(client, episode.id, **results(turn=2, _0="cold"))
-        await finished(client, episode.id)
-        for spec, said in (
-            ({"first_tool_names": ["teleport"]}, "first_tool_names has teleport"),
-            ({"answer_json_schema": "{"}, "answer_json_schema at .*: not JSON"),
-            ({"answer_json_schema": '{"type": "array"}'}, 'must have "type": "object"'),
-            (
-                {"answer_json_schema": '{"type": "object", "then": {"$ref": "file:///a"}}'},
-                r"answer_json_schema at \$.then.\$ref: 'file:///a' is not local; inline what",
-            ),
-            (
-                {"answer_json_schema": '{"type": 1}'},
-                r"answer_json_schema at \$.type: 1 is not valid",
-            ),
-            ({"answer_json_schema": json.dumps(BOMB)}, "answer_json_schema at .*written out"),
-        ):
-            with pytest.raises(grpc.aio.AioRpcError, match=said):
-                await start(client, **spec)
+    episode = await start(
+        offering.ada,
+        client_tools=[WEATHER],
+        first_tool_names=["getWeather"],
+        answer_json_schema='{"type": "object"}',
+    )
+    await requested(offering.ada, episode.id, turn=2)
+    await reply(offering.ada, episode.id, **results(turn=2, _0="cold"))
+    await finished(offering.ada, episode.id)
+    for spec, said in (
+        ({"first_tool_names": ["teleport"]}, "first_tool_names has teleport"),
+        ({"answer_json_schema": "{"}, "answer_json_schema at .*: not JSON"),
+        ({"answer_json_schema": '{"type": "array"}'}, 'must have "type": "object"'),
+        (
+            {"answer_json_schema": '{"type": "object", "then": {"$ref": "file:///a"}}'},
+            r"answer_json_schema at \$.then.\$ref: 'file:///a' is not local; inline what",
+        ),
+        (
+            {"answer_json_schema": '{"type": 1}'},
+            r"answer_json_schema at \$.type: 1 is not valid",
+        ),
+        ({"answer_json_schema": json.dumps(BOMB)}, "answer_json_schema at .*written out"),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError, match=said):
+            await start(offering.ada, **spec)
     assert [list(each.must_call) for each in orchestrator.requests] == [
         ["getWeather"],
         ["getWeather"],
@@ -383,10 +381,9 @@ async def test_a_call_that_failed_does_not_end_it(answering: Platform) -> None:
     neighbours = answering.neighbours
     neighbours.registry.toolset.tools[0].needs_approval = True
     neighbours.orchestrator.decide = in_turns(calls(ANSWER), answer("42"))
-    async with answering.client() as client:
-        episode = await asked(client)
-        await decide(client, episode.id, approved=False)
-        assert (await finished(client, episode.id)).answer == "42"
+    episode = await asked(answering.ada)
+    await decide(answering.ada, episode.id, approved=False)
+    assert (await finished(answering.ada, episode.id)).answer == "42"
 
 
 FIND = call("find_tools", json.dumps({"query": "look words up"}))
@@ -411,8 +408,7 @@ async def test_what_was_found_is_no_part_of_the_frozen_toolset(finding: Platform
     neighbours = finding.neighbours
     neighbours.orchestrator.decide = in_turns(calls(FIND), answer("42"))
     recorded = await finding.recorded()
-    async with finding.client() as client:
-        listed = await client.ListEpisodes(pb.ListEpisodesRequest())
+    listed = await finding.ada.ListEpisodes(pb.ListEpisodesRequest())
     assert names(recorded.tools) == ["calculator", "find_tools", "search"]
     digest = digest_of(neighbours.registry.toolset)
     assert recorded.toolset_digest == digest

@@ -13,7 +13,7 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from callers import client_channel, make_identity
+from callers import client_channel, code_of, make_identity
 from embedded_servers import Database
 from episodes.episodes.store_retention import FORGET
 from episodes.publication import reconciler
@@ -78,12 +78,11 @@ async def test_modelled_latencies_count_and_are_marked(platform: Platform) -> No
 async def test_group_is_closed_once_after_its_last_member_whatever_its_end(
     platform: Platform,
 ) -> None:
-    async with platform.client() as client:
-        members = [
-            await start(client, group={"id": "g1", "size": 3, "sample_index": index})
-            for index in range(3)
-        ]
-        await asyncio.gather(*(finished(client, member.id) for member in members))
+    members = [
+        await start(platform.ada, group={"id": "g1", "size": 3, "sample_index": index})
+        for index in range(3)
+    ]
+    await asyncio.gather(*(finished(platform.ada, member.id) for member in members))
     records = await platform.records(4)
     kinds = Counter(record.WhichOneof("record") for record in records)
     assert kinds == {"trajectory": 3, "group_closed": 1}
@@ -387,11 +386,10 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def ran(platform: Platform, task: str, **spec: object) -> str:
-    async with platform.client() as client:
-        episode = await finished(client, (await start(client, task, **spec)).id)
-        await client.GiveFeedback(
-            pb.GiveFeedbackRequest(episode_id=episode.id, id="said", label="good", comment=task)
-        )
+    episode = await platform.run(task, **spec)
+    await platform.ada.GiveFeedback(
+        pb.GiveFeedbackRequest(episode_id=episode.id, id="said", label="good", comment=task)
+    )
 
     async def read_back() -> bool:
         owed = "SELECT count(*) FROM outbox WHERE confirm_time IS NULL AND group_id = $1"
@@ -443,9 +441,10 @@ async def test_an_old_episode_is_forgotten_with_everything_it_said(forgetful: Pl
         held = f"SELECT count(*) FROM {table} WHERE episode_id = $1::uuid"
         assert not await count(forgetful, held, old), table
     async with forgetful.client() as client:
-        with pytest.raises(grpc.aio.AioRpcError) as gone:
-            await client.GetEpisode(pb.GetEpisodeRequest(episode_id=old))
-        assert gone.value.code() is grpc.StatusCode.NOT_FOUND
+        assert (
+            await code_of(client.GetEpisode(pb.GetEpisodeRequest(episode_id=old)))
+            is grpc.StatusCode.NOT_FOUND
+        )
         reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=young))
         assert reply.trajectory.episode_id == young
         assert (await finished(client, (await start(client)).id)).answer

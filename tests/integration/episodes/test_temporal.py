@@ -73,12 +73,11 @@ def pays(platform: Platform) -> None:
 
 async def asked(platform: Platform) -> str:
     pays(platform)
-    async with platform.client() as client:
-        episode = await start(client, TASK)
-        watch = client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode.id))
-        async for response in watch:
-            if response.event.HasField("approval_requested"):
-                return episode.id
+    episode = await start(platform.ada, TASK)
+    watch = platform.ada.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode.id))
+    async for response in watch:
+        if response.event.HasField("approval_requested"):
+            return episode.id
     raise AssertionError("nobody was asked")
 
 

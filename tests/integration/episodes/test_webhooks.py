@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from callers import client_channel, make_identity
+from callers import client_channel, code_of, make_identity
 from episodes.webhooks.polled_events import TENANT
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
-from integration.episodes.platform_under_test import Platform, finished, start
+from integration.episodes.platform_under_test import Platform
 from integration.episodes.test_access import asked
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import webhook_service_pb2 as pb
@@ -47,8 +47,7 @@ def hook(webhook_id: str = "all", url: str = URL, **fields: Any) -> pb.PutWebhoo
 
 async def ended(platform: Platform) -> str:
     platform.neighbours.orchestrator.decide = in_turns(answer("42"))
-    async with platform.client() as client:
-        return (await finished(client, (await start(client)).id)).id
+    return (await platform.run()).id
 
 
 async def delivered(platform: Platform, url: str, count: int = 1) -> list[Any]:
@@ -173,9 +172,7 @@ async def test_webhooks_are_a_tenants_own(platform: Platform) -> None:
                 pb.ReplayWebhookDeliveriesRequest(delivery_ids=[mine.id])
             ),
         ):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await attempt
-            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+            assert await code_of(attempt) is grpc.StatusCode.NOT_FOUND
         await stub.DeleteWebhook(pb.DeleteWebhookRequest(id="all"))
         left = (await stub.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())).deliveries
         assert {each.webhook_id for each in left} == {"second"}
@@ -202,9 +199,10 @@ async def test_bad_requests_name_field_and_fix(platform: Platform) -> None:
             await stub.PutWebhook(hook("one-more"))
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     async with webhooks(platform, scope=Scope.EPISODES_RUN) as user:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await user.ListWebhooks(pb.ListWebhooksRequest())
-        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert (
+            await code_of(user.ListWebhooks(pb.ListWebhooksRequest()))
+            is grpc.StatusCode.PERMISSION_DENIED
+        )
 
 
 def alert(budget_id: str, age_s: float) -> alert_pb2.BudgetAlert:

@@ -80,13 +80,12 @@ async def test_a_cancelled_and_a_late_episode_have_none(
 ) -> None:
     neighbours = platform.neighbours
     neighbours.orchestrator.delay_s = 600.0
-    async with platform.client() as client:
-        started = await start(client)
-        await until(lambda: bool(neighbours.orchestrator.requests))
-        await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=started.id))
-        cancelled = await finished(client, started.id)
-        started = await start(client, time_limit=duration_to_proto(1))
-        late = await finished(client, started.id)
+    started = await start(platform.ada)
+    await until(lambda: bool(neighbours.orchestrator.requests))
+    await platform.ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=started.id))
+    cancelled = await finished(platform.ada, started.id)
+    started = await start(platform.ada, time_limit=duration_to_proto(1))
+    late = await finished(platform.ada, started.id)
     assert cancelled.stop_reason == episode_pb2.STOP_REASON_CANCELLED
     assert late.stop_reason == episode_pb2.STOP_REASON_DEADLINE
     for ended in (cancelled, late):
@@ -129,13 +128,12 @@ async def test_an_end_that_cannot_be_stored_is_a_workflows(
         return in_turns(answer("42"))(request)
 
     neighbours.orchestrator.decide = decide
-    async with platform.client() as client:
-        started = await start(client)
-        async with asyncio.timeout(90):
-            while await workflow_of(temporal, started.id) is None:
-                await asyncio.sleep(0.1)
-        outages[0].end()
-        ended = await finished(client, started.id)
+    started = await start(platform.ada)
+    async with asyncio.timeout(90):
+        while await workflow_of(temporal, started.id) is None:
+            await asyncio.sleep(0.1)
+    outages[0].end()
+    ended = await finished(platform.ada, started.id)
     assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
     assert len(neighbours.orchestrator.requests) == 1
 
