@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import uvicorn
@@ -93,6 +94,22 @@ class Gateway:
         headers = {"authorization": f"Bearer {key or self.key}"} if key != "" else {}
         # Without TLS: loading the authorities takes longer than most tests.
         return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=30, verify=False)
+
+    async def get(self, path: str, key: str | None = None, **options: Any) -> httpx.Response:
+        async with self.http(key) as client:
+            return await client.get(path, **options)
+
+    async def post(self, path: str, key: str | None = None, **options: Any) -> httpx.Response:
+        async with self.http(key) as client:
+            return await client.post(path, **options)
+
+    async def put(self, path: str, key: str | None = None, **options: Any) -> httpx.Response:
+        async with self.http(key) as client:
+            return await client.put(path, **options)
+
+    async def delete(self, path: str, key: str | None = None, **options: Any) -> httpx.Response:
+        async with self.http(key) as client:
+            return await client.delete(path, **options)
 
     def openai(self, key: str | None = None) -> AsyncOpenAI:
         return AsyncOpenAI(base_url=f"{self.base_url}/v1", api_key=key or self.key)

@@ -25,14 +25,12 @@ async def test_a_wrong_key_is_401_with_a_helpful_message(gateway: Gateway, key: 
 async def test_a_key_with_another_secret_is_401(gateway: Gateway) -> None:
     prefix, key_id, _ = gateway.key.split("_", 2)
     other = (await gateway.new_key()).split("_", 2)[2]
-    async with gateway.http(f"{prefix}_{key_id}_{other}") as http:
-        reply = await http.get("/v1/models")
+    reply = await gateway.get("/v1/models", key=f"{prefix}_{key_id}_{other}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
 async def test_no_key_is_401(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        reply = await http.get("/v1/models", headers={"authorization": ""})
+    reply = await gateway.get("/v1/models", headers={"authorization": ""})
     assert reply.status_code == 401
     assert "Authorization: Bearer" in reply.json()["error"]["message"]
 
@@ -54,37 +52,31 @@ async def test_an_expired_key_is_401(gateway: Gateway) -> None:
         wanted = KeyRequest("acme", "ada", frozenset({Scope.TENANT_ADMIN}), expire_time=soon)
         with acting_as(make_identity()):
             _, key = await keys.issue(wanted)
-    async with gateway.http(key) as http:
-        while (reply := await http.get("/v1/models")).is_success:
-            await asyncio.sleep(0.05)
+    while (reply := await gateway.get("/v1/models", key=key)).is_success:
+        await asyncio.sleep(0.05)
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "expired_api_key")
 
 
 async def test_an_admin_creates_a_key_that_works_and_lists_it_without_secret(
     gateway: Gateway,
 ) -> None:
-    async with gateway.http() as http:
-        made = await http.post(
-            "/v1/api-keys", json={"subject": "robot", "scopes": ["episodes:run"]}
-        )
-        listed = await http.get("/v1/api-keys")
+    made = await gateway.post("/v1/api-keys", json={"subject": "robot", "scopes": ["episodes:run"]})
+    listed = await gateway.get("/v1/api-keys")
     key = made.json()["key"]
     assert key.split("_", 2)[2] not in listed.text
     assert made.json()["api_key"] in listed.json()["api_keys"]
-    async with gateway.http(key) as robot:
-        assert (await robot.get("/v1/models")).status_code == 200
-        rejected = await robot.get("/v1/api-keys")
+    assert (await gateway.get("/v1/models", key=key)).status_code == 200
+    rejected = await gateway.get("/v1/api-keys", key=key)
     assert (rejected.status_code, rejected.json()["error"]["type"]) == (403, "permission_error")
 
 
 async def test_keys_are_listed_page_by_page(gateway: Gateway) -> None:
     for _ in range(2):
         await gateway.new_key()
-    async with gateway.http() as http:
-        first = (await http.get("/v1/api-keys?page_size=2")).json()
-        rest = (
-            await http.get("/v1/api-keys", params={"page_token": first["next_page_token"]})
-        ).json()
+    first = (await gateway.get("/v1/api-keys?page_size=2")).json()
+    rest = (
+        await gateway.get("/v1/api-keys", params={"page_token": first["next_page_token"]})
+    ).json()
     ids = [key["id"] for page in (first, rest) for key in page["api_keys"]]
     assert len(ids) == len(set(ids)) == 3
 
@@ -108,30 +100,26 @@ async def test_keys_are_listed_page_by_page(gateway: Gateway) -> None:
 async def test_a_key_that_must_not_exist_is_rejected(
     gateway: Gateway, body: dict[str, object], status: int, words: str
 ) -> None:
-    async with gateway.http() as http:
-        reply = await http.post("/v1/api-keys", json=body)
+    reply = await gateway.post("/v1/api-keys", json=body)
     assert reply.status_code == status
     assert words in reply.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("key_id", ["0" * 16, "nonsense"])
 async def test_an_unknown_key_cannot_be_revoked(gateway: Gateway, key_id: str) -> None:
-    async with gateway.http() as http:
-        reply = await http.post(f"/v1/api-keys/{key_id}/revoke")
+    reply = await gateway.post(f"/v1/api-keys/{key_id}/revoke")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (404, "API_KEY_NOT_FOUND")
 
 
 async def test_a_forged_page_token_is_rejected(gateway: Gateway) -> None:
     token = encode_page_token({"after_id": "\0"})
-    async with gateway.http() as http:
-        reply = await http.get("/v1/api-keys", params={"page_token": token})
+    reply = await gateway.get("/v1/api-keys", params={"page_token": token})
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_PAGE_TOKEN")
 
 
 async def test_another_tenants_key_is_not_found(gateway: Gateway) -> None:
     other = await gateway.new_key("umbrella")
-    async with gateway.http() as http:
-        reply = await http.post(f"/v1/api-keys/{other.split('_')[1]}/revoke")
+    reply = await gateway.post(f"/v1/api-keys/{other.split('_')[1]}/revoke")
     assert reply.status_code == 404
 
 

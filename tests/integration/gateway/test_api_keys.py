@@ -17,21 +17,18 @@ from podium_kit.rpc.identity import Identity, Scope
 
 
 async def create(gateway: Gateway, **body: Any) -> dict[str, Any]:
-    async with gateway.http() as http:
-        reply = await http.post("/v1/api-keys", json={"subject": "robot", **body})
+    reply = await gateway.post("/v1/api-keys", json={"subject": "robot", **body})
     assert reply.status_code == 200, reply.text
     result: dict[str, Any] = reply.json()
     return result
 
 
 async def rotate(gateway: Gateway, key: str, **body: Any) -> Any:
-    async with gateway.http() as http:
-        return await http.post(f"/v1/api-keys/{key.split('_')[1]}/rotate", json=body)
+    return await gateway.post(f"/v1/api-keys/{key.split('_')[1]}/rotate", json=body)
 
 
 async def status(gateway: Gateway, key: str) -> tuple[int, str]:
-    async with gateway.http(key) as http:
-        reply = await http.get("/v1/models")
+    reply = await gateway.get("/v1/models", key=key)
     return reply.status_code, "" if reply.is_success else reply.json()["error"]["reason"]
 
 
@@ -64,8 +61,7 @@ async def test_the_successor_has_the_lifetime_of_its_predecessor(gateway: Gatewa
 async def test_a_key_is_rotated_once_and_not_after_its_end(gateway: Gateway) -> None:
     rotated, revoked = await create(gateway, roles=["developer"]), await gateway.new_key()
     assert (await rotate(gateway, rotated["key"])).status_code == 200
-    async with gateway.http() as http:
-        await http.post(f"/v1/api-keys/{revoked.split('_')[1]}/revoke")
+    await gateway.post(f"/v1/api-keys/{revoked.split('_')[1]}/revoke")
     for key in (rotated["key"], revoked):
         reply = await rotate(gateway, key)
         assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "API_KEY_ENDED")
@@ -88,8 +84,7 @@ async def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(gatewa
 
 
 async def starter(gateway: Gateway, key: str) -> Identity:
-    async with gateway.http(key) as http:
-        await http.post("/v1/episodes", json={"spec": {"task": "say hello"}})
+    await gateway.post("/v1/episodes", json={"spec": {"task": "say hello"}}, key=key)
     return gateway.episodes.starters[-1]
 
 
@@ -109,25 +104,24 @@ async def test_a_rotated_key_is_bound_by_what_bound_the_first_of_them(gateway: G
 
 async def test_who_had_the_text_of_a_key_travels_with_it(gateway: Gateway) -> None:
     admin = await create(gateway, subject="carol", roles=["tenant-admin"], agents=["bot"])
-    async with gateway.http(admin["key"]) as http:
-        body = {"subject": "bob", "roles": ["developer"]}
-        bobs = (await http.post("/v1/api-keys", json=body)).json()
+    body = {"subject": "bob", "roles": ["developer"]}
+    bobs = (await gateway.post("/v1/api-keys", json=body, key=admin["key"])).json()
     seen = await starter(gateway, bobs["key"])
     # Carol's key was created by ada, who may have called with it.
     assert seen.people == {"bob", "carol", "ada"}
     assert bobs["api_key"]["creators"] == ["ada", "carol"]
     own = await create(gateway, subject="dan", roles=["developer"])
-    async with gateway.http(admin["key"]) as http:
-        turned = await http.post(f"/v1/api-keys/{own['api_key']['id']}/rotate", json={})
+    turned = await gateway.post(
+        f"/v1/api-keys/{own['api_key']['id']}/rotate", json={}, key=admin["key"]
+    )
     assert (await starter(gateway, turned.json()["key"])).people == {"dan", "ada", "carol"}
     assert (await starter(gateway, admin["key"])).named("agent") == {"bot"}
 
 
 @pytest.mark.parametrize("teams", [[""], ["a\nb"], ["x" * 129], [str(n) for n in range(33)]])
 async def test_teams_are_few_and_printable(gateway: Gateway, teams: list[str]) -> None:
-    async with gateway.http() as http:
-        body = {"subject": "robot", "roles": ["developer"], "teams": teams}
-        reply = await http.post("/v1/api-keys", json=body)
+    body = {"subject": "robot", "roles": ["developer"], "teams": teams}
+    reply = await gateway.post("/v1/api-keys", json=body)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "teams")
 
 
@@ -137,8 +131,7 @@ async def test_a_tenant_admin_cannot_take_over_or_end_a_platform_admins_key(
 ) -> None:
     powerful = await gateway.new_key(scopes=[Scope.PLATFORM_ADMIN])
     path = f"/v1/api-keys/{powerful.split('_')[1]}/{verb}"
-    async with gateway.http() as http:
-        rejected = await http.post(path, json={})
+    rejected = await gateway.post(path, json={})
     assert (rejected.status_code, rejected.json()["error"]["reason"]) == (
         403,
         "SCOPE_NOT_GRANTABLE",
@@ -154,13 +147,11 @@ async def test_a_tenant_admin_cannot_take_over_or_end_a_platform_admins_key(
 
 async def test_a_role_lets_its_key_do_what_the_table_says(gateway: Gateway) -> None:
     key = (await create(gateway, roles=["auditor"]))["key"]
-    async with gateway.http(key) as http:
-        assert (await http.get("/v1/audit-log")).status_code == 200
-        assert (await http.get("/v1/api-keys")).status_code == 403
-    async with gateway.http() as http:
-        rejected = await http.post(
-            "/v1/api-keys", json={"subject": "x", "roles": ["platform-admin"]}
-        )
+    assert (await gateway.get("/v1/audit-log", key=key)).status_code == 200
+    assert (await gateway.get("/v1/api-keys", key=key)).status_code == 403
+    rejected = await gateway.post(
+        "/v1/api-keys", json={"subject": "x", "roles": ["platform-admin"]}
+    )
     assert (rejected.status_code, rejected.json()["error"]["reason"]) == (
         403,
         "SCOPE_NOT_GRANTABLE",
@@ -168,9 +159,8 @@ async def test_a_role_lets_its_key_do_what_the_table_says(gateway: Gateway) -> N
 
 
 async def test_a_key_of_an_unexpected_tenant_is_reported(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        assert (await http.get("/v1/models", headers={"x-podium-tenant": "acme"})).is_success
-        reply = await http.get("/v1/models", headers={"x-podium-tenant": "umbrella"})
+    assert (await gateway.get("/v1/models", headers={"x-podium-tenant": "acme"})).is_success
+    reply = await gateway.get("/v1/models", headers={"x-podium-tenant": "umbrella"})
     assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "WRONG_TENANT")
     assert "belongs to tenant acme, not umbrella" in reply.json()["error"]["message"]
 

@@ -22,8 +22,7 @@ TOOL: dict[str, Any] = {
 
 
 async def entries(gateway: Gateway, key: str = "", **query: Any) -> list[dict[str, Any]]:
-    async with gateway.http(key or None) as http:
-        reply = await http.get("/v1/audit-log", params=query)
+    reply = await gateway.get("/v1/audit-log", params=query, key=key or None)
     assert reply.is_success, reply.text
     found: list[dict[str, Any]] = reply.json()["entries"]
     return found
@@ -31,9 +30,8 @@ async def entries(gateway: Gateway, key: str = "", **query: Any) -> list[dict[st
 
 async def test_a_change_is_kept_with_its_author_request_before_and_after(gateway: Gateway) -> None:
     changed = {"spec": {**TOOL["spec"], "description": "after"}}
-    async with gateway.http() as http:
-        await http.post("/v1/tools", json=TOOL)
-        await http.post("/v1/tools", json=changed, headers={"x-request-id": "req-7"})
+    await gateway.post("/v1/tools", json=TOOL)
+    await gateway.post("/v1/tools", json=changed, headers={"x-request-id": "req-7"})
     newest, first = await entries(gateway, action="RegisterTool")
     assert (newest["subject"], newest["resource"], newest["outcome"]) == ("ada", "weather", "done")
     assert (newest["request_id"], newest["credential"]) == (
@@ -47,8 +45,7 @@ async def test_a_change_is_kept_with_its_author_request_before_and_after(gateway
 
 async def test_a_rejected_change_is_kept_with_its_reason(gateway: Gateway) -> None:
     key = await gateway.new_key(scopes=[Scope.EPISODES_RUN])
-    async with gateway.http(key) as http:
-        assert (await http.post("/v1/tools", json=TOOL)).status_code == 403
+    assert (await gateway.post("/v1/tools", json=TOOL, key=key)).status_code == 403
     [entry] = await entries(gateway, action="RegisterTool")
     assert (entry["outcome"], entry["rejection"], entry["after"]) == (
         "rejected",
@@ -59,18 +56,16 @@ async def test_a_rejected_change_is_kept_with_its_reason(gateway: Gateway) -> No
 
 async def test_trying_and_reading_leave_no_entry(gateway: Gateway) -> None:
     before = len(await entries(gateway))
-    async with gateway.http() as http:
-        await http.post("/v1/tools", json={**TOOL, "validate_only": True})
-        await http.get("/v1/tools")
+    await gateway.post("/v1/tools", json={**TOOL, "validate_only": True})
+    await gateway.get("/v1/tools")
     assert len(await entries(gateway)) == before
 
 
 async def test_secrets_of_a_request_are_not_kept(gateway: Gateway) -> None:
     literal = f"sk-{'a' * 40}"
     tool = {**TOOL["spec"], "name": "w", "description": f"send {gateway.key}", "tags": [literal]}
-    async with gateway.http() as http:
-        created = await http.post("/v1/api-keys", json={"subject": "r", "roles": ["developer"]})
-        assert (await http.post("/v1/tools", json={"spec": tool})).is_success
+    created = await gateway.post("/v1/api-keys", json={"subject": "r", "roles": ["developer"]})
+    assert (await gateway.post("/v1/tools", json={"spec": tool})).is_success
     stored = str(await entries(gateway))
     assert "[redacted]" in stored
     for secret in (created.json()["key"].split("_", 2)[2], gateway.key, literal):
@@ -92,8 +87,7 @@ async def test_entries_come_in_pages_and_only_to_readers_of_their_tenant(gateway
     stranger = await gateway.new_key("umbrella")
     assert [entry["subject"] for entry in await entries(gateway, stranger)] == ["operator"]
     developer = await gateway.new_key(scopes=[Scope.EPISODES_RUN])
-    async with gateway.http(developer) as http:
-        assert (await http.get("/v1/audit-log")).status_code == 403
+    assert (await gateway.get("/v1/audit-log", key=developer)).status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ async def test_a_budget_of_a_gigabyte_of_digits_is_rejected_without_writing_them
         "podium": {"budget_usd": number},
     }
     tracemalloc.start()
-    async with gateway.http() as client:
-        reply = await client.post("/v1/chat/completions", json=body)
+    reply = await gateway.post("/v1/chat/completions", json=body)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "podium.budget_usd")
@@ -45,10 +44,9 @@ async def test_a_made_up_name_of_a_megabyte_is_not_echoed(gateway: Gateway) -> N
         {"model": "x" * MIB},
     ]
     for made_up in made_ups:
-        async with gateway.http() as client:
-            reply = await client.post(
-                "/v1/chat/completions", json={"model": "podium", "messages": task, **made_up}
-            )
+        reply = await gateway.post(
+            "/v1/chat/completions", json={"model": "podium", "messages": task, **made_up}
+        )
         # An unknown parameter is reported in a header.
         assert reply.status_code < 500
         headers = sum(len(name) + len(value) for name, value in reply.headers.items())
@@ -68,8 +66,7 @@ async def test_json_that_costs_more_than_its_bytes_is_rejected_unparsed(
     gateway: Gateway, path: str, body: bytes
 ) -> None:
     tracemalloc.start()
-    async with gateway.http() as client:
-        reply = await client.post(path, content=body, headers={"content-type": "application/json"})
+    reply = await gateway.post(path, content=body, headers={"content-type": "application/json"})
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "MALFORMED_REQUEST")
@@ -98,8 +95,7 @@ async def test_a_body_of_faults_is_rejected_without_writing_them_down(
 ) -> None:
     body = {"model": "tool/x", **fields}
     tracemalloc.start()
-    async with gateway.http() as client:
-        reply = await client.post(f"/v1/{path}", json=body)
+    reply = await gateway.post(f"/v1/{path}", json=body)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert reply.status_code == 400

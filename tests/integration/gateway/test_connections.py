@@ -61,8 +61,7 @@ async def test_headers_that_drip_are_ended_and_do_not_hold_others_up(gateway: Ga
     slow = [await connect(gateway) for _ in range(200)]
     for _, writer in slow:
         writer.write(START)
-    async with gateway.http("") as http:
-        assert (await http.get("/healthz")).is_success
+    assert (await gateway.get("/healthz", key="")).is_success
     assert {(await said(streams))[:12] for streams in slow} == {b"HTTP/1.1 408"}
 
 
@@ -76,17 +75,15 @@ async def test_a_connection_that_falls_silent_after_its_answer_is_ended(gateway:
 
 
 async def test_the_next_request_of_a_connection_has_its_own_time(gateway: Gateway) -> None:
-    async with gateway.http("") as http:
-        for _ in range(4):
-            assert (await http.get("/healthz")).is_success
-            await asyncio.sleep(0.3)
+    for _ in range(4):
+        assert (await gateway.get("/healthz", key="")).is_success
+        await asyncio.sleep(0.3)
 
 
 async def test_a_slow_answer_is_not_a_slow_question(gateway: Gateway) -> None:
     gateway.episodes.pause_s = 1.5
     body = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
-    async with gateway.http() as http:
-        assert (await http.post("/v1/chat/completions", json=body)).is_success
+    assert (await gateway.post("/v1/chat/completions", json=body)).is_success
 
 
 async def test_an_idle_connection_is_kept_longer_than_clients_and_load_balancers_keep_it(

@@ -22,8 +22,7 @@ from podium_kit.rpc.identity import Scope
 
 
 async def test_an_answer_says_where_the_tenant_stands(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        headers = (await http.get("/v1/models")).headers
+    headers = (await gateway.get("/v1/models")).headers
     assert headers["x-ratelimit-limit-requests"] == "2000"
     assert 1900 <= int(headers["x-ratelimit-remaining-requests"]) < 2000
     assert headers["x-ratelimit-reset-requests"].endswith("s")
@@ -34,11 +33,10 @@ async def test_too_many_requests_are_429_with_the_time_to_wait(
 ) -> None:
     settings = {"requests_per_s": 0.01, "request_burst": 2}
     async with run_gateway(await database("gateway"), tmp_path, **settings) as gateway:
-        async with gateway.http() as http:
-            replies = [await http.get("/v1/models") for _ in range(3)]
-            stranger = await http.get(
-                "/v1/models", headers={"authorization": f"Bearer {await gateway.new_key('other')}"}
-            )
+        replies = [await gateway.get("/v1/models") for _ in range(3)]
+        stranger = await gateway.get(
+            "/v1/models", headers={"authorization": f"Bearer {await gateway.new_key('other')}"}
+        )
         async with gateway.openai() as client:
             with pytest.raises(openai.RateLimitError, match="requests per second"):
                 await client.with_options(max_retries=0).models.list()

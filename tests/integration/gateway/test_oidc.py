@@ -46,8 +46,7 @@ async def gateway(
 
 
 async def asked(gateway: Gateway, token: str, path: str = "/v1/limits") -> httpx.Response:
-    async with gateway.http(token) as http:
-        return await http.get(path)
+    return await gateway.get(path, key=token)
 
 
 def acme(provider: IdentityProvider, **changes: Any) -> str:
@@ -70,8 +69,7 @@ async def test_teams_come_from_the_provider_and_only_those_of_the_configuration(
     gateway: Gateway, provider: IdentityProvider
 ) -> None:
     token = acme(provider, groups=["podium-devs", "podium-search", "everybody"])
-    async with gateway.http(token) as http:
-        await http.post("/v1/episodes", json={"spec": {"task": "say hello"}})
+    await gateway.post("/v1/episodes", json={"spec": {"task": "say hello"}}, key=token)
     assert gateway.episodes.starters[-1].groups == {"role:developer", "team:search"}
 
 
@@ -220,21 +218,20 @@ async def test_mcp_clients_find_out_who_issues_tokens(
     assert document["resource"] == f"{gateway.base_url}/v1/mcp"
     assert whole["resource"] == f"{gateway.base_url}/"
     assert document["authorization_servers"] == [provider.issuer]
-    async with gateway.http(acme(provider, exp=1)) as http:
-        expired = await http.post("/v1/mcp", json={})
+    expired = await gateway.post("/v1/mcp", json={}, key=acme(provider, exp=1))
     assert 'error="invalid_token"' in expired.headers["www-authenticate"]
     headers = {"accept": "application/json, text/event-stream"}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     for credential in (acme(provider), gateway.key):
-        async with gateway.http(credential) as http:
-            assert (await http.post("/v1/mcp", json=ping, headers=headers)).is_success
+        assert (
+            await gateway.post("/v1/mcp", json=ping, headers=headers, key=credential)
+        ).is_success
 
 
 async def test_agents_sign_in_at_the_provider_that_their_card_names(
     gateway: Gateway, provider: IdentityProvider
 ) -> None:
-    async with gateway.http("") as http:
-        card = (await http.get("/.well-known/agent-card.json")).json()
+    card = (await gateway.get("/.well-known/agent-card.json", key="")).json()
     schemes, required = card["securitySchemes"], card["securityRequirements"]
     discovery = schemes["oidc1"]["openIdConnectSecurityScheme"]["openIdConnectUrl"]
     async with httpx.AsyncClient(verify=False) as http:
@@ -242,8 +239,9 @@ async def test_agents_sign_in_at_the_provider_that_their_card_names(
     assert [list(each["schemes"]) for each in required] == [["apiKey"], ["apiKeyHeader"], ["oidc1"]]
     message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "6*7?"}]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    async with gateway.http(acme(provider)) as http:
-        reply = await http.post("/v1/a2a", json=call, headers={"a2a-version": "1.0"})
+    reply = await gateway.post(
+        "/v1/a2a", json=call, headers={"a2a-version": "1.0"}, key=acme(provider)
+    )
     assert reply.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     [running] = gateway.episodes.episodes.values()
     assert running.tenant == "acme"

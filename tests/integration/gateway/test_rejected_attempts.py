@@ -11,13 +11,15 @@ def key_id(key: str) -> str:
 
 
 async def ask(gateway: Gateway, key: str, path: str, **headers: str) -> int:
-    async with gateway.http(key) as http:
-        return (await http.get(path, headers=headers)).status_code
+    return (await gateway.get(path, headers=headers, key=key)).status_code
 
 
 async def attempts_of(gateway: Gateway, tenant: str = "acme") -> list[dict[str, Any]]:
-    async with gateway.http(await gateway.new_key(tenant)) as http:
-        reply = await http.get("/v1/audit-log", params={"action": "Attempt", "page_size": 500})
+    reply = await gateway.get(
+        "/v1/audit-log",
+        params={"action": "Attempt", "page_size": 500},
+        key=await gateway.new_key(tenant),
+    )
     entries: list[dict[str, Any]] = reply.json()["entries"]
     return entries
 
@@ -29,8 +31,7 @@ async def test_attempts_are_kept_with_their_reason_and_counted(
     async with run_gateway(url, tmp_path, key_cache_s=0) as gateway:
         small = await gateway.new_key(scopes=[Scope.EPISODES_RUN])
         revoked = await gateway.new_key()
-        async with gateway.http() as http:
-            await http.post(f"/v1/api-keys/{key_id(revoked)}/revoke")
+        await gateway.post(f"/v1/api-keys/{key_id(revoked)}/revoke")
         guessed = f"pod_{key_id(small)}_{'x' * 43}"
         for _ in range(3):
             assert await ask(gateway, revoked, "/v1/models") == 401
@@ -39,8 +40,7 @@ async def test_attempts_are_kept_with_their_reason_and_counted(
         assert await ask(gateway, small, "/v1/audit-log") == 403
         assert await ask(gateway, small, "/v1/episodes") == 200
         # A change that was rejected has an entry of its own, and a stranger's key no tenant.
-        async with gateway.http(small) as http:
-            await http.post("/v1/tools", json={"spec": {"name": "weather"}})
+        await gateway.post("/v1/tools", json={"spec": {"name": "weather"}}, key=small)
         assert await ask(gateway, f"pod_{'0' * 16}_{'x' * 43}", "/v1/models") == 401
     # The gateway that ended has written what it counted.
     async with run_gateway(url, tmp_path) as gateway:
@@ -64,11 +64,10 @@ async def test_nobody_fills_the_log(database: Database, tmp_path: Path) -> None:
     url = await database("gateway")
     async with run_gateway(url, tmp_path) as gateway:
         known = [key_id(await gateway.new_key()) for _ in range(25)]
-        async with gateway.http("") as http:
-            for n, name in enumerate(known * 4):
-                headers = {"authorization": f"Bearer pod_{name}_{n:043}"}
-                reply = await http.get(f"/v1/models/{'a' * 5000}", headers=headers)
-                assert reply.status_code == 401
+        for n, name in enumerate(known * 4):
+            headers = {"authorization": f"Bearer pod_{name}_{n:043}"}
+            reply = await gateway.get(f"/v1/models/{'a' * 5000}", headers=headers, key="")
+            assert reply.status_code == 401
     async with run_gateway(url, tmp_path) as gateway:
         entries = await attempts_of(gateway)
     assert len(entries) == 21

@@ -22,8 +22,7 @@ CALCULATOR = {
 
 
 async def start(gateway: Gateway, task: str = "6*7?", **spec: object) -> str:
-    async with gateway.http() as http:
-        reply = await http.post("/v1/episodes", json={"spec": {"task": task, **spec}})
+    reply = await gateway.post("/v1/episodes", json={"spec": {"task": task, **spec}})
     assert reply.status_code == 200, reply.text
     assert reply.headers["x-podium-episode"] == reply.json()["episode"]["id"]
     return str(reply.json()["episode"]["id"])
@@ -32,9 +31,8 @@ async def start(gateway: Gateway, task: str = "6*7?", **spec: object) -> str:
 async def test_camel_and_snake_case_go_in_and_the_contracts_names_come_out(
     gateway: Gateway,
 ) -> None:
-    async with gateway.http() as http:
-        made = await http.post("/v1/tools", json=CALCULATOR)
-        found = await http.get("/v1/tools/calculator", params={"version": "1"})
+    made = await gateway.post("/v1/tools", json=CALCULATOR)
+    found = await gateway.get("/v1/tools/calculator", params={"version": "1"})
     assert made.json()["created"] is True
     spec = found.json()["tool"]["spec"]
     assert spec["parameters_json_schema"] == '{"type": "object"}'
@@ -45,9 +43,10 @@ async def test_camel_and_snake_case_go_in_and_the_contracts_names_come_out(
 async def test_a_program_and_its_environment_are_no_part_of_a_request(gateway: Gateway) -> None:
     shell = {"PYTHONWARNINGS": "all:0:antigravity.x:0:0", "BROWSER": "sh -c id #%s"}
     stdio = {"command": "tau2-mock-mcp-eval", "env": shell}
-    async with gateway.http(await gateway.new_key(scopes=["tools:write"])) as http:
-        body = {"connection": {"stdio": stdio}}
-        reply = await http.post("/v1/tools/discover-mcp", json=body)
+    body = {"connection": {"stdio": stdio}}
+    reply = await gateway.post(
+        "/v1/tools/discover-mcp", json=body, key=await gateway.new_key(scopes=["tools:write"])
+    )
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "MALFORMED_REQUEST")
     assert "command: there is no such field" in reply.json()["error"]["message"]
 
@@ -66,9 +65,8 @@ async def test_what_is_unset_has_no_word(gateway: Gateway) -> None:
 
 
 async def test_validate_only_stores_nothing(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        await http.post("/v1/tools", json={**CALCULATOR, "validate_only": True})
-        reply = await http.get("/v1/tools/calculator")
+    await gateway.post("/v1/tools", json={**CALCULATOR, "validate_only": True})
+    reply = await gateway.get("/v1/tools/calculator")
     error = reply.json()["error"]
     assert (reply.status_code, error["reason"]) == (404, "TOOL_NOT_FOUND")
     assert error["metadata"]["tool"] == "calculator"
@@ -76,9 +74,8 @@ async def test_validate_only_stores_nothing(gateway: Gateway) -> None:
 
 async def test_the_query_fills_lists_enums_booleans_and_times(gateway: Gateway) -> None:
     query = "kinds=TOOL_KIND_MCP&kinds=TOOL_KIND_LLM&includeDeprecated=true&page_size=7"
-    async with gateway.http() as http:
-        await http.get(f"/v1/tools?{query}")
-        prices = await http.get("/v1/prices/effective?skus=a/b&at=2026-01-02T03:04:05Z")
+    await gateway.get(f"/v1/tools?{query}")
+    prices = await gateway.get("/v1/prices/effective?skus=a/b&at=2026-01-02T03:04:05Z")
     (asked,) = gateway.tools.listed
     assert list(asked.kinds) == [3, 6]
     assert (asked.include_deprecated, asked.page_size) == (True, 7)
@@ -88,21 +85,18 @@ async def test_the_query_fills_lists_enums_booleans_and_times(gateway: Gateway) 
 async def test_the_query_fills_maps_with_a_dot(gateway: Gateway) -> None:
     mine = await start(gateway, labels={"team": "search"})
     await start(gateway)
-    async with gateway.http() as http:
-        reply = await http.get("/v1/episodes?labels.team=search")
+    reply = await gateway.get("/v1/episodes?labels.team=search")
     assert [each["id"] for each in reply.json()["episodes"]] == [mine]
 
 
 async def test_the_path_decides_over_the_body(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        reply = await http.post("/v1/budgets/mine/close", json={"id": "yours"})
+    reply = await gateway.post("/v1/budgets/mine/close", json={"id": "yours"})
     assert reply.json()["budget"]["id"] == "mine"
 
 
 async def test_a_slash_in_an_id_belongs_to_it(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        closed = await http.post("/v1/budgets/episode%2Fe1/close")
-        unknown = await http.get("/v1/budgets/episode%2Fe1")
+    closed = await gateway.post("/v1/budgets/episode%2Fe1/close")
+    unknown = await gateway.get("/v1/budgets/episode%2Fe1")
     assert closed.json()["budget"]["id"] == "episode/e1"
     assert "there is no budget episode/e1" in unknown.text
 
@@ -129,15 +123,15 @@ async def test_a_request_that_does_not_fit_is_400(
 
 
 async def test_a_missing_scope_is_403(gateway: Gateway) -> None:
-    async with gateway.http(await gateway.new_key(scopes=["episodes:run"])) as http:
-        reply = await http.post("/v1/tools", json=CALCULATOR)
+    reply = await gateway.post(
+        "/v1/tools", json=CALCULATOR, key=await gateway.new_key(scopes=["episodes:run"])
+    )
     assert (reply.status_code, reply.json()["error"]["reason"]) == (403, "SCOPE_MISSING")
     assert "tools:write" in reply.json()["error"]["message"]
 
 
 async def test_an_internal_error_shows_no_internals(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        reply = await http.get("/v1/entries")
+    reply = await gateway.get("/v1/entries")
     assert (reply.status_code, reply.json()["error"]["reason"]) == (500, "UPSTREAM_FAULT")
     assert "secret" not in reply.text
     assert reply.headers["x-request-id"] == reply.json()["request_id"]
@@ -145,27 +139,26 @@ async def test_an_internal_error_shows_no_internals(gateway: Gateway) -> None:
 
 async def test_another_tenants_episode_is_not_found(gateway: Gateway) -> None:
     episode_id = await start(gateway)
-    async with gateway.http(await gateway.new_key("umbrella")) as http:
-        for path in ("", "/events", "/trajectory"):
-            reply = await http.get(f"/v1/episodes/{episode_id}{path}")
-            assert (reply.status_code, reply.json()["error"]["reason"]) == (
-                404,
-                "EPISODE_NOT_FOUND",
-            )
+    for path in ("", "/events", "/trajectory"):
+        reply = await gateway.get(
+            f"/v1/episodes/{episode_id}{path}", key=await gateway.new_key("umbrella")
+        )
+        assert (reply.status_code, reply.json()["error"]["reason"]) == (
+            404,
+            "EPISODE_NOT_FOUND",
+        )
 
 
 async def test_an_episode_id_must_be_a_uuid7(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        reply = await http.post(
-            "/v1/episodes", json={"episode_id": "first", "spec": {"task": "6*7?"}}
-        )
+    reply = await gateway.post(
+        "/v1/episodes", json={"episode_id": "first", "spec": {"task": "6*7?"}}
+    )
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_EPISODE_ID")
 
 
 async def test_the_callers_id_makes_a_start_safe_to_repeat(gateway: Gateway) -> None:
     body = {"episode_id": str(uuid7()), "spec": {"task": "6*7?"}}
-    async with gateway.http() as http:
-        replies = [await http.post("/v1/episodes", json=body) for _ in range(2)]
+    replies = [await gateway.post("/v1/episodes", json=body) for _ in range(2)]
     assert {reply.json()["episode"]["id"] for reply in replies} == {body["episode_id"]}
     assert len(gateway.episodes.episodes) == 1
 
@@ -209,9 +202,8 @@ async def test_results_of_the_callers_own_tools_reach_the_episode(gateway: Gatew
     gateway.episodes.script = lambda request: []
     episode_id = await start(gateway)
     results = [{"callIndex": 1, "content": "cold"}, {"error": "closed"}]
-    async with gateway.http() as http:
-        path = f"/v1/episodes/{episode_id}/tool-results"
-        reply = await http.post(path, json={"turn": 2, "results": results})
+    path = f"/v1/episodes/{episode_id}/tool-results"
+    reply = await gateway.post(path, json={"turn": 2, "results": results})
     assert reply.json()["episode"]["id"] == episode_id
     (answered,) = gateway.episodes.answers
     assert (answered.turn, answered.results[0].call_index) == (2, 1)
@@ -223,9 +215,8 @@ async def test_results_of_the_callers_own_tools_reach_the_episode(gateway: Gatew
 
 async def test_documents_put_into_a_corpus_are_found(gateway: Gateway) -> None:
     documents = [{"id": "a", "content": "the quick fox"}, {"id": "b", "content": "the dog"}]
-    async with gateway.http() as http:
-        put = await http.put("/v1/corpora/animals/documents", json={"documents": documents})
-        hits = await http.get("/v1/corpora/animals/search", params={"query": "fox"})
+    put = await gateway.put("/v1/corpora/animals/documents", json={"documents": documents})
+    hits = await gateway.get("/v1/corpora/animals/search", params={"query": "fox"})
     assert put.json()["changed_count"] == 2
     assert [hit["document_id"] for hit in hits.json()["hits"]] == ["a"]
 
@@ -247,9 +238,8 @@ async def test_unknown_paths_and_methods_answer_in_the_error_shape(gateway: Gate
 
 
 async def test_what_is_answered_is_documented(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        document = await http.get("/openapi.json")
-        far = await http.get("/v1/episodes/x/events", headers={"last-event-id": "9" * 10})
+    document = await gateway.get("/openapi.json")
+    far = await gateway.get("/v1/episodes/x/events", headers={"last-event-id": "9" * 10})
     for path, operations in document.json()["paths"].items():
         for operation in operations.values():
             answers = operation["responses"].keys()

@@ -107,8 +107,7 @@ async def test_it_listens_on_both_families_as_the_chart_asks_for_dual_stack(
 async def test_the_openapi_document_has_every_route_and_every_reference_resolves(
     gateway: Gateway,
 ) -> None:
-    async with gateway.http("") as http:
-        reply = await http.get("/openapi.json")
+    reply = await gateway.get("/openapi.json", key="")
     document = reply.json()
     for route in ROUTES:
         assert route.method.lower() in document["paths"][route.path]
@@ -135,9 +134,8 @@ async def test_prompts_and_keys_stay_out_of_the_log(
 ) -> None:
     caplog.set_level(logging.DEBUG, "gateway")
     body = {"model": "podium", "messages": [{"role": "user", "content": "my-secret-task"}]}
-    async with gateway.http() as http:
-        await http.post("/v1/chat/completions", json=body, headers={"x-request-id": "abc-1"})
-        await http.get("/v1/tools?query=my-secret-task")
+    await gateway.post("/v1/chat/completions", json=body, headers={"x-request-id": "abc-1"})
+    await gateway.get("/v1/tools?query=my-secret-task")
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert "POST /v1/chat/completions 200" in logged
     assert "request abc-1" in logged
@@ -149,8 +147,7 @@ async def test_a_path_of_any_length_is_one_short_line_of_the_log(
     gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "gateway")
-    async with gateway.http("") as http:
-        await http.get("/v1/" + "A" * 60_000)
+    await gateway.get("/v1/" + "A" * 60_000, key="")
     lines = [each.getMessage() for each in caplog.records if "/v1/AAA" in each.getMessage()]
     assert lines
     assert max(map(len, lines)) < 1_000
@@ -160,8 +157,7 @@ async def test_the_command_makes_the_first_key(gateway: Gateway) -> None:
     given = {"GATEWAY_DATABASE_URL": gateway.database_url}
     made = await run_command(given, "keys", "create", "--tenant", "acme", "--subject", "root")
     assert made[0] == 0
-    async with gateway.http(made[1].strip()) as http:
-        assert (await http.get("/v1/api-keys")).status_code == 200
+    assert (await gateway.get("/v1/api-keys", key=made[1].strip())).status_code == 200
 
 
 async def test_the_command_rejects_an_unknown_scope(gateway: Gateway) -> None:

@@ -277,11 +277,10 @@ async def test_what_is_no_request_is_answered_with_an_error_of_the_protocol(
     gateway: Gateway,
 ) -> None:
     bodies: list[object] = [{}, [], "\0", 7, {"jsonrpc": "2.0", "id": 1, "method": "fly"}]
-    async with gateway.http() as http:
-        for body in bodies:
-            reply = await http.post("/v1/a2a", json=body, headers={"a2a-version": "1.0"})
-            assert reply.status_code == 200 and reply.json()["error"]["code"] < -32_000
-        assert (await http.get("/v1/a2a")).status_code == 405
+    for body in bodies:
+        reply = await gateway.post("/v1/a2a", json=body, headers={"a2a-version": "1.0"})
+        assert reply.status_code == 200 and reply.json()["error"]["code"] < -32_000
+    assert (await gateway.get("/v1/a2a")).status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -299,9 +298,8 @@ async def test_what_is_no_request_is_answered_with_an_error_of_the_protocol(
 async def test_a_card_names_no_host_that_only_the_request_names(
     gateway: Gateway, host: str
 ) -> None:
-    async with gateway.http("") as http:
-        headers = {"host": host, "x-forwarded-host": "evil.example"}
-        card = await http.get("/.well-known/agent-card.json", headers=headers)
+    headers = {"host": host, "x-forwarded-host": "evil.example"}
+    card = await gateway.get("/.well-known/agent-card.json", headers=headers, key="")
     assert "evil" not in card.text
     if card.is_success:
         assert (card.headers["cache-control"], card.headers["vary"]) == ("no-store", "host")
@@ -310,8 +308,7 @@ async def test_a_card_names_no_host_that_only_the_request_names(
 
 
 async def test_a_card_names_the_port_that_is_forwarded(gateway: Gateway) -> None:
-    async with gateway.http("") as http:
-        for host in ("localhost:9000", "127.0.0.1:9000"):
-            card = await http.get("/.well-known/agent-card.json", headers={"host": host})
-            urls = {each["url"] for each in card.json()["supportedInterfaces"]}
-            assert {url.partition("://")[2] for url in urls} == {f"{host}/v1/a2a"}
+    for host in ("localhost:9000", "127.0.0.1:9000"):
+        card = await gateway.get("/.well-known/agent-card.json", headers={"host": host}, key="")
+        urls = {each["url"] for each in card.json()["supportedInterfaces"]}
+        assert {url.partition("://")[2] for url in urls} == {f"{host}/v1/a2a"}

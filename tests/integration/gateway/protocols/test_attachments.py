@@ -175,16 +175,15 @@ async def test_a_file_that_nobody_reads_is_an_error_that_names_its_part(gateway:
         "/v1/responses": {"input": [{"role": "user", "content": RESPONSES}]},
         "/v1/messages": {"max_tokens": 9, "messages": [{"role": "user", "content": MESSAGES}]},
     }
-    async with gateway.http() as http:
-        for path, body in doors.items():
-            reply = await http.post(path, json={"model": "podium", **body})
-            error = reply.json()["error"]
-            field = "input" if path == "/v1/responses" else "messages"
-            assert (reply.status_code, error["param"]) == (400, f"{field}.0.content.3")
-            assert (error["code"], error["type"]) == (
-                "unsupported_attachment",
-                "invalid_request_error",
-            )
+    for path, body in doors.items():
+        reply = await gateway.post(path, json={"model": "podium", **body})
+        error = reply.json()["error"]
+        field = "input" if path == "/v1/responses" else "messages"
+        assert (reply.status_code, error["param"]) == (400, f"{field}.0.content.3")
+        assert (error["code"], error["type"]) == (
+            "unsupported_attachment",
+            "invalid_request_error",
+        )
     async with agent_of(gateway) as client:
         with pytest.raises(ContentTypeNotSupportedError, match="nobody reads it"):
             await events_of(client, make_request(parts=AGENT))
@@ -231,11 +230,10 @@ async def test_a_part_that_cannot_be_taken_says_why_and_what_to_do(
     gateway: Gateway, part: dict[str, Any], code: str, words: str
 ) -> None:
     content = [{"type": "text", "text": "See"}, part]
-    async with gateway.http() as http:
-        reply = await http.post(
-            "/v1/chat/completions",
-            json={"model": "podium", "messages": [{"role": "user", "content": content}]},
-        )
+    reply = await gateway.post(
+        "/v1/chat/completions",
+        json={"model": "podium", "messages": [{"role": "user", "content": content}]},
+    )
     error = reply.json()["error"]
     assert (reply.status_code, error["code"], error["param"]) == (
         400,
@@ -247,31 +245,29 @@ async def test_a_part_that_cannot_be_taken_says_why_and_what_to_do(
 
 
 async def test_there_are_no_more_than_twenty(gateway: Gateway) -> None:
-    async with gateway.http() as http:
-        reply = await http.post(
-            "/v1/chat/completions",
-            json={
-                "model": "podium",
-                "messages": [{"role": "user", "content": [image_of(data_url(RED))] * 21}],
-            },
-        )
+    reply = await gateway.post(
+        "/v1/chat/completions",
+        json={
+            "model": "podium",
+            "messages": [{"role": "user", "content": [image_of(data_url(RED))] * 21}],
+        },
+    )
     error = reply.json()["error"]
     assert (error["code"], error["param"]) == ("too_many_files", "messages.0.content.20")
 
 
 async def test_what_is_large_together_is_rejected(gateway: Gateway) -> None:
     large = base64.b64encode(make_pdf("x" * (11 << 20))).decode()
-    async with gateway.http() as http:
-        reply = await http.post(
-            "/v1/responses",
-            json={
-                "model": "podium",
-                "input": [
-                    {"role": "user", "content": [{"type": "input_file", "file_data": large}] * 2}
-                ],
-            },
-            timeout=60,
-        )
+    reply = await gateway.post(
+        "/v1/responses",
+        json={
+            "model": "podium",
+            "input": [
+                {"role": "user", "content": [{"type": "input_file", "file_data": large}] * 2}
+            ],
+        },
+        timeout=60,
+    )
     error = reply.json()["error"]
     assert (reply.status_code, error["code"], error["param"]) == (
         400,
@@ -284,11 +280,10 @@ async def test_what_is_large_together_is_rejected(gateway: Gateway) -> None:
 async def test_only_the_user_shows_files(gateway: Gateway) -> None:
     image = image_of(data_url(RED))
     replies: list[httpx.Response] = []
-    async with gateway.http() as http:
-        for role in ("system", "assistant"):
-            said = [{"role": role, "content": [image]}, {"role": "user", "content": "?"}]
-            body = {"model": "podium", "messages": said}
-            replies.append(await http.post("/v1/chat/completions", json=body))
+    for role in ("system", "assistant"):
+        said = [{"role": role, "content": [image]}, {"role": "user", "content": "?"}]
+        body = {"model": "podium", "messages": said}
+        replies.append(await gateway.post("/v1/chat/completions", json=body))
     for reply in replies:
         error = reply.json()["error"]
         assert (reply.status_code, error["code"]) == (400, "unsupported_content"), error

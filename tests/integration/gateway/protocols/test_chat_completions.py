@@ -80,12 +80,11 @@ async def test_what_is_not_read_of_a_request_is_named_in_a_header(gateway: Gatew
         "/v1/messages": {**said, "max_tokens": 99},
         "/v1/responses": {"model": "podium", "input": "6*7?", "temprature": 1},
     }
-    async with gateway.http() as http:
-        for path, body in bodies.items():
-            for stream in (False, True):
-                reply = await http.post(path, json={**body, "stream": stream})
-                assert (reply.status_code, reply.headers["x-podium-ignored"]) == (200, "temprature")
-        plain = await http.post("/v1/chat/completions", json={"model": "podium", "messages": TASK})
+    for path, body in bodies.items():
+        for stream in (False, True):
+            reply = await gateway.post(path, json={**body, "stream": stream})
+            assert (reply.status_code, reply.headers["x-podium-ignored"]) == (200, "temprature")
+    plain = await gateway.post("/v1/chat/completions", json={"model": "podium", "messages": TASK})
     assert "x-podium-ignored" not in plain.headers
 
 
@@ -240,10 +239,9 @@ async def test_a_failure_in_a_stream_is_an_error_event(gateway: Gateway) -> None
 async def test_a_bad_request_names_its_cause(
     gateway: Gateway, body: dict[str, object], status: int, param: str | None, words: str
 ) -> None:
-    async with gateway.http() as http:
-        reply = await http.post(
-            "/v1/chat/completions", json={"model": "podium", "messages": TASK, **body}
-        )
+    reply = await gateway.post(
+        "/v1/chat/completions", json={"model": "podium", "messages": TASK, **body}
+    )
     error = reply.json()["error"]
     assert (reply.status_code, error["param"]) == (status, param)
     assert words in error["message"]
@@ -253,8 +251,7 @@ async def test_a_bad_request_names_its_cause(
 async def test_half_a_character_is_rejected(gateway: Gateway) -> None:
     body = b'{"model": "podium", "messages": [{"role": "user", "content": "\\ud800"}]}'
     headers = {"content-type": "application/json"}
-    async with gateway.http() as http:
-        reply = await http.post("/v1/chat/completions", content=body, headers=headers)
+    reply = await gateway.post("/v1/chat/completions", content=body, headers=headers)
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "MALFORMED_REQUEST")
 
 
@@ -308,9 +305,8 @@ async def test_the_same_episode_id_with_another_task_is_a_conflict(gateway: Gate
 
 async def test_an_id_that_the_platform_derives_is_no_id_for_a_caller(gateway: Gateway) -> None:
     headers = {"x-episode-id": derived_uuid8(str(uuid7()), "child")}
-    async with gateway.http() as http:
-        body = {"model": "podium", "messages": TASK}
-        reply = await http.post("/v1/chat/completions", json=body, headers=headers)
+    body = {"model": "podium", "messages": TASK}
+    reply = await gateway.post("/v1/chat/completions", json=body, headers=headers)
     assert (reply.status_code, reply.json()["error"]["reason"]) == (400, "INVALID_EPISODE_ID")
     assert not gateway.episodes.episodes
 
@@ -330,8 +326,7 @@ async def test_256_requests_wait_at_once(gateway: Gateway) -> None:
     body = {"model": "podium", "messages": TASK}
 
     async def ask() -> httpx.Response:
-        async with gateway.http() as http:
-            return await http.post("/v1/chat/completions", json=body)
+        return await gateway.post("/v1/chat/completions", json=body)
 
     replies = await asyncio.gather(*(ask() for _ in range(256)))
     assert {reply.status_code for reply in replies} == {200}

@@ -98,10 +98,9 @@ async def test_choices_stream_beside_each_other(gateway: Gateway, include_usage:
 async def test_what_cannot_start_whole_takes_back_what_had_started(gateway: Gateway) -> None:
     gateway.episodes.script = lambda request: []
     gateway.episodes.episodes_max = 2
-    async with gateway.http() as http:
-        reply = await http.post(
-            "/v1/chat/completions", json={"model": "podium", "messages": TASK, "n": 3}
-        )
+    reply = await gateway.post(
+        "/v1/chat/completions", json={"model": "podium", "messages": TASK, "n": 3}
+    )
     assert (reply.status_code, reply.json()["error"]["reason"]) == (429, "TOO_MANY_RUNNING")
     assert gateway.episodes.cancel_reasons.keys() == gateway.episodes.episodes.keys()
 

@@ -40,8 +40,9 @@ async def test_who_is_unknown_sends_no_body(gateway: Gateway, head: str, rest: s
 async def test_bodies_that_never_come_take_no_turn(gateway: Gateway, rest: str) -> None:
     key = f"authorization: Bearer {gateway.key}\r\n"
     waiting = [await begin(gateway, "POST /v1/episodes", key + rest) for _ in range(5)]
-    async with gateway.http(await gateway.new_key("other")) as http:
-        reply = await http.post("/v1/episodes", content=b" " * LARGE)
+    reply = await gateway.post(
+        "/v1/episodes", content=b" " * LARGE, key=await gateway.new_key("other")
+    )
     assert reply.status_code == 400
     for reader, writer in waiting:
         assert not reader.at_eof()

@@ -107,8 +107,7 @@ async def test_tools_of_the_policy_are_listed_in_pages(gateway: Gateway) -> None
 
 
 async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: Gateway) -> None:
-    async with gateway.http("pod_wrong_key") as http:
-        rejected = await http.post("/v1/mcp", json={})
+    rejected = await gateway.post("/v1/mcp", json={}, key="pod_wrong_key")
     assert rejected.status_code == 401
     async with client_of(gateway, await gateway.new_key("umbrella")) as client:
         await call(client, task="6*7?")
@@ -119,8 +118,7 @@ async def test_a_key_is_needed_and_its_tenant_is_the_episodes(gateway: Gateway) 
 async def test_what_is_no_message_is_a_client_error(gateway: Gateway) -> None:
     headers = {"accept": "application/json, text/event-stream"}
     bodies: list[object] = [{}, [], {"jsonrpc": "2.0", "id": 1, "method": "fly"}, "\0"]
-    async with gateway.http() as http:
-        for body in bodies:
-            reply = await http.post("/v1/mcp", content=json.dumps(body), headers=headers)
-            assert reply.status_code < 500, reply.text
-        assert (await http.get("/v1/mcp")).status_code == 405
+    for body in bodies:
+        reply = await gateway.post("/v1/mcp", content=json.dumps(body), headers=headers)
+        assert reply.status_code < 500, reply.text
+    assert (await gateway.get("/v1/mcp")).status_code == 405

@@ -144,9 +144,8 @@ async def test_a_wrong_key_is_an_authentication_error(gateway: Gateway) -> None:
 async def test_a_bad_request_names_its_cause(
     gateway: Gateway, body: dict[str, object], param: str, words: str
 ) -> None:
-    async with gateway.http() as http:
-        plain = {"model": "podium", "max_tokens": 9, "messages": TASK}
-        reply = await http.post("/v1/messages", json={**plain, **body})
+    plain = {"model": "podium", "max_tokens": 9, "messages": TASK}
+    reply = await gateway.post("/v1/messages", json={**plain, **body})
     error = reply.json()["error"]
     assert (reply.status_code, error["param"]) == (400, param)
     assert words in error["message"]

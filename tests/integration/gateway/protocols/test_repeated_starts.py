@@ -18,8 +18,7 @@ async def test_three_retries_without_a_key_run_one_episode(
 ) -> None:
     """As OpenAI's clients retry: no idempotency key, and the replies were lost."""
     gateway.episodes.replies_to_lose = 2
-    async with gateway.http() as http:
-        replies = [await http.post(path, json=body) for _ in range(3)]
+    replies = [await gateway.post(path, json=body) for _ in range(3)]
     assert [reply.status_code for reply in replies] == [503, 503, 200]
     [only] = gateway.episodes.episodes
     for reply in replies[:2]:
@@ -46,9 +45,8 @@ async def test_a_client_whose_watch_is_lost_is_told_not_to_start_again(
 
 async def test_the_client_can_ask_what_became_of_a_start(gateway: Gateway) -> None:
     gateway.episodes.replies_to_lose = 1
-    async with gateway.http() as http:
-        error = (await http.post("/v1/episodes", json=START)).json()["error"]
-        found = await http.get(f"/v1/episodes/{error['metadata']['episode_id']}")
+    error = (await gateway.post("/v1/episodes", json=START)).json()["error"]
+    found = await gateway.get(f"/v1/episodes/{error['metadata']['episode_id']}")
     assert found.json()["episode"]["spec"]["task"] == "6*7?"
 
 
@@ -57,9 +55,8 @@ async def test_the_same_request_after_an_answer_is_a_new_episode(
     gateway: Gateway, path: str, body: dict[str, Any]
 ) -> None:
     gateway.episodes.replies_to_lose = 1
-    async with gateway.http() as http:
-        for _ in range(4):
-            await http.post(path, json=body)
+    for _ in range(4):
+        await gateway.post(path, json=body)
     # The second found the first; the third and the fourth are wanted for themselves.
     assert len(gateway.episodes.episodes) == 3
 

@@ -103,8 +103,7 @@ async def test_a_grammar_is_named_and_not_enforced(
 ) -> None:
     tool = {"type": "custom", "name": "apply_patch", "format": given}
     body = {"model": "podium", "input": "Fix it.", "tools": [tool]}
-    async with codex.http() as http:
-        reply = await http.post("/v1/responses", json=body)
+    reply = await codex.post("/v1/responses", json=body)
     assert reply.status_code == 200
     assert reply.headers.get("x-podium-ignored") == ignored
     assert reply.json()["tools"] == [tool]

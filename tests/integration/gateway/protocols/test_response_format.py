@@ -69,16 +69,15 @@ async def test_what_is_not_enforced_of_a_schema_is_named_in_a_header(gateway: Ga
             {**said, "max_tokens": 99, "output_config": {"format": named}},
         ),
     }
-    async with gateway.http() as http:
-        for path, (parameter, body) in bodies.items():
-            for stream in (False, True):
-                reply = await http.post(path, json={**body, "stream": stream})
-                assert reply.status_code == 200, reply.text
-                assert reply.headers["x-podium-ignored"].split(", ") == [
-                    f"{parameter}:$.properties.mail.pattern",
-                    f"{parameter}:$.$defs.root.properties.mail.pattern",
-                    f"{parameter}:$.$defs.root",
-                ]
+    for path, (parameter, body) in bodies.items():
+        for stream in (False, True):
+            reply = await gateway.post(path, json={**body, "stream": stream})
+            assert reply.status_code == 200, reply.text
+            assert reply.headers["x-podium-ignored"].split(", ") == [
+                f"{parameter}:$.properties.mail.pattern",
+                f"{parameter}:$.$defs.root.properties.mail.pattern",
+                f"{parameter}:$.$defs.root",
+            ]
     for running in gateway.episodes.episodes.values():
         kept = json.loads(running.request.spec.answer_json_schema)
         assert kept["properties"]["mail"] == {"type": "string"}
@@ -87,8 +86,7 @@ async def test_what_is_not_enforced_of_a_schema_is_named_in_a_header(gateway: Ga
 async def test_a_schema_that_no_answer_fits_is_rejected_by_name(gateway: Gateway) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}
     body = {"model": "podium", "messages": TASK, "response_format": wanted}
-    async with gateway.http() as http:
-        reply = await http.post("/v1/chat/completions", json=body)
+    reply = await gateway.post("/v1/chat/completions", json=body)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "response_format")
 
 
@@ -102,6 +100,5 @@ async def test_places_of_a_functions_schema_that_are_not_enforced_are_named(
     ]
     said = [{"role": "user", "content": "Where?"}]
     body = {"model": "podium", "messages": said, "tools": tools}
-    async with gateway.http() as http:
-        reply = await http.post("/v1/chat/completions", json=body)
+    reply = await gateway.post("/v1/chat/completions", json=body)
     assert reply.headers["x-podium-ignored"] == "tools.find:$.properties.mail.pattern"

@@ -202,8 +202,7 @@ async def test_a_limit_makes_it_incomplete(gateway: Gateway) -> None:
 async def test_a_bad_request_names_its_cause(
     gateway: Gateway, body: dict[str, object], param: str, words: str
 ) -> None:
-    async with gateway.http() as http:
-        reply = await http.post("/v1/responses", json={"model": "podium", "input": "6*7?", **body})
+    reply = await gateway.post("/v1/responses", json={"model": "podium", "input": "6*7?", **body})
     error = reply.json()["error"]
     assert reply.status_code == 400 and words in error["message"]
     assert str(error["param"]).startswith(param)
