@@ -22,6 +22,7 @@ from chaos.victims import PAIRS, Pair
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
 from gateway.server import api_keys
+from local_platforms import quiet
 from podium_cli.up.running import fill
 from podium_kit.embedded.ports import accepts_connections, free_ports
 from podium_kit.embedded.postgres import EmbeddedPostgres
@@ -95,7 +96,7 @@ async def running_scene(folder: Path) -> AsyncIterator[Scene]:
         engine = EngineChoice(
             openai_base_url=f"http://127.0.0.1:{ports[victims.MODEL_SERVER]}/v1", model=MODEL
         )
-        platform = LocalPlatform(PlatformOptions(state.path, engine, settings=settings), _quiet)
+        platform = LocalPlatform(PlatformOptions(state.path, engine, settings=settings), quiet)
         await platform.start()
         stack.push_async_callback(platform.stop)
         log = EffectsLog(folder / EFFECTS)
@@ -104,7 +105,7 @@ async def running_scene(folder: Path) -> AsyncIterator[Scene]:
         supervised = [platform.supervise(), Supervisor(*_watched(outside)).run()]
         for one in supervised:
             await _in_background(stack, one)
-        scene.connection = await fill(platform, _quiet)
+        scene.connection = await fill(platform, quiet)
         await _equipped(scene, ports)
         yield scene
 
@@ -242,6 +243,3 @@ async def _sent(client: httpx.AsyncClient, method: str, path: str, body: Any) ->
     reply = await client.request(method, path, json=body)
     if not reply.is_success:
         raise SystemExit(f"the scene is not set: {method} {path}: {reply.text}")
-
-
-def _quiet(_step: str, _done: bool) -> None: ...

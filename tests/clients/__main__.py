@@ -19,10 +19,8 @@ import yaml
 
 from clients.environments import CLIENTS, PROGRAMS, Client, InstallFailed
 from clients.model import MODEL, SEER, reply
+from local_platforms import local_platform
 from openai_server import OpenAiServer
-from podium_cli.up.running import fill
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
@@ -71,20 +69,14 @@ async def try_all(clients: Sequence[Client]) -> int:
         server_folder("clients") as folder,
         OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
     ):
-        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
         define_mcp_server(folder / "state" / "mcp-servers")
-        platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
-        await platform.start()
-        try:
-            connection = await fill(platform, quiet)
+        async with local_platform(folder, model.base_url, MODEL) as (_, connection):
             await register_mcp_tools(connection)
             await register_models(connection, model.base_url)
             found = {
                 client.name: missing.get(client.name) or await tried(client, connection)
                 for client in clients
             }
-        finally:
-            await platform.stop()
     print(table(found))
     problems = [
         f"{name}, {feature}: {finding.problem}"
@@ -198,9 +190,6 @@ def _cell(finding: Finding | None) -> str:
     if finding.problem:
         return "FAILED"
     return "no" if finding.no else "yes"
-
-
-def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ import pytest
 import pytest_asyncio
 
 from episode_costs import misreported
+from local_platforms import local_platform
 from openai_server import OpenAiServer, Reply, Scripted
 from otlp_collector import OtlpCollector
-from podium_cli.up.running import fill
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.platform import LocalPlatform
 from podium_operations.local.services import CONTENT, ENDPOINT
 from podium_operations.local.state import Connection
 from temporary_files import server_folder
@@ -94,9 +93,6 @@ async def price_the_model(whole: WholePlatform) -> None:
     assert reply.is_success, reply.text
 
 
-def quiet(_step: str, _done: bool) -> None: ...
-
-
 @pytest_asyncio.fixture(scope="session")
 async def whole() -> AsyncIterator[WholePlatform]:
     """As a user starts it who sets OpenTelemetry's variables."""
@@ -105,20 +101,14 @@ async def whole() -> AsyncIterator[WholePlatform]:
         OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,
         pytest.MonkeyPatch.context() as environment,
     ):
-        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        options = PlatformOptions(folder / "state", engine, settings=RECEIVING)
-        platform = LocalPlatform(options, quiet)
         async with OtlpCollector() as collector:
             environment.setenv(ENDPOINT, collector.grpc_endpoint)
             environment.setenv(CONTENT, "true")
             environment.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
-            await platform.start()
-            try:
-                connection = await fill(platform, quiet)
+            running = local_platform(folder, model.base_url, MODEL, settings=RECEIVING)
+            async with running as (platform, connection):
                 whole = WholePlatform(platform, connection, model, collector)
                 await price_the_model(whole)
                 yield whole
                 # After all tests, the episodes' costs are those of the ledger.
                 assert not await misreported(folder / "state")
-            finally:
-                await platform.stop()

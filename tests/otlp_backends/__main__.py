@@ -19,10 +19,8 @@ import httpx
 
 from clients.environments import run
 from e2e.episodes_over_http import finished, start
+from local_platforms import local_platform
 from openai_server import OpenAiServer
-from podium_cli.up.running import fill
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_operations.local.services import CONTENT, ENDPOINT
 from temporary_files import server_folder
 
@@ -138,20 +136,14 @@ async def traced(protocol: str, endpoint: str) -> str:
         server_folder("traced") as folder,
         OpenAiServer(script=[SUM, {"answer": ANSWER}], models=[MODEL]) as model,
     ):
-        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        platform = LocalPlatform(PlatformOptions(folder, engine), quiet)
-        await platform.start()
-        try:
-            connection = await fill(platform, quiet)
+        # What is not sent yet is flushed at its end.
+        async with local_platform(folder, model.base_url, MODEL) as (_, connection):
             headers = {"authorization": f"Bearer {connection.api_key}"}
             async with httpx.AsyncClient(
                 base_url=connection.gateway_url, headers=headers, timeout=60, trust_env=False
             ) as client:
                 episode_id = await start(client, task=TASK)
                 await finished(client, episode_id)
-        finally:
-            # What is not sent yet is flushed.
-            await platform.stop()
     return episode_id.replace("-", "")
 
 
@@ -186,10 +178,6 @@ def differences(spans: list[dict[str, Any]]) -> list[str]:
         if seen["span_kind"] in ("AGENT", "LLM") and not tokens:
             found.append(f"{name}: no tokens are counted")
     return found
-
-
-def quiet(_step: str, _done: bool) -> None:
-    """Reports nothing."""
 
 
 if __name__ == "__main__":

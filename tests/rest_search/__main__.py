@@ -17,10 +17,8 @@ import httpx
 
 from clients.environments import Client
 from clients.model import MODEL
+from local_platforms import local_platform
 from openai_server import OpenAiServer
-from podium_cli.up.running import fill
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
@@ -44,18 +42,12 @@ def main() -> None:
 async def search(examples: int, others: list[str]) -> int:
     await SCHEMATHESIS.install()
     with server_folder("rest") as folder, OpenAiServer(models=[MODEL]) as model:
-        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        platform = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
-        await platform.start()
-        try:
-            connection = await fill(platform, quiet)
+        async with local_platform(folder, model.base_url, MODEL) as (_, connection):
             await unlimit(connection)
             report = folder / "report.xml"
             status = await searched(connection, examples, others, report)
             print(table(report))
             return status
-        finally:
-            await platform.stop()
 
 
 async def unlimit(connection: Connection) -> None:
@@ -117,9 +109,6 @@ def _first_line(problem: ElementTree.Element) -> str:
     said = (problem.get("message") or problem.text or "").strip()
     lines = [line.strip(" -") for line in said.splitlines() if line.strip().startswith("- ")]
     return (lines or said.splitlines() or ["no details"])[0][:120]
-
-
-def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

@@ -21,11 +21,9 @@ from typing import Any
 import httpx
 
 from clients.environments import Client, InstallFailed, run
+from local_platforms import local_platform
 from openai_server import OpenAiServer
-from podium_cli.up.running import fill
 from podium_kit.embedded.ports import free_port
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_operations.local.state import Connection
 from sdks import typescript_client
 from sdks.example_model import MODEL, reply
@@ -163,13 +161,8 @@ async def platform() -> AsyncIterator[Connection]:
         server_folder("examples") as folder,
         OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
     ):
-        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        local = LocalPlatform(PlatformOptions(folder / "state", engine), quiet)
-        await local.start()
-        try:
-            yield await fill(local, quiet)
-        finally:
-            await local.stop()
+        async with local_platform(folder, model.base_url, MODEL) as (_, connection):
+            yield connection
 
 
 async def prepare(connection: Connection) -> str:
@@ -260,9 +253,6 @@ async def started(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-
-
-def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

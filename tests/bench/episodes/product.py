@@ -21,6 +21,7 @@ from bench.episodes.processor import processor_seconds
 from bench.figures import Load, say
 from episodes.workflows.connection import connect_temporal
 from episodes.workflows.settings import TemporalSettings
+from local_platforms import quiet
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
@@ -185,11 +186,11 @@ async def running_product(
         async with model_server(Path(folder), delay_s, turns, thought_bytes) as origin:
             engine = EngineChoice(openai_base_url=f"{origin}/v1", model=MODEL)
             options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
-            platform = (VersionedPlatform if versioned else LocalPlatform)(options, _quiet)
+            platform = (VersionedPlatform if versioned else LocalPlatform)(options, quiet)
             say("  starting the platform")
             await platform.start()
             try:
-                await fill(platform, _quiet)
+                await fill(platform, quiet)
                 async with open_channel(*_episodes(platform)) as channel:
                     product = Product(platform, EpisodeServiceStub(channel), origin)
                     if versioned:
@@ -197,9 +198,6 @@ async def running_product(
                     yield product
             finally:
                 await platform.stop()
-
-
-def _quiet(_step: str, _done: bool) -> None: ...
 
 
 def _episodes(platform: LocalPlatform) -> tuple[str, TokenSigner, Identity]:

@@ -22,11 +22,10 @@ from bench.figures import Figures, say
 from bench.gateway.budgets import use_up
 from bench.gateway.litellm import KEY, running_proxy
 from bench.gateway.load import Endpoint, Measured, listens, measure
-from podium_cli.up.running import fill
+from local_platforms import local_platform
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
+from podium_operations.local.platform import LocalPlatform
 from podium_operations.local.state import Connection
 
 BUSIEST = 16
@@ -116,14 +115,8 @@ async def running_model(delay_s: float = 0.0) -> AsyncIterator[str]:
 @asynccontextmanager
 async def running_platform(model_url: str) -> AsyncIterator[tuple[LocalPlatform, Connection]]:
     with TemporaryDirectory() as folder:
-        engine = EngineChoice(openai_base_url=model_url, model=MODEL)
-        options = PlatformOptions(Path(folder) / "state", engine, telemetry=False)
-        platform = LocalPlatform(options, quiet)
-        await platform.start()
-        try:
-            yield platform, await fill(platform, quiet)
-        finally:
-            await platform.stop()
+        async with local_platform(Path(folder), model_url, MODEL, telemetry=False) as running:
+            yield running
 
 
 async def podiums(platform: LocalPlatform, connection: Connection) -> list[Endpoint]:
@@ -145,9 +138,6 @@ async def tool_model(connection: Connection) -> str:
     async with httpx.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
         listed = (await http.get(f"{connection.gateway_url}/v1/models")).raise_for_status().json()
     return next(str(each["id"]) for each in listed["data"] if each["id"].startswith("tool/"))
-
-
-def quiet(_step: str, _done: bool) -> None: ...
 
 
 if __name__ == "__main__":

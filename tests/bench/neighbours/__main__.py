@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from bench.figures import say
 from bench.neighbours.rows import ROWS, Row, fill_library
 from bench.neighbours.tenant import PATIENCE_S, CallFailed, Receiver, Tenant, tenant
-from e2e.conftest import MODEL, SCRIPT, WEBHOOK_SECRET, quiet
+from e2e.conftest import MODEL, SCRIPT, WEBHOOK_SECRET
+from local_platforms import local_platform
 from openai_server import OpenAiServer
-from podium_cli.up.running import fill
-from podium_operations.local.engines import EngineChoice
-from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from temporary_files import server_folder
 
 FLOOD_S, ALONE_S = 8.0, 4.0
@@ -103,20 +101,14 @@ async def running() -> AsyncIterator[tuple[Tenant, Tenant]]:
         server_folder("neighbours") as folder,
         OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,
     ):
-        engine = EngineChoice(openai_base_url=model.base_url, model=MODEL)
-        options = PlatformOptions(folder / "state", engine, telemetry=False, settings=SETTINGS)
-        platform = LocalPlatform(options, quiet)
-        await platform.start()
-        try:
-            await fill(platform, quiet)
-            async with (
-                receiver.serving(),
-                tenant(platform, FLOODING, receiver) as evil,
-                tenant(platform, CALLING, receiver) as bank,
-            ):
-                yield evil, bank
-        finally:
-            await platform.stop()
+        options = {"telemetry": False, "settings": SETTINGS}
+        async with (
+            local_platform(folder, model.base_url, MODEL, **options) as (platform, _),
+            receiver.serving(),
+            tenant(platform, FLOODING, receiver) as evil,
+            tenant(platform, CALLING, receiver) as bank,
+        ):
+            yield evil, bank
 
 
 async def measured(row: Row, evil: Tenant, bank: Tenant) -> Outcome:

@@ -9,6 +9,7 @@ from bench.orchestrators.experts import always_asking
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.measuring import measure_experts
 from bench.orchestrators.study import NewName, Study
+from local_platforms import quiet
 from podium.registry.v1 import policy_service_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
 from podium_cli.up.running import fill
@@ -131,10 +132,10 @@ async def _platform(arm: Arm, expert_tool: str) -> AsyncIterator[Gateway]:
             engine = EngineChoice(openai_base_url=server.base_url, model=TRAINED_NAME)
         say(f"starting the platform: {arm.name}")
         options = PlatformOptions(folder / "state", engine, telemetry=False)
-        platform = LocalPlatform(options, _quiet)
+        platform = LocalPlatform(options, quiet)
         stack.push_async_callback(platform.stop)
         await platform.start()
-        connection = await fill(platform, _quiet)
+        connection = await fill(platform, quiet)
         yield await stack.enter_async_context(Gateway(connection.gateway_url, connection.admin_key))
 
 
@@ -142,6 +143,3 @@ def _evaluated(rolled: Rolled) -> Evaluated:
     if rolled.evaluated is None:
         raise RuntimeError(f"{rolled.group.task.id}: no model answered ({rolled.reason})")
     return rolled.evaluated
-
-
-def _quiet(_step: str, _done: bool) -> None: ...
