@@ -1,9 +1,11 @@
 """Builders for tests: identities, keys and channels like those of real callers."""
 
 import json
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -65,6 +67,20 @@ def make_identity(
 def client_channel(port: int, identity: Identity, pair: KeyPair) -> grpc.aio.Channel:
     """A channel to a server on this machine that calls as `identity`."""
     return open_channel(f"127.0.0.1:{port}", pair.signer(), identity)
+
+
+@asynccontextmanager
+async def channel_to(
+    add: Callable[[Any, grpc.aio.Server], None], servicer: object
+) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel to a servicer that this process serves, without tokens."""
+    server = grpc.aio.server()
+    add(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield channel
+    await server.stop(None)
 
 
 async def code_of(call: Awaitable[object]) -> grpc.StatusCode:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from callers import channel_to
 from episodes.clients import Ledger, OperationResults, Operations
 from episodes.direct_calls.call import StoredCall
 from episodes.direct_calls.executor import DirectCallMaker
@@ -71,14 +72,9 @@ class SlowLedger(rpc.CostLedgerServiceServicer):
 
 @pytest_asyncio.fixture
 async def ledger() -> AsyncIterator[tuple[SlowLedger, Ledger]]:
-    server = grpc.aio.server()
     slow = SlowLedger()  # type: ignore[abstract]
-    rpc.add_CostLedgerServiceServicer_to_server(slow, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with channel_to(rpc.add_CostLedgerServiceServicer_to_server, slow) as channel:
         yield slow, Ledger(channel)
-    await server.stop(None)
 
 
 def operations(*keys: str) -> list[pb.Operation]:

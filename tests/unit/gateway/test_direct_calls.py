@@ -5,6 +5,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from callers import channel_to
 from gateway.clients_direct_calls import DirectCallsClient
 from gateway.errors import CallLost
 from gateway.limits.models import TenantLimits
@@ -31,13 +32,9 @@ class Restarting(rpc.DirectCallServiceServicer):
 
 @pytest_asyncio.fixture
 async def channel() -> AsyncIterator[grpc.aio.Channel]:
-    server = grpc.aio.server()
-    rpc.add_DirectCallServiceServicer_to_server(Restarting(), server)  # type: ignore[abstract]
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as opened:
+    restarting = Restarting()  # type: ignore[abstract]
+    async with channel_to(rpc.add_DirectCallServiceServicer_to_server, restarting) as opened:
         yield opened
-    await server.stop(None)
 
 
 async def test_a_restart_is_waited_for(channel: grpc.aio.Channel) -> None:
@@ -68,14 +65,9 @@ class Calls(rpc.DirectCallServiceServicer):
 
 async def test_a_call_is_held_to_the_limit_of_the_tenant() -> None:
     calls = Calls()  # type: ignore[abstract]
-    server = grpc.aio.server()
-    rpc.add_DirectCallServiceServicer_to_server(calls, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
     order = ToolOrder("calculator", "{}", policy="", budget=None, labels={})
     limits = TenantLimits(requests_per_s=1, burst=1, concurrency=1, running_episodes=7)
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with channel_to(rpc.add_DirectCallServiceServicer_to_server, calls) as channel:
         with holding_to(limits):
             await PolicyToolsClient(channel, channel).start("0190", order)
-    await server.stop(None)
     assert [each.running_limit for each in calls.started] == [7]

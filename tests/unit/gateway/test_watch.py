@@ -5,6 +5,7 @@ from typing import Any
 import grpc
 import pytest
 
+from callers import channel_to
 from gateway.chat.outcomes import finish_reason, stopped
 from gateway.clients import EpisodesClient
 from gateway.convert import event_from_proto
@@ -33,13 +34,9 @@ class EndedEpisode(rpc.EpisodeServiceServicer):
 
 
 async def test_a_watch_after_the_last_event_ends() -> None:
-    server = grpc.aio.server()
-    rpc.add_EpisodeServiceServicer_to_server(EndedEpisode(), server)  # type: ignore[abstract]
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    ended = EndedEpisode()  # type: ignore[abstract]
+    async with channel_to(rpc.add_EpisodeServiceServicer_to_server, ended) as channel:
         events = [event async for event in EpisodesClient(channel).watch("0190", 5)]
-    await server.stop(None)
     assert not events
 
 
@@ -56,14 +53,10 @@ class ToolEpisode(rpc.EpisodeServiceServicer):
 
 @pytest.mark.parametrize(("with_calls", "kept"), [(False, []), (True, ["a long text"])])
 async def test_what_tools_gave_is_kept_for_those_who_ask(with_calls: bool, kept: list[str]) -> None:
-    server = grpc.aio.server()
-    rpc.add_EpisodeServiceServicer_to_server(ToolEpisode(), server)  # type: ignore[abstract]
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    episode = ToolEpisode()  # type: ignore[abstract]
+    async with channel_to(rpc.add_EpisodeServiceServicer_to_server, episode) as channel:
         events = EpisodesClient(channel).events("0190", with_calls=with_calls)
         last = [event async for event in events][-1]
-    await server.stop(None)
     assert isinstance(last, Outcome)
     assert [call.content for call in last.made_calls] == kept
 
@@ -84,13 +77,9 @@ class Standing(rpc.EpisodeServiceServicer):
 
 @asynccontextmanager
 async def client_of(state: str) -> AsyncIterator[EpisodesClient]:
-    server = grpc.aio.server()
-    rpc.add_EpisodeServiceServicer_to_server(Standing(state), server)  # type: ignore[abstract]
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    standing = Standing(state)  # type: ignore[abstract]
+    async with channel_to(rpc.add_EpisodeServiceServicer_to_server, standing) as channel:
         yield EpisodesClient(channel)
-    await server.stop(None)
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
