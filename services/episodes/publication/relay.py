@@ -38,7 +38,11 @@ class Relay:
         pending, more = await self._outbox.pending(BATCH, BATCH_BYTES_MAX)
         sendable = [entry for entry in pending if await self._is_valid(entry)]
         if sendable:
-            outcomes = await self._producer.send(self._topic, [_stream_record(e) for e in sendable])
+            records = [entry.record for entry in sendable]
+            sent = [
+                StreamRecord(each.group_id, stream_body(each), each.headers) for each in records
+            ]
+            outcomes = await self._producer.send(self._topic, sent)
             await self._note(list(zip(sendable, outcomes, strict=True)))
         return more
 
@@ -66,7 +70,3 @@ class Relay:
         log.error("record %s is dead-lettered: %s", entry.record.record_id, reason)
         await self._outbox.mark_dead(entry, reason)
         _dead_letters.add(1, {"podium.record.kind": entry.record.kind})
-
-
-def _stream_record(entry: PendingRecord) -> StreamRecord:
-    return StreamRecord(entry.record.group_id, stream_body(entry.record), entry.record.headers)

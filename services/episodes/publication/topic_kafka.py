@@ -3,25 +3,12 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.admin import NewTopic
-from kafka.errors import TopicAlreadyExistsError
+from kafka import KafkaConsumer, TopicPartition
 
 from podium_kit.stream import KafkaSettings
 from podium_kit.stream.clients import end_offsets, polled_up_to
 
 FETCH_BYTES_MAX = 4 * 1024 * 1024
-
-
-def create_topic(kafka: KafkaSettings, topic: str, partitions: int) -> None:
-    """Creates the topic unless it exists. On a cluster its operator already has."""
-    admin = KafkaAdminClient(**kafka.arguments())
-    try:
-        admin.create_topics([NewTopic(topic, partitions, 1)])
-    except TopicAlreadyExistsError:
-        pass
-    finally:
-        admin.close()
 
 
 class TopicReader:

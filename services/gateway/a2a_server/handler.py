@@ -1,4 +1,4 @@
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -38,7 +38,7 @@ from gateway.chat.runs import EpisodeRun
 from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate
-from gateway.models import NO_PRIOR_MESSAGES, EpisodeOrder, PriorMessages, ProgressNote
+from gateway.models import NO_PRIOR_MESSAGES, PriorMessages, ProgressNote
 
 # How long a cancel waits to say that the task has ended.
 CANCEL_WAIT_S = 10.0
@@ -62,7 +62,7 @@ class TaskHandler(RequestHandler):
             if not request.returns_at_once:
                 # What takes longer than a request may is asked for by its id.
                 with suppress(AnswerTooLate):
-                    await _while_asked(context, run.outcome())
+                    await while_connected(context.state[REQUEST], run.outcome())
             return task_of(await self._record(run.episode_id), request.history_length)
 
     @validate_request_params
@@ -114,7 +114,9 @@ class TaskHandler(RequestHandler):
             run = self.starter.part_of(episode)
             context_id = request.context_id or episode.value
             before = await self._prior_messages(request.context_id, episode.value)
-            await run.start(_in_context(request.after(before, order), context_id))
+            order = request.after(before, order)
+            labels = {**order.labels, CONTEXT_LABEL: context_id}
+            await run.start(replace(order, labels=labels))
         return run
 
     async def _reject_more(self, request: TaskRequest) -> None:
@@ -180,12 +182,3 @@ class TaskHandler(RequestHandler):
 
     async def on_delete_task_push_notification_config(self, params: Any, context: Any) -> NoReturn:
         raise PushNotificationNotSupportedError(WEBHOOKS)
-
-
-def _in_context(order: EpisodeOrder, context_id: str) -> EpisodeOrder:
-    return replace(order, labels={**order.labels, CONTEXT_LABEL: context_id})
-
-
-async def _while_asked(context: ServerCallContext, work: Coroutine[Any, Any, Any]) -> None:
-    """Waits for it, or until its client has gone away."""
-    await while_connected(context.state[REQUEST], work)
