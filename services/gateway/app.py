@@ -72,8 +72,6 @@ class Tenancy:
 
 @dataclass(frozen=True)
 class Apis:
-    """Other people's APIs, spoken over episodes."""
-
     responses: ResponsesApi
     mcp: ASGIApp
     a2a: ASGIApp

@@ -282,7 +282,6 @@ class EpisodesClient:
                 yield found
 
     async def outcome_now(self, episode_id: str, answered_turn: int) -> Outcome | None:
-        """Returns the outcome that ends `events`, if it exists already."""
         try:
             async with asyncio.timeout(SNAPSHOT_S):
                 async for event in self.events(episode_id, answered_turn, with_calls=True):
@@ -293,10 +292,6 @@ class EpisodesClient:
         return None
 
     async def prior_messages(self, episode_id: str, param: str) -> PriorMessages:
-        """Returns the messages of an episode that the request's parameter names.
-
-        Raises ScopeMissing, ResponseStillRuns.
-        """
         episode = await self._episode(episode_id)
         if episode.state in UNDER_WAY:
             raise ResponseStillRuns(episode_id, param)

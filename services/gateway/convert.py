@@ -151,7 +151,6 @@ def vectors_from_proto(call: direct_call_service_pb2.DirectCall) -> Vectors:
 
 
 def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outcome:
-    """Reads a direct call of a model as the outcome of an episode of one turn."""
     failure = failure_from_proto(call.failure) if call.HasField("failure") else None
     cost = optional_money_from_proto(call.cost)
     cut = call.finish_reason == OUT_OF_TOKENS
@@ -213,7 +212,6 @@ def prior_messages_from_proto(episode: episode_pb2.Episode, param: str) -> Prior
 
 
 def outcome_from_proto(episode: episode_pb2.Episode) -> Outcome:
-    """Reads the end of an episode, or its present state."""
     return Outcome(
         episode_id=episode.id,
         stop_reason=_STOP_REASONS.get(episode.stop_reason),

@@ -32,7 +32,6 @@ class EpisodeId:
     chosen_by_caller: bool
 
     def choice(self, index: int) -> "EpisodeId":
-        """Returns the id of one of a request's episodes; the first has the request's own id."""
         if index == 0:
             return self
         return replace(self, value=derived_uuid8(self.value, f"{self.value}/choice/{index}"))

@@ -22,8 +22,6 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class Claimant:
-    """The caller that was rejected, as far as the credential identifies it."""
-
     tenant: str
     subject: str
     credential: str

@@ -122,21 +122,15 @@ OfferedTool = Annotated[
 
 
 class NamedFunction(BaseModel):
-    """The name of a function."""
-
     name: str
 
 
 class NamedTool(BaseModel):
-    """A choice of one function."""
-
     type: Literal["function"]
     function: NamedFunction
 
 
 class NamedCustomTool(BaseModel):
-    """A choice of one custom tool."""
-
     type: Literal["custom"]
     custom: NamedFunction
 

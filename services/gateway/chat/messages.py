@@ -13,8 +13,6 @@ from gateway.models import EarlierMessage, ToolResults
 
 
 class FunctionCall(BaseModel):
-    """A function, and its arguments as JSON."""
-
     model_config = ConfigDict(extra="ignore")
 
     name: str
@@ -41,8 +39,6 @@ class ChatToolCall(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """One message."""
-
     model_config = ConfigDict(extra="ignore")
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -68,10 +64,6 @@ class Conversation:
         return [part.sent for each in self.messages for part in each.content or () if part.sent]
 
     def results(self) -> ToolResults | None:
-        """Returns results of the calls that an episode waits for; None for another last message.
-
-        Raises InvalidChat.
-        """
         tail = list(takewhile(lambda each: each.role == "tool", reversed(self.messages)))
         ids = [CallId.read(message.tool_call_id or "") for message in tail]
         known = [found for found in ids if found is not None]
@@ -87,7 +79,6 @@ class Conversation:
         return ToolResults(first.episode_id, first.turn, tuple(reversed(contents)))
 
     def task(self) -> str:
-        """Returns the last question of the user with the results since. Raises InvalidChat."""
         # Items that say nothing, like thoughts, are no messages.
         if self.messages and self.messages[-1].role not in ("user", "tool"):
             raise InvalidChat(

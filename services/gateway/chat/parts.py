@@ -19,14 +19,10 @@ TEXT_TYPES = {"text", "input_text", "output_text", "refusal"}
 
 
 class ImageUrl(BaseModel):
-    """An image of chat completions."""
-
     url: str = Field(description="a data: URL")
 
 
 class FileData(BaseModel):
-    """A file of chat completions."""
-
     file_data: str | None = Field(None, description="a data: URL, or base64")
     filename: str | None = None
     file_id: str | None = Field(None, description="rejected: no files are uploaded here")

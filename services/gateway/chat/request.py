@@ -26,14 +26,10 @@ ANY_OBJECT = '{"type": "object"}'
 
 
 class Text(BaseModel):
-    """Any text."""
-
     type: Literal["text"]
 
 
 class JsonObject(BaseModel):
-    """Any JSON object."""
-
     type: Literal["json_object"]
 
 
@@ -72,8 +68,6 @@ CHOICES_MAX = 8
 
 
 class StreamOptions(BaseModel):
-    """Options of streams."""
-
     model_config = ConfigDict(extra="ignore")
 
     include_usage: Flag = False

@@ -16,7 +16,6 @@ CHUNK_CHARACTERS = 400
 def completion(
     outcomes: Mapping[int, Outcome], model: str, created: int, custom: Set[str] = frozenset()
 ) -> Json:
-    """A chat.completion of outcomes by choice; those without an answer are left out."""
     answered = {index: each for index, each in outcomes.items() if has_answer(each)}
     return {
         **_head(_first_id(outcomes), "chat.completion", model, created),
@@ -75,7 +74,6 @@ def _tokens(outcomes: Iterable[Outcome], dimensions: frozenset[Dimension]) -> in
 
 
 def podium_of(outcomes: Mapping[int, Outcome]) -> Json:
-    """Returns the extension of a single episode; or the common part of several, and each one's."""
     if len(outcomes) == 1:
         [outcome] = outcomes.values()
         return podium(outcome)

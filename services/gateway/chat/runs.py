@@ -18,8 +18,6 @@ log = logging.getLogger(__name__)
 
 
 class Run(Protocol):
-    """A request's part of an episode, or a call without one."""
-
     @property
     def episode_id(self) -> str: ...
     @property
@@ -164,7 +162,6 @@ class DirectRun:
             await self._calls.start(self.episode_id, order, tool, alias)
 
     async def events(self) -> AsyncIterator[ProgressNote | Outcome]:
-        """The outcome alone. Raises CallTooLate, CallLost, and the error of a call that failed."""
         yield await self.outcome()
 
     async def outcome(self, *, with_calls: bool = False) -> Outcome:

@@ -16,8 +16,6 @@ Ends = dict[int, Outcome | DomainError]
 
 @dataclass(frozen=True)
 class ChatRun:
-    """One chat completion; each of its choices is an episode."""
-
     runs: Sequence[Run]
     request: ChatRequest
     created: int = field(default_factory=lambda: int(time.time()))
@@ -56,7 +54,6 @@ class ChatRun:
             yield data(error_body(error))
 
     async def _events(self) -> AsyncIterator[tuple[int, Event]]:
-        """Yields the events of all choices; answers are cut at the request's stop sequences."""
         async for index, event in merged(self.runs):
             stops = self.request.stop or ()
             yield index, stopped(event, stops) if isinstance(event, Outcome) else event

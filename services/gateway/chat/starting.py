@@ -28,8 +28,6 @@ class Body(Protocol):
 
 @dataclass(frozen=True)
 class StartedRuns:
-    """The runs of a request, and the names of what was not read of it."""
-
     runs: list[Run]
     ignored: tuple[str, ...]
 
@@ -85,7 +83,6 @@ class EpisodeStarter:
         return runs
 
     async def prompt_tokens(self, body: Body) -> int:
-        """Tokens of the first prompt of an episode; none is started."""
         order, _ = await _order(body, await self.catalogue.orchestrator(body.model))
         return await self.episodes.count_tokens(order)
 

@@ -30,8 +30,6 @@ class DrawnTokens:
 
 @dataclass(frozen=True)
 class RateLimitStatus:
-    """The values of OpenAI's x-ratelimit headers."""
-
     limit: int
     remaining: int
     # Seconds until the bucket is full again.
@@ -39,8 +37,6 @@ class RateLimitStatus:
 
 
 class BucketStore(Protocol):
-    """The buckets of all replicas."""
-
     async def draw(self, tenant: str, limits: TenantLimits, wanted: int) -> DrawnTokens: ...
 
 
@@ -62,7 +58,6 @@ class RateLimiter:
         self._leases: defaultdict[str, _Lease] = defaultdict(_Lease)
 
     async def admit(self, tenant: str, limits: TenantLimits) -> RateLimitStatus:
-        """Spends one token. Raises TooManyRequests with the time until there is one."""
         lease = self._leases[tenant]
         # One draw at a time: one that waited may find the lease refilled.
         async with lease.drawing:

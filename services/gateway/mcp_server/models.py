@@ -11,8 +11,6 @@ SideEffect = Literal["pure", "idempotent", "effectful"]
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """A tool that the tenant's active policy lets be called without a person's approval."""
-
     name: str
     version: int
     description: str

@@ -14,8 +14,6 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class TaskOptions(RequestModel):
-    """Options of `run_task`, which takes the rest as arguments."""
-
     model_config = ConfigDict(extra="forbid")
 
     idempotency_key: str | None = Field(

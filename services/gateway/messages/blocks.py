@@ -24,8 +24,6 @@ class _Block(BaseModel):
 
 
 class TextBlock(_Block):
-    """Text."""
-
     type: Literal["text"]
     text: str
 
@@ -72,8 +70,6 @@ ResultTexts = Annotated[list[TextBlock], BeforeValidator(_as_result)]
 
 
 class FileSource(_Block):
-    """The source of a file's bytes."""
-
     type: str = Field(description="base64; url and file are rejected, and text of a document")
     media_type: str = ""
     data: str = ""
@@ -119,8 +115,6 @@ class FileBlock(_Block):
 
 
 class ToolResultBlock(_Block):
-    """The result of a call."""
-
     type: Literal["tool_result"]
     tool_use_id: str
     content: ResultTexts = []

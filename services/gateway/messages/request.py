@@ -23,8 +23,6 @@ from gateway.request_model import RequestModel
 
 
 class MessagesTool(BaseModel):
-    """A function that the client runs."""
-
     model_config = ConfigDict(extra="ignore")
 
     name: str
@@ -66,7 +64,6 @@ class OutputConfig(BaseModel):
     format: OutputFormat | None = None
 
     def schema_text(self) -> str:
-        """The JSON Schema that the answer fits; "" takes any text."""
         if self.format is None:
             return ""
         named = NamedSchema(schema=self.format.schema_)
@@ -74,8 +71,6 @@ class OutputConfig(BaseModel):
 
 
 class ToolChoice(BaseModel):
-    """The choice of a first function."""
-
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["auto", "any", "tool", "none"]

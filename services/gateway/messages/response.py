@@ -59,7 +59,6 @@ def _content(outcome: Outcome) -> list[Json]:
 
 
 def _usage(outcome: Outcome) -> Json:
-    """Tokens; here those of the cache are not among the input's."""
     found = usage(outcome)
     cached = found["prompt_tokens_details"]["cached_tokens"]
     return {

@@ -35,7 +35,6 @@ class OidcVerifier:
             await keys.close()
 
     def _read(self, token: str) -> tuple[dict[str, Any], OidcIssuer]:
-        """Header and issuer as the token claims them."""
         try:
             header = jwt.get_unverified_header(token)
             claims = jwt.decode(token, options={"verify_signature": False})

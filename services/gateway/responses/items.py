@@ -19,8 +19,6 @@ from gateway.models import ClientTool
 
 
 class CustomTool(TextFunction):
-    """A tool of the client that takes a text."""
-
     type: Literal["custom"]
 
 
@@ -57,8 +55,6 @@ class MessageItem(_Item):
 
 
 class FunctionCallItem(_Item):
-    """A call that the assistant asked for."""
-
     type: Literal["function_call"]
     call_id: str
     name: str
@@ -71,8 +67,6 @@ class FunctionCallItem(_Item):
 
 
 class FunctionOutputItem(_Item):
-    """The result of a call."""
-
     type: Literal["function_call_output"]
     call_id: str
     output: Annotated[Texts, BeforeValidator(named_parts)]
@@ -96,8 +90,6 @@ class CustomCallItem(_Item):
 
 
 class CustomOutputItem(FunctionOutputItem):
-    """The result of such a call."""
-
     type: Literal["custom_tool_call_output"]  # type: ignore[assignment]
 
 
@@ -200,7 +192,6 @@ Input = Annotated[list[Item], BeforeValidator(_as_items), Field(min_length=1)]
 
 
 def hosted_items(given: Input) -> Iterator[str]:
-    """Items that are not read, by their places."""
     for at, item in enumerate(given):
         if isinstance(item, HostedItem):
             yield f"input[{at}]:{item.type}"

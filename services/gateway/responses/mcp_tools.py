@@ -18,8 +18,6 @@ REJECTED = {
 
 @dataclass(frozen=True)
 class RegisteredTool:
-    """A tool of an MCP server as the tenant has it."""
-
     name: str
     # One of both says which server: an operator's name for it, or its address.
     server: str
@@ -43,8 +41,6 @@ class NamedServer:
 
 
 class McpToolFilter(BaseModel):
-    """A filter of a server's tools."""
-
     model_config = ConfigDict(extra="ignore")
 
     tool_names: list[str] | None = None

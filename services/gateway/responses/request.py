@@ -49,8 +49,6 @@ from gateway.responses.parameters import RESPONSES
 
 
 class FunctionTool(FunctionSchema):
-    """A function that the client runs."""
-
     type: Literal["function"]
 
     def tool(self) -> Tool:
@@ -74,14 +72,10 @@ ResponseTool = Annotated[
 
 
 class NamedChoice(NamedFunction):
-    """A choice of one function or custom tool."""
-
     type: Literal["function", "custom"]
 
 
 class JsonSchemaFormat(BaseModel):
-    """An object that fits a schema."""
-
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["json_schema"]
@@ -97,7 +91,6 @@ class TextOptions(BaseModel):
     format: Text | JsonObject | JsonSchemaFormat | None = None
 
     def schema_text(self) -> str:
-        """The JSON Schema that the answer fits; "" takes any text."""
         if isinstance(self.format, JsonSchemaFormat):
             named = NamedSchema(schema=self.format.schema_)
             return answer_schema(JsonSchema(type="json_schema", json_schema=named))

@@ -22,8 +22,6 @@ CUT_SHORT = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Everything of a response but what came of it."""
-
     id: ResponseId
     model: str
     servers: tuple[NamedServer, ...] = ()
@@ -59,7 +57,6 @@ class Shape:
         return {**self._response("failed", []), "error": error}
 
     def output(self, outcome: Outcome) -> list[Json]:
-        """Returns the results of MCP servers; then the calls for the client, or the answer."""
         # From a client's results on, the servers are known.
         listed = [] if self.id.answered_turn else mcp_lists(self.id, self.servers)
         made = mcp_calls(self.id, self.servers, outcome.made_calls)

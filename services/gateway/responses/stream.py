@@ -20,7 +20,6 @@ EMPTY: dict[str, Json] = {
 
 
 async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
-    """Streams a response from its creation to its end, or to its failure."""
     events = _Events()
     yield events.event("response.created", response=shape.running())
     yield events.event("response.in_progress", response=shape.running())

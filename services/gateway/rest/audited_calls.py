@@ -83,8 +83,6 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class AuditedCalls:
-    """Makes calls out of routes; those of administrative RPCs leave an entry."""
-
     upstreams: Upstreams
     log: AuditLog
 

@@ -161,7 +161,6 @@ class MessageSchemas:
 
 
 def _default(field: FieldDescriptor) -> Any:
-    """Returns the value that an answer writes for an unset field, and a request may leave out."""
     written_as_text = SCALARS[field.type]["type"] == "string"
     if field.type == F.TYPE_BYTES:
         return ""

@@ -31,7 +31,6 @@ class PostgresIdempotencyStore:
         self._engine = engine
 
     async def episode_for(self, tenant: str, key: str, proposed_id: str) -> str:
-        """The proposed id, or the one an earlier request proposed."""
         row = insert(IDEMPOTENCY_KEYS).values(tenant=tenant, key=key, episode_id=proposed_id)
         # An update that changes nothing: DO NOTHING would not return the row that is there.
         statement = row.on_conflict_do_update(
