@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
@@ -24,10 +25,16 @@ async def connect(temporal: EmbeddedTemporal) -> Client:
     return await connect_temporal(temporal.target, "default")
 
 
+async def result_of(
+    temporal: EmbeddedTemporal, activities: ScriptedActivities, **options: Any
+) -> EpisodeResult:
+    async with running_workflows(await connect(temporal), activities) as workflows:
+        return await (await workflows.start(**options)).result()
+
+
 async def test_turns_go_on_until_one_answers(temporal: EmbeddedTemporal) -> None:
     activities = ScriptedActivities(answers_in(3))
-    async with running_workflows(await connect(temporal), activities) as workflows:
-        result = await (await workflows.start()).result()
+    result = await result_of(temporal, activities)
     assert result.stop_reason == "answered"
     assert [turn.turn for turn in activities.turns] == [1, 2, 3]
     assert [finish.stop_reason for finish in activities.finished] == ["answered"]
@@ -37,8 +44,7 @@ async def test_last_turn_is_announced_and_the_limit_ends_the_episode(
     temporal: EmbeddedTemporal,
 ) -> None:
     activities = ScriptedActivities(answers_in(99))
-    async with running_workflows(await connect(temporal), activities) as workflows:
-        result = await (await workflows.start(turn_limit=2)).result()
+    result = await result_of(temporal, activities, turn_limit=2)
     assert result.stop_reason == "turn_limit"
     assert [turn.last for turn in activities.turns] == [False, True]
 
@@ -72,8 +78,7 @@ async def test_cancel_finishes_the_episode_in_order(temporal: EmbeddedTemporal) 
 
 async def test_deadline_ends_a_turn_that_is_too_slow(temporal: EmbeddedTemporal) -> None:
     activities = ScriptedActivities(answers_in(1), delay_s=60)
-    async with running_workflows(await connect(temporal), activities) as workflows:
-        result = await (await workflows.start(time_limit_s=1)).result()
+    result = await result_of(temporal, activities, time_limit_s=1)
     assert result.stop_reason == "deadline"
 
 
@@ -180,8 +185,7 @@ async def test_over_large_result_ends_the_episode_instead_of_hanging_it(
         return TurnResult(stop="answered", message="x" * (PAYLOAD_BYTES_MAX + 1))
 
     activities = ScriptedActivities(too_much, finishes=False)
-    async with running_workflows(await connect(temporal), activities) as workflows:
-        result = await (await workflows.start()).result()
+    result = await result_of(temporal, activities)
     assert result.stop_reason == "failed"
     assert "pass a reference instead" in activities.finished[0].message
 
@@ -230,8 +234,7 @@ async def test_check_that_cannot_be_run_leaves_the_answer_unjudged_with_the_reas
         raise ApplicationError("no sandbox answers", non_retryable=True)
 
     activities = ScriptedActivities(answers_in(1), judge=fails, finishes=False)
-    async with running_workflows(await connect(temporal), activities) as workflows:
-        result = await (await workflows.start(checked=True)).result()
+    result = await result_of(temporal, activities, checked=True)
     assert result.stop_reason == "answered"
     assert "no sandbox answers" in activities.finished[0].unjudged_reason
 

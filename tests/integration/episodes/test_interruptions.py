@@ -35,7 +35,7 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.embedded.temporal import EmbeddedTemporal
-from podium_kit.rpc.errors import FailedPrecondition, Unauthenticated, Unavailable
+from podium_kit.rpc.errors import DomainError, FailedPrecondition, Unauthenticated, Unavailable
 from podium_kit.wire import duration_to_proto
 from temporary_files import server_folder
 
@@ -48,6 +48,7 @@ EPISODES = 20
 LEDGER, REGISTRY = ("CostLedgerService/Apply",), ("PolicyService/CheckCalls",)
 INFERENCE, ADAPTERS = ("OrchestratorService/NextAction",), ("ToolAdapterService/Invoke",)
 AWAY = Unavailable("connection refused", retry_after_s=0.01)
+KEYS_CHANGE = Unauthenticated("the internal token is not valid")
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -82,15 +83,18 @@ async def test_a_service_that_stalls_delays_twenty_episodes_and_fails_none(
 
 
 @pytest.mark.parametrize(
-    # A tool whose adapters were away for eight attempts once was a failure the model saw.
-    ("methods", "attempts"),
-    [(LEDGER, 3), (REGISTRY, 3), (INFERENCE, 3), (ADAPTERS, 9)],
-    ids=["ledger", "registry", "inference", "adapters"],
+    ("methods", "error", "attempts"),
+    [
+        # A tool whose adapters were away for eight attempts once was a failure the model saw.
+        (ADAPTERS, AWAY, 9),
+        *((methods, AWAY, 3) for methods in (LEDGER, REGISTRY, INFERENCE)),
+        *((methods, KEYS_CHANGE, 3) for methods in (LEDGER, REGISTRY, INFERENCE, ADAPTERS)),
+    ],
 )
-async def test_a_service_that_is_away_is_no_answer_and_no_end(
-    impatient: Platform, methods: tuple[str, ...], attempts: int
+async def test_a_service_that_is_away_or_whose_keys_change_is_no_answer_and_no_end(
+    impatient: Platform, methods: tuple[str, ...], error: DomainError, attempts: int
 ) -> None:
-    outage = impatient.tenants.fail(impatient.tenant, *methods, error=AWAY)
+    outage = impatient.tenants.fail(impatient.tenant, *methods, error=error)
     episode = await start(impatient.ada)
     await until(lambda: outage.calls >= attempts)
     outage.end()
@@ -100,25 +104,6 @@ async def test_a_service_that_is_away_is_no_answer_and_no_end(
     assert invocation.observation.content == "calculator says {}"
     ledger = impatient.neighbours.ledger
     assert set(ledger.holds) == set(ledger.captured)
-
-
-@pytest.mark.parametrize(
-    "methods",
-    [LEDGER, REGISTRY, INFERENCE, ADAPTERS],
-    ids=["ledger", "registry", "inference", "adapters"],
-)
-async def test_a_service_whose_keys_are_being_changed_is_waited_for(
-    impatient: Platform, methods: tuple[str, ...]
-) -> None:
-    stranger = Unauthenticated("the internal token is not valid")
-    outage = impatient.tenants.fail(impatient.tenant, *methods, error=stranger)
-    episode = await start(impatient.ada)
-    await until(lambda: outage.calls >= 3)
-    outage.end()
-    ended = await finished(impatient.ada, episode.id)
-    assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "42")
-    [invocation] = await impatient.invocations(episode.id)
-    assert invocation.observation.content == "calculator says {}"
 
 
 async def test_a_model_call_that_is_retried_asks_the_ledger_for_the_same(

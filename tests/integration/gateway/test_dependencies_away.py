@@ -37,23 +37,15 @@ async def own_postgres() -> AsyncIterator[EmbeddedPostgres]:
         await server.stop()
 
 
-async def test_every_route_is_503_while_the_services_are_gone(
-    database: Database, tmp_path: Path
+@pytest.mark.parametrize("stall", [False, True])
+async def test_every_route_is_503_while_the_services_are_gone_or_stall(
+    database: Database, tmp_path: Path, silent_target: str, stall: bool
 ) -> None:
-    gone = dict.fromkeys(TARGETS, "127.0.0.1:1")
+    targets = dict.fromkeys(TARGETS, silent_target if stall else "127.0.0.1:1")
     async with (
-        run_gateway(await database("gateway"), tmp_path, **gone) as gateway,
-        gateway.http() as http,
-    ):
-        await _assert_all_away(http)
-
-
-async def test_every_route_is_503_while_the_services_stall(
-    database: Database, tmp_path: Path, silent_target: str
-) -> None:
-    stalled = {**dict.fromkeys(TARGETS, silent_target), "answer_timeout_s": 0.5}
-    async with (
-        run_gateway(await database("gateway"), tmp_path, **stalled) as gateway,
+        run_gateway(
+            await database("gateway"), tmp_path, answer_timeout_s=0.5, **targets
+        ) as gateway,
         gateway.http() as http,
     ):
         await _assert_all_away(http)
