@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -17,6 +17,12 @@ URL, KEY = os.environ.get("PODIUM_BASE_URL", ""), os.environ.get("PODIUM_API_KEY
 QUESTION = "What is the capital of France?"
 ANSWER = "Paris"
 TOOL_QUESTION = "How warm is it at our own station in Oslo?"
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = {
+    "name": "get_weather",
+    "description": "weather now at our own stations",
+    "parameters": CITY,
+}
 TOOL_ANSWER = "It is -3 degrees."
 JSON_QUESTION = "Where is Lyon?"
 EMBEDDER, EMBEDDED = "tool/embedder", ["Oslo", "Lyon", "Oslo"]
@@ -98,10 +104,10 @@ def check_vectors(vectors: list[list[float]]) -> None:
         raise AssertionError("different texts have the same vector")
 
 
-def report(features: Mapping[str, Callable[[], None]]) -> None:
+def report(*attempts: Callable[[], None], **named: Callable[[], None]) -> None:
     """Tries every feature, and prints a line of JSON for each: what went wrong, or why it is not
     done."""
-    for name, attempt in features.items():
+    for name, attempt in {**{each.__name__: each for each in attempts}, **named}.items():
         problem = reason = ""
         try:
             attempt()
@@ -110,4 +116,5 @@ def report(features: Mapping[str, Callable[[], None]]) -> None:
         except Exception as error:  # noqa: BLE001 whatever a library raises is the finding
             traceback.print_exc(file=sys.stderr)
             problem = f"{type(error).__name__}: {error}"
-        print(json.dumps({"feature": name, "problem": problem, "no": reason}), flush=True)
+        feature = "JSON" if name == "structured" else name.replace("_", " ")
+        print(json.dumps({"feature": feature, "problem": problem, "no": reason}), flush=True)

@@ -92,15 +92,4 @@ def errors() -> None:
     features.check((done.returncode != 0, "401" in done.stderr), (True, True))
 
 
-features.report(
-    {
-        "chat": chat,
-        "stream": stream,
-        "tools": tools,
-        "streamed tools": streamed_tools,
-        "JSON": structured,
-        "images": images,
-        "errors": errors,
-        "cancel": cancel,
-    }
-)
+features.report(chat, stream, tools, streamed_tools, structured, images, errors, cancel)

@@ -139,11 +139,9 @@ def connecting() -> None:
 
 
 features.report(
-    {
-        "chat": connecting,
-        "tools": lambda: passes(*TOOLS),
-        "JSON": lambda: passes("json-schema-2020-12"),
-        "images": lambda: passes(*IMAGES),
-        "errors": lambda: passes("tools-call-error"),
-    }
+    chat=connecting,
+    tools=lambda: passes(*TOOLS),
+    structured=lambda: passes("json-schema-2020-12"),
+    images=lambda: passes(*IMAGES),
+    errors=lambda: passes("tools-call-error"),
 )
