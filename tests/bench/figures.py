@@ -1,6 +1,8 @@
+import argparse
 import json
 import statistics
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,18 @@ class Load:
             f"{self.per_second:.2f} episodes/s, p50 {self.p50_s:.2f} s, p99 {self.p99_s:.2f} s,"
             f" {self.failed} failed"
         )
+
+
+async def measure_parts(
+    area: str, description: str, parts: Mapping[str, Callable[[Figures], Awaitable[None]]]
+) -> None:
+    """Measures the parts that the command line names, all by default."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("parts", nargs="*", default=list(parts), help=f"any of {', '.join(parts)}")
+    figures = Figures(area)
+    for part in parser.parse_args().parts:
+        await parts[part](figures)
+    figures.write()
 
 
 def say(text: str) -> None:

@@ -1,6 +1,5 @@
 """`make bench-episodes`: the product against its floors, in one run."""
 
-import argparse
 import asyncio
 import statistics
 
@@ -10,7 +9,7 @@ from bench.episodes.inference import measure_inference
 from bench.episodes.peers import PEERS, measure_peer
 from bench.episodes.product import Product, running_product
 from bench.episodes.recovery import measure_recovery
-from bench.figures import Figures, say
+from bench.figures import Figures, measure_parts, say
 
 OVERHEAD_TURNS = 20
 OVERHEAD_RUNS = 7
@@ -39,19 +38,19 @@ async def measure_overhead(figures: Figures) -> None:
     figures.ratio("episode.overhead_per_turn_one_activity", ours / one, "<=", 1.5)
 
 
-async def measure_throughput(figures: Figures, concurrencies: dict[int, int]) -> None:
+async def measure_throughput(figures: Figures) -> None:
     """Episodes of four model calls of half a second, at several concurrencies."""
     say("throughput")
     plan = FloorInput(MODEL_CALLS, 2, MODEL_DELAY_S)
     async with running_floor() as floor:
         await floor.run(plan)
-        floors = {c: await floor.load(plan, c, n) for c, n in concurrencies.items()}
+        floors = {c: await floor.load(plan, c, n) for c, n in CONCURRENCIES.items()}
     async with running_product(MODEL_DELAY_S, MODEL_CALLS) as product:
-        ours, processor_ms = await product.loads(concurrencies)
-    busiest = max(concurrencies)
+        ours, processor_ms = await product.loads(CONCURRENCIES)
+    busiest = max(CONCURRENCIES)
     async with running_product(MODEL_DELAY_S, MODEL_CALLS, versioned=True) as product:
-        production, production_ms = await product.loads({busiest: concurrencies[busiest]})
-    for concurrent in concurrencies:
+        production, production_ms = await product.loads({busiest: CONCURRENCIES[busiest]})
+    for concurrent in CONCURRENCIES:
         figures.note(f"throughput.floor_at_{concurrent}", str(floors[concurrent]))
         figures.note(f"throughput.product_at_{concurrent}", str(ours[concurrent]))
         ratio = ours[concurrent].per_second / floors[concurrent].per_second
@@ -64,7 +63,7 @@ async def measure_throughput(figures: Figures, concurrencies: dict[int, int]) ->
     figures.ratio("episode.failed", failed, "<=", 0)
     for peer in PEERS:
         say(f"peer: {peer.name}")
-        found = await measure_peer(peer, MODEL_DELAY_S, MODEL_CALLS, concurrencies)
+        found = await measure_peer(peer, MODEL_DELAY_S, MODEL_CALLS, CONCURRENCIES)
         figures.note(f"peer.{peer.name}", found)
         ratio = ours[busiest].per_second / found[busiest]["per_second"]
         if peer.name == PEER:
@@ -102,24 +101,13 @@ async def _product_ms_per_turn(product: Product) -> float:
     return 1000 * statistics.median(runs) / OVERHEAD_TURNS
 
 
-async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parts = ["overhead", "throughput", "history", "recovery", "inference"]
-    parser.add_argument("parts", nargs="*", default=parts, help=f"any of {', '.join(parts)}")
-    chosen = parser.parse_args().parts
-    figures = Figures("episodes")
-    if "overhead" in chosen:
-        await measure_overhead(figures)
-    if "throughput" in chosen:
-        await measure_throughput(figures, CONCURRENCIES)
-    if "history" in chosen:
-        await measure_history(figures)
-    if "recovery" in chosen:
-        await measure_recovery(figures)
-    if "inference" in chosen:
-        await measure_inference(figures)
-    figures.write()
-
+PARTS = {
+    "overhead": measure_overhead,
+    "throughput": measure_throughput,
+    "history": measure_history,
+    "recovery": measure_recovery,
+    "inference": measure_inference,
+}
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(measure_parts("episodes", __doc__, PARTS))

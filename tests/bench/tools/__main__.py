@@ -1,9 +1,8 @@
 """`make bench-tools`: how well tools are ranked, how fast resolved, allowed and called."""
 
-import argparse
 import asyncio
 
-from bench.figures import Figures
+from bench.figures import measure_parts
 from bench.tools.decisions import measure_decisions
 from bench.tools.overhead import measure_overhead
 from bench.tools.ranking import measure_ranking
@@ -18,15 +17,5 @@ PARTS = {
     "slow-tools": measure_slow_tools,
 }
 
-
-async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"any of {', '.join(PARTS)}")
-    figures = Figures("tools")
-    for part in parser.parse_args().parts:
-        await PARTS[part](figures)
-    figures.write()
-
-
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(measure_parts("tools", __doc__, PARTS))
