@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
 
 from certificates import Authority
-from episodes.publication.topic_kafka import TopicReader, create_topic
+from episodes.publication.topic_kafka import TopicReader
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
@@ -21,6 +23,12 @@ from scram_gate import ScramGate
 from tls_terminator import TlsTerminator
 
 TOPIC = "trajectories"
+
+
+def create_topic(kafka: KafkaSettings, topic: str, partitions: int) -> None:
+    admin = KafkaAdminClient(**kafka.arguments())
+    admin.create_topics([NewTopic(topic, partitions, 1)])
+    admin.close()
 
 
 @dataclass(frozen=True)
