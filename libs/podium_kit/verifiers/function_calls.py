@@ -175,7 +175,7 @@ class FunctionCalls(Verifier):
 
 def _matches(call: WrittenCall, wanted: ExpectedCall) -> bool:
     [(name, arguments)] = wanted.items()
-    return call.name == name and _fields(call.arguments, arguments)
+    return call.name == name and _wanted_fields(call.arguments, arguments)
 
 
 def _wanted_fields(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
