@@ -33,7 +33,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from smallest_instance import smallest_instance
+from builders.smallest_instance import smallest_instance
 
 Body = Mapping[str, Any]
 EMBEDDING_SIZE = 8

@@ -7,13 +7,13 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from episode_costs import misreported
+from builders.episode_costs import misreported
 from local_platforms import local_platform
 from openai_server import OpenAiServer, Reply, Scripted
-from otlp_collector import OtlpCollector
 from podium_operations.local.platform import LocalPlatform
 from podium_operations.local.services import CONTENT, ENDPOINT
 from podium_operations.local.state import Connection
+from servers.otlp_collector import OtlpCollector
 from temporary_files import server_folder
 
 MODEL = "scripted-model"

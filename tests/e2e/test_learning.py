@@ -9,9 +9,9 @@ import yaml
 
 from integration.podium_cli.conftest import CommandLine, end_quietly, wait_until_up
 from podium_training.tasks.task import Split, Task
-from sampling_server import SamplingServer, make_chat_tokenizer, make_speaker
+from servers.sampling_server import SamplingServer, make_chat_tokenizer, make_speaker
+from servers.vllm_server import BASE
 from temporary_files import server_folder
-from vllm_server import BASE
 
 # What the model says before it learns, which is mostly wrong.
 SAYS = {"x": 0.35, "y": 0.65}

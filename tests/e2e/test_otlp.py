@@ -3,7 +3,7 @@ from typing import Any
 
 from e2e.conftest import MODEL, WholePlatform
 from e2e.episodes_over_http import finished, start
-from otlp_collector import CollectedSpan
+from servers.otlp_collector import CollectedSpan
 
 TASK = "what is 6 x 7?"
 SERVICES = {

@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 import psutil
 
+from builders.ledger_operations import LedgerOperations
 from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from integration.cost_ledger.builders import make_capture, make_price, make_record, make_reserve
-from ledger_operations import LedgerOperations
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.neighbours.tenant import Tenant
-from corpus_documents import make_pdf
+from builders.corpus_documents import make_pdf
 
 Act = Callable[[Tenant], Awaitable[object]]
 WORDS = [f"word{number}" for number in range(20_000)]

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 
+from builders.version_folders import write_version
 from chart.rendering import Json, of_kind, rendered
 from chart.slow.node import podman
-from kserve_server import KServeServer
 from podium_kit.policy_versions import Format, VersionStore
-from version_folders import write_version
+from servers.kserve_server import KServeServer
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -4,8 +4,8 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from builders.corpus_documents import make_pdf
 from callers import make_identity
-from corpus_documents import make_pdf
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium.adapters.v1 import corpus_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import Identity, Scope

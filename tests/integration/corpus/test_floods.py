@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from builders.corpus_documents import make_document, make_pdf
 from callers import make_identity
-from corpus_documents import make_document, make_pdf
 from podium_kit.helper_processes import Helpers
 from podium_kit.rpc.identity import Scope, acting_as
 from tool_adapters.corpus import index_builder, pdf, service

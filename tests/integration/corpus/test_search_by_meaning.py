@@ -4,8 +4,8 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from builders.corpus_documents import make_document
 from callers import make_identity
-from corpus_documents import make_document
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
 from podium_kit.models.embeddings import EmbeddingsUnavailable
 from podium_kit.models.openai_embeddings import OpenAiEmbeddings

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
+from builders.ledger_operations import LedgerOperations
 from callers import (
     KeyPair,
     client_channel,
@@ -22,7 +23,6 @@ from callers import (
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import MIGRATIONS, assembled
 from cost_ledger.store_engine import tenant_transaction
-from ledger_operations import LedgerOperations
 from podium.ledger.v1 import audit_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub

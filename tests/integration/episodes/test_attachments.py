@@ -12,6 +12,7 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from builders.media_files import attached, make_image, make_pdf
 from callers import client_channel, make_identity
 from embedded_servers import Database
 from episodes.direct_calls.call import StoredCall
@@ -27,7 +28,6 @@ from integration.episodes.platform_under_test import (
     run_platform,
     start,
 )
-from media_files import attached, make_image, make_pdf
 from podium.common.v1 import attachment_pb2, money_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as direct_pb
 from podium.episodes.v1 import episode_pb2

@@ -43,7 +43,7 @@ from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.settings import TlsFiles
-from tls_terminator import TlsTerminator
+from servers.tls_terminator import TlsTerminator
 
 TASK, ANSWER = "pay the invoice of Ouagadougou", "paid 417 francs"
 REASON, FAULT = "the invoice is right", "no model speaks Zarma"

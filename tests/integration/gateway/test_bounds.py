@@ -10,7 +10,7 @@ import httpx
 from google.protobuf import descriptor_pool
 from google.protobuf.message_factory import GetMessageClass
 
-from contract_bounds import Case, cases
+from builders.contract_bounds import Case, cases
 from embedded_servers import Database
 from gateway.rest.messages import merge_fields, method_of, new_request
 from gateway.rest.routes import ROUTES

@@ -18,8 +18,8 @@ from orchestrator_inference.models import Constraint, Message, Sampling
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.policy_versions import CanaryPrompt
 from podium_kit.policy_versions.canary import PROMPTS
+from servers.vllm_server import BASE, VllmServer
 from unit.podium_training.grpo.builders import make_model
-from vllm_server import BASE, VllmServer
 
 ANY = Constraint({"type": "object"}, '{"type": "object"}', "0" * 64)
 BLUE, GREEN = "policy-demo-v1", "policy-demo-v2"

@@ -7,8 +7,8 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from builders.evaluations import evaluated
 from callers import client_channel, make_identity, make_key_pair, write_verify_keys
-from evaluations import evaluated
 from orchestrator_inference.server import VERSIONS_SERVICE_NAME
 from orchestrator_inference.versions.catalogue import VersionCatalogue
 from orchestrator_inference.versions.servicer import ModelVersionServicer

@@ -10,8 +10,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from builders.version_folders import write_version
 from chart.rendering import Json, of_kind, rendered
-from kserve_server import KServeServer
 from orchestrator_inference.policy_engines.blueprint import (
     ENGINE_OF,
     VERSION,
@@ -24,7 +24,7 @@ from orchestrator_inference.policy_engines.kserve_api import KServeEngines, not_
 from podium_kit.embedded.ports import free_port
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_kit.rpc.background import BackgroundTask, background
-from version_folders import write_version
+from servers.kserve_server import KServeServer
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 CASES = {"InferenceService": "kserve", "LLMInferenceService": "llmInferenceService"}

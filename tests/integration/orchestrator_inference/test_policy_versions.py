@@ -11,6 +11,7 @@ import httpx
 import pytest
 from safetensors.torch import load_file, save_file
 
+from builders.policy_versions import let_through, make_base, publish_adapter
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
 from orchestrator_inference.versions.promotion import promote, roll_back
@@ -18,8 +19,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_kit.policy_versions.reports import read_report
 from podium_kit.rpc.errors import DomainError
-from policy_version_builders import let_through, make_base, publish_adapter
-from vllm_server import BASE, AnswerAs, RejectToLoad, Serve, VllmServer
+from servers.vllm_server import BASE, AnswerAs, RejectToLoad, Serve, VllmServer
 
 FAULTS = 100
 TOLERANCE_NATS = 1e-3

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from episode_costs import misreported
+from builders.episode_costs import misreported
 from integration.pages.pages import FILE, Page, Terminal
 from integration.podium_cli.conftest import (
     CommandLine,

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from episode_costs import misreported
+from builders.episode_costs import misreported
 from integration.podium_cli.warm_command import warm_command
 from openai_server import OpenAiServer
 from temporary_files import server_folder

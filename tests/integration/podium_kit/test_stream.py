@@ -19,8 +19,8 @@ from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.settings import TlsFiles
 from podium_kit.stream import BrokerUnavailable, KafkaSettings, Place, Rejection, StreamRecord
 from podium_kit.stream.clients import BrokerCheck, Producer
-from scram_gate import ScramGate
-from tls_terminator import TlsTerminator
+from servers.scram_gate import ScramGate
+from servers.tls_terminator import TlsTerminator
 
 TOPIC = "trajectories"
 

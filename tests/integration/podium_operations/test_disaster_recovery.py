@@ -14,8 +14,8 @@ import httpx
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from builders.episode_costs import misreported
 from e2e.episodes_over_http import new_id
-from episode_costs import misreported
 from integration.podium_cli.conftest import CommandLine, engine_options
 from openai_server import OpenAiServer, Reply
 from podium_kit.embedded.postgres import EmbeddedPostgres

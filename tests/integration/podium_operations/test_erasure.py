@@ -9,6 +9,7 @@ import pytest_asyncio
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from builders.media_files import attached, make_pdf
 from callers import make_key_pair
 from embedded_servers import Database
 from integration.cost_ledger.builders import make_record
@@ -23,7 +24,6 @@ from integration.episodes.platform_under_test import (
 from integration.episodes.test_attachments import readers, starting
 from integration.podium_cli.conftest import CommandLine
 from integration.podium_operations.test_backups import connected, rows
-from media_files import attached, make_pdf
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium_kit.anchors import load_public_key
 from podium_kit.embedded.kafka import EmbeddedKafka

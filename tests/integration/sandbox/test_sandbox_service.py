@@ -7,6 +7,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from builders.workspaces_in_memory import workspaces_in_memory
 from callers import (
     KeyPair,
     client_channel,
@@ -32,7 +33,6 @@ from tool_adapters.sandbox.config import SandboxSettings
 from tool_adapters.sandbox.killing import kill_tree
 from tool_adapters.sandbox.runner import Job
 from tool_adapters.sandbox.server import assembled
-from workspaces_in_memory import workspaces_in_memory
 
 RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
 TOOL = ToolDefinition(

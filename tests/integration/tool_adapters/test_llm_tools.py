@@ -5,10 +5,10 @@ from typing import Any
 import grpc
 import pytest
 
+from builders.media_files import attached, data_url, make_image, make_pdf
 from integration.tool_adapters.adapters_under_test import AdaptersUnderTest
 from integration.tool_adapters.servers import AnthropicServer, WebServer, started, stopped, wrote
 from integration.tool_adapters.tool_specs import calculator_spec, llm_spec, tool_limits
-from media_files import attached, data_url, make_image, make_pdf
 from openai_server import OpenAiServer, Reply, Scripted
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2, usage_pb2

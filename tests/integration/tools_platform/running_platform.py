@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 
+from builders.ledger_operations import LedgerOperations
 from callers import (
     KeyPair,
     client_channel,
@@ -16,7 +17,6 @@ from callers import (
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import assembled as assembled_ledger
 from embedded_servers import Database
-from ledger_operations import LedgerOperations
 from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub

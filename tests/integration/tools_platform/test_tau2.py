@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from builders.smallest_instance import smallest_instance
 from integration.tools_platform.running_platform import Caller, ToolsPlatform
 from integration.tools_platform.tau2 import AIRLINE, MOCK, RETAIL, Action, Domain, database
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -18,7 +19,6 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from process_owner import command_line, descendants
-from smallest_instance import smallest_instance
 
 PRICE = Decimal("0.001")
 ACTIONS = 24

@@ -1,13 +1,13 @@
 import json
 from typing import Any
 
+from builders.workspaces_in_memory import workspaces_in_memory
 from podium_functions.table import FUNCTIONS
 from podium_kit.verifiers import Verifier, load_verifier
 from podium_kit.verifiers.text import normalized, numbers
 from podium_kit.verifiers.text_matches import NumericMatch
 from tool_adapters.sandbox import Limits, LocalRunner, Sandbox
 from unit.bundled.library import library
-from workspaces_in_memory import workspaces_in_memory
 
 
 async def result_of(call: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from builders.media_files import attached, make_pdf
 from callers import make_identity
 from episodes.admission.access import may_read
 from episodes.approvals.convert import place_from_token, token_of
@@ -25,7 +26,6 @@ from episodes.execution.outcomes import Approval
 from episodes.keys import canonical_id, child_episode_id, fairness_key
 from episodes.models import SEQUENCE_MAX, NewEpisode, StoredEpisode
 from episodes.step_log.wakeups import Wakeups
-from media_files import attached, make_pdf
 from podium.common.v1 import attachment_pb2, failure_pb2
 from podium.episodes.v1 import episode_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2 as episode_pb

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grammar_values import grammar_values
-from orchestrator_builders import make_completion, make_tool
+from builders.grammar_values import grammar_values
+from builders.orchestrator import make_completion, make_tool
+from builders.smallest_instance import smallest_instance
 from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
 from orchestrator_inference.models import PromptTool, ResultSection, TurnRules
 from podium_kit.text import storable
-from smallest_instance import smallest_instance
 from tool_registry.errors import InvalidSchema
 from tool_registry.tools.schemas import check_parameters_schema
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from builders.version_folders import write_version
 from orchestrator_inference.engine import replicas
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import EngineUnreachable
@@ -22,7 +23,6 @@ from podium_kit.policy_versions import (
     VersionStore,
 )
 from unit.podium_kit.policy_versions.test_store import NAME, fill, make_manifest
-from version_folders import write_version
 
 
 class Replica:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator_builders import make_completion
+from builders.orchestrator import make_completion
 from orchestrator_inference.engine import merged
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.engine.errors import rejection

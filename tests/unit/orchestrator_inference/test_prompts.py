@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.orchestrator import make_completion, make_tool, make_turn
 from callers import make_identity
-from orchestrator_builders import make_completion, make_tool, make_turn
 from orchestrator_inference.engine.engine import ModelCall
 from orchestrator_inference.errors import ContextTooLong, TokensNotCounted
 from orchestrator_inference.models import (

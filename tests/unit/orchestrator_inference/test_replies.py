@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator_builders import make_completion
+from builders.orchestrator import make_completion
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.template_reply import parse_template_reply
 from orchestrator_inference.models import Action, Completion, NativeCall, PastTurn, TurnRules

@@ -10,7 +10,8 @@ import uuid_utils
 import yaml
 from typer.testing import CliRunner, Result
 
-from evaluations import evaluated
+from builders.evaluations import evaluated
+from builders.version_folders import write_version
 from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.app import app
 from podium_cli.output import Output
@@ -25,7 +26,6 @@ from podium_training.grpo.metrics.progress import Progress, read_progress, write
 from podium_training.rollouts import Group, Offer, RolloutLimits
 from podium_training.rollouts.rolling import Rolled
 from podium_training.tasks.task import Split, Task
-from version_folders import write_version
 
 RUNNER = CliRunner()
 RUN = {"model": "base", "output": "run", "steps": 3, "stream": {"bootstrap": "127.0.0.1:1"}}

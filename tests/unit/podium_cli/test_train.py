@@ -12,7 +12,7 @@ import yaml
 from google.protobuf import json_format
 from typer.testing import CliRunner, Result
 
-from evaluations import evaluated
+from builders.evaluations import evaluated
 from podium.registry.v1 import policy_pb2
 from podium_cli.app import app
 from podium_cli.train import progress

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluations import evaluated
+from builders.evaluations import evaluated
 from podium_training.gate import (
     GateRules,
     InvalidEvaluation,

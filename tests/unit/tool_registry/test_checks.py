@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from openapi_builders import only, schema_of
+from builders.openapi import only, schema_of
 from podium.registry.v1 import tool_pb2
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.tool_kinds import HTTP

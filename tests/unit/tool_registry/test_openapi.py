@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from openapi_builders import PETSTORE, body, changed, only, read, schema_of, with_secret
+from builders.openapi import PETSTORE, body, changed, only, read, schema_of, with_secret
 from podium.registry.v1 import tool_pb2
 from tool_registry.tools.openapi import yaml_text
 from tool_registry.tools.openapi.errors import InvalidOpenApi

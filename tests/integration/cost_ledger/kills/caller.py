@@ -11,9 +11,9 @@ from pathlib import Path
 
 import aiohttp
 
+from builders.ledger_operations import LedgerOperations
 from integration.cost_ledger.builders import make_capture, make_reserve, make_usage, quantities
 from integration.cost_ledger.running_ledger import until_answered
-from ledger_operations import LedgerOperations
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Scope
 from podium_kit.rpc.tokens import TokenSigner

@@ -10,12 +10,12 @@ import pytest
 from a2a.types.a2a_pb2 import Part
 from a2a.utils.errors import ContentTypeNotSupportedError
 
+from builders.media_files import data_url, make_image, make_pdf
 from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.protocols.test_a2a import client_of as agent_of
 from integration.gateway.protocols.test_a2a import events_of, make_request, sent
 from integration.gateway.protocols.test_messages import client_of as anthropic_of
 from integration.gateway.scripted_episodes import UnsupportedAttachment
-from media_files import data_url, make_image, make_pdf
 from podium.common.v1.attachment_pb2 import Attachment
 from podium.episodes.v1 import episode_service_pb2 as pb
 

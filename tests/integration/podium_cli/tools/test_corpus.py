@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from corpus_documents import make_pdf
+from builders.corpus_documents import make_pdf
 from integration.podium_cli.conftest import CommandLine
 
 

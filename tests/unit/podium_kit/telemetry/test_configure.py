@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from otlp_collector import CollectedSpan, OtlpCollector
 from podium_kit.telemetry import TelemetryMode, TelemetrySettings
+from servers.otlp_collector import CollectedSpan, OtlpCollector
 
 EPISODE_ID = "0198c0de-0000-7000-8000-000000000001"
 

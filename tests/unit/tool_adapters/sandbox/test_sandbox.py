@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from builders.workspaces_in_memory import workspaces_in_memory
 from podium_kit.failures import FailureKind
 from process_owner import Processes
 from tool_adapters.sandbox import (
@@ -17,7 +18,6 @@ from tool_adapters.sandbox import (
 )
 from tool_adapters.sandbox.inside.supervisor import LEFT_OUT_SHOWN
 from tool_adapters.workspaces.models import Whose
-from workspaces_in_memory import workspaces_in_memory
 
 LIMITS = Limits()
 

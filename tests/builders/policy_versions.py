@@ -4,7 +4,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
-from evaluations import evaluated
+from builders.evaluations import evaluated
 from podium_kit.policy_versions import Alias, Aliases, Manifest, VersionStore
 from podium_training.gate import GateRules, decide, write_decision
 from podium_training.grpo.publishing import Publisher

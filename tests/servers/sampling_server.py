@@ -17,8 +17,8 @@ from starlette.routing import Route
 from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from podium_training.grpo.model.grammar import Constraint, GrammarReplay
+from servers.vllm_server import BASE, VllmServer, rejected
 from unit.podium_training.grpo.builders import make_model, make_tokenizer
-from vllm_server import BASE, VllmServer, rejected
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message.content }}{% endfor %}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from smallest_instance import FORMATTED
+from builders.smallest_instance import FORMATTED
 
 # Surrogates too: a grammar allows "\ud800", which is JSON and no text.
 ANY_TEXT = st.text(st.characters(codec=None))
