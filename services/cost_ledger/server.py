@@ -21,8 +21,7 @@ from cost_ledger.budget_status.store import LedgerStatusStore
 from cost_ledger.budgets.alert_relay import POLL_INTERVAL_S, AlertRelay
 from cost_ledger.budgets.service import BudgetBook
 from cost_ledger.budgets.servicer import BudgetServicer
-from cost_ledger.budgets.store import BudgetStore
-from cost_ledger.budgets.store_alerts import AlertStore
+from cost_ledger.budgets.store import AlertStore, BudgetStore
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.exports.service import ChargeReader
 from cost_ledger.exports.store import ChargeStore
@@ -30,14 +29,12 @@ from cost_ledger.invoices.store import InvoiceStore
 from cost_ledger.journal.service import CostLedger
 from cost_ledger.journal.servicer import CostLedgerServicer
 from cost_ledger.journal.store import JournalStore
-from cost_ledger.journal.store_reads import ReportStore, UpkeepStore
-from cost_ledger.journal.upkeep import INTERVAL_S as UPKEEP_INTERVAL_S
-from cost_ledger.journal.upkeep import keep_up
+from cost_ledger.journal.store_reads import INTERVAL_S as UPKEEP_INTERVAL_S
+from cost_ledger.journal.store_reads import ReportStore, UpkeepStore, keep_up
 from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.servicer import PriceBookServicer
 from cost_ledger.prices.store import PriceDeletion, PriceStore
-from cost_ledger.spend.service import SpendReports
-from cost_ledger.spend.store import RollupStore, SpendStore
+from cost_ledger.spend.store import RollupStore, SpendReports, SpendStore
 from cost_ledger.store_engine import open_journal_pool
 from podium.ledger.v1 import (
     audit_service_pb2_grpc,

@@ -1,8 +1,12 @@
+import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from podium_kit.attachments import AttachedFile
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.limits.json_cost import MARKS_MAX, CostlyJson, require_bounded_json
 from podium_kit.metering import Usage, UsageSource
 from tool_adapters.models import JsonObject, ToolDefinition
 
@@ -171,3 +175,39 @@ class Adapter(Protocol):
         """Frees what a tenant's episode holds; an unknown episode is fine."""
 
     async def close(self) -> None: ...
+
+
+class LateAdapter:
+    """Made by its first call, so that the service starts without its library."""
+
+    def __init__(self, make: Callable[[], Adapter]) -> None:
+        self._make = make
+        self._made: Adapter | None = None
+        self._making = asyncio.Lock()
+
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        async with self._making:
+            if self._made is None:
+                # In a thread: others are served meanwhile.
+                self._made = await asyncio.to_thread(self._make)
+        return await self._made.invoke(call, tool)
+
+    async def close_episode(self, tenant: str, episode_id: str) -> None:
+        if self._made is not None:
+            await self._made.close_episode(tenant, episode_id)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+
+def reply_json(body: str | bytes, marks_max: int = MARKS_MAX) -> Any:
+    """Raises CallFailed for too many values; ValueError and RecursionError for what is no JSON."""
+    raw = body.encode(errors="surrogatepass") if isinstance(body, str) else body
+    try:
+        require_bounded_json(raw, marks_max)
+    except CostlyJson as error:
+        message = f"the JSON of the answer {error}; ask for less"
+        raise CallFailed(FailureKind.OUTPUT_TOO_LARGE, message) from error
+    # By itself json also reads UTF-16, in which other bytes are commas.
+    return json.loads(body if isinstance(body, str) else raw.decode("utf-8-sig"))

@@ -22,7 +22,7 @@ from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.server import Service, run_server
 from podium_kit.tool_kinds import CODE, FUNCTION, GRPC, HTTP, LLM, MCP, RETRIEVAL, ToolKind
-from tool_adapters.adapter import Adapter
+from tool_adapters.adapter import Adapter, LateAdapter
 from tool_adapters.calls.attempts import Attempts
 from tool_adapters.calls.bulkheads import Gates
 from tool_adapters.calls.effects import EffectLog
@@ -37,8 +37,7 @@ from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.corpus.store_costs import PostgresPendingCosts
-from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
+from tool_adapters.corpus.store_costs import PostgresBoughtVectors, PostgresPendingCosts
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
@@ -47,28 +46,26 @@ from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.following.store import PostgresFollowedServerStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.functions.adapter import FunctionAdapter
-from tool_adapters.grpc.adapter import GrpcAdapter
-from tool_adapters.grpc.methods import GrpcMethods
+from tool_adapters.grpc.adapter import GrpcAdapter, GrpcMethods
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import HttpClient
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
-from tool_adapters.late_adapter import LateAdapter
 from tool_adapters.llm.adapter import LlmAdapter
 from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.store_parameters import PostgresLearntParameters
-from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.program import McpDefinitions
 from tool_adapters.mcp.servers import ListableServers, McpServers
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox
 from tool_adapters.sandbox.clients import RemoteRunner
-from tool_adapters.sandbox.runner import Runner
+from tool_adapters.sandbox.sandbox import Runner
 from tool_adapters.secret_store import PLATFORM, KnownSecrets, MountedSecrets, SecretStore
-from tool_adapters.secrets.master_key_file import MasterKeyFile
+from tool_adapters.secrets.envelope import MasterKeyFile
 from tool_adapters.secrets.service import Secrets
 from tool_adapters.secrets.servicer import SecretServicer
 from tool_adapters.secrets.store import PostgresSecretStore

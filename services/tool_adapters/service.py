@@ -15,11 +15,10 @@ from podium_kit.rpc.identity import current_identity
 from podium_kit.text import whole_characters
 from podium_kit.tool_kinds import ToolKind
 from tool_adapters.adapter import Adapter, Answer, ModelConversation, ToolCall
-from tool_adapters.calls.attempts import Attempts, CallProgress
+from tool_adapters.calls.attempts import Attempts, CallProgress, first_answer
 from tool_adapters.calls.bulkheads import Gate, Gates
 from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook
-from tool_adapters.calls.fallbacks import first_answer
 from tool_adapters.calls.schemas import arguments_failure
 from tool_adapters.errors import InvalidCall
 from tool_adapters.models import JsonObject, SideEffect, ToolDefinition

@@ -9,7 +9,7 @@ from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.convert import answer_to_proto, call_from_proto, delivered_to_proto
 from tool_adapters.convert_tools import mcp_from_proto
-from tool_adapters.corpus.pdf import pdf_tokens
+from tool_adapters.corpus.passages import pdf_tokens
 from tool_adapters.following.servicer import FollowingRpcs
 from tool_adapters.mcp.convert import discovery_to_proto
 from tool_adapters.mcp.servers import ListableServers

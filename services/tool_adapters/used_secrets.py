@@ -4,14 +4,195 @@ Each call has its own: no call is shown without what another used, so that no te
 another's answers, or learns from a blank which of its guesses is another's secret.
 """
 
+import base64
+import html.entities
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import re2
 
 from podium_kit.text import whole_characters
-from tool_adapters.secret_spellings import SecretPattern
+
+# Of all secrets together. Each costs some 100 µs to compile, while the whole process stands still.
+SPELLED_CHARACTERS_MAX = 512
+# Of what is beyond, these are looked for as they are: most encoders leave them alone.
+_LEFT_ALONE = re.compile("[0-9A-Za-z._~-]")
+# Of all secrets together, too: what is beyond is not looked for in base64 and hexadecimal.
+ENCODED_CHARACTERS_MAX = 3_072
+# A long secret is several, each of which RE2 can follow.
+PART_CHARACTERS_MAX = 512
+# Of a part that is looked for as it is, RE2 finds the beginning: each character takes time to
+# compile.
+HEAD_BYTES = 8
+# Encoders wrap base64 at a multiple of four columns.
+_WRAPPED = r"(?:\s|\\+[rnt])*"
+_BETWEEN_OCTETS = r"(?:\\+x|[ :])?"
+PATTERN_BYTES_MAX = 256 * 1024 * 1024
+_CONTROLS = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_NAMES: dict[str, list[str]] = {}
+for _name, _character in html.entities.html5.items():
+    if _name.endswith(";"):
+        _NAMES.setdefault(_character, []).append(_name)
+
+
+class SecretPattern:
+    """Finds each value in bytes: as it is, in base64 and hexadecimal, and escaped as text of JSON
+    or JavaScript, CSV or SQL, a URL or HTML, also several times.
+
+    Patterns run in RE2, which reads a text once, however many secrets it looks for.
+    """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        alternatives, plain = _alternatives(values)
+        # Of two that begin alike the longer one is found.
+        spelled = "|".join(reversed(alternatives))
+        self.spelled = _compiled(f"(?:{spelled})+") if spelled else None
+        self._parts: dict[bytes, list[bytes]] = {}
+        length = min((HEAD_BYTES, *map(len, plain)))
+        for part in sorted(plain, key=len, reverse=True):
+            self._parts.setdefault(part[:length], []).append(part)
+        heads = "|".join("".join(map(_octet, head)) for head in self._parts)
+        self.heads = _compiled(heads) if heads else None
+
+    def search(self, data: bytes) -> bool:
+        return any(self._plain(data)) or bool(self.spelled and self.spelled.search(data))
+
+    def sub(self, mark: bytes, data: bytes) -> bytes:
+        """The data with the mark for each value; neighbours have one mark."""
+        shown, end = [], 0
+        for start, next_end in self._plain(data):
+            shown += [data[end:start], mark]
+            end = next_end
+        data = b"".join([*shown, data[end:]])
+        data = self.spelled.sub(mark, data) if self.spelled else data
+        while shown and mark * 2 in data:
+            data = data.replace(mark * 2, mark)
+        return data
+
+    def _plain(self, data: bytes) -> Iterator[tuple[int, int]]:
+        at = 0
+        while self.heads and (head := self.heads.search(data, at)):
+            start = head.start()
+            parts = (part for part in self._parts[head[0]] if data.startswith(part, start))
+            if (part := next(parts, None)) is None:
+                at = start + 1
+            else:
+                at = start + len(part)
+                yield start, at
+
+
+def _alternatives(values: Iterable[str]) -> tuple[list[str], list[bytes]]:
+    left, left_of_encoded = SPELLED_CHARACTERS_MAX, ENCODED_CHARACTERS_MAX
+    alternatives: list[str] = []
+    plain: list[bytes] = []
+    # A short secret is spelled before a long one.
+    for value in sorted(values, key=len):
+        for part in _parts(value):
+            choices = part, _LEFT_ALONE.sub("", part), ""
+            spelled = next(each for each in choices if len(each) <= left)
+            left -= len(spelled)
+            if not spelled:
+                plain.append(part.encode(errors="surrogatepass"))
+                continue
+            alternatives.append(
+                "".join((_spelled if each in spelled else _plain)(each) for each in part)
+            )
+        if len(value) > left_of_encoded:
+            continue
+        left_of_encoded -= len(value)
+        raw = value.encode(errors="surrogatepass")
+        for encoded, group in _in_base64(raw):
+            others = len(_LEFT_ALONE.sub("", encoded))
+            spell = _spelled if others <= left else _plain
+            alternatives.append(_base64_pattern(encoded, group, spell))
+            left -= others if others <= left else 0
+        alternatives.append(_BETWEEN_OCTETS.join(_hex(octet, 2) for octet in raw))
+    return alternatives, plain
+
+
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = PATTERN_BYTES_MAX
+    # A character for each byte, whatever they are.
+    options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(pattern.encode(), options)
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Splits a value into parts of about one length: a short rest would match other words."""
+    count = -(-len(value) // PART_CHARACTERS_MAX)
+    size = -(-len(value) // count)
+    return (value[start : start + size] for start in range(0, len(value), size))
+
+
+def _in_base64(raw: bytes) -> Iterator[tuple[str, int]]:
+    """The characters that are the same whatever comes before and after, after 0, 1 or 2 bytes of a
+    group, and the place of the first of them in its group of four."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + raw).decode()
+        whole, first = (before + len(raw)) * 8 // 6, -(-before * 8 // 6)
+        yield encoded[first:whole], first
+
+
+@lru_cache(4096)
+def _plain(character: str) -> str:
+    if character.isascii() and character.isalnum():
+        return character
+    return "".join(map(_octet, character.encode(errors="surrogatepass")))
+
+
+def _octet(octet: int) -> str:
+    return f"\\x{octet:02x}"
+
+
+@lru_cache(4096)
+def _spelled(character: str) -> str:
+    code = ord(character)
+    ways = [rf"\\*{_plain(character)}"]
+    units = character.encode("utf-16-be", "surrogatepass")
+    words = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    ways += [
+        "".join(rf"\\+[uUx]\{{?0*{_hex(number)}\}}?" for number in numbers)
+        for numbers in (words, [code])
+    ]
+    octets = character.encode(errors="surrogatepass")
+    for escape in ["%(?:25)*", r"\\+x"] if len(octets) > 1 else ["%(?:25)*"]:
+        ways.append("".join(escape + _hex(octet, 2) for octet in octets))
+    if character in "'\"`":
+        ways.append(character * 2)
+    names = "".join(f"|{name[:-1]}" for name in _NAMES.get(character, []))
+    ways.append(f"&(?:amp;)*(?:#0*{code}|#[xX]0*{_hex(code)}{names});?")
+    if character in _CONTROLS:
+        ways.append(rf"\\+{_CONTROLS[character]}")
+    if character == " ":
+        ways.append(r"\+")
+    return f"(?:{'|'.join(ways)})"
+
+
+def _base64_pattern(encoded: str, first: int, spell: Callable[[str], str]) -> str:
+    """Returns a pattern of both alphabets, wrapped or not; only characters that every encoder
+    leaves alone stay unescaped.
+    """
+    others = {"+": "-", "/": "_"}
+    return "".join(
+        (_WRAPPED if at % 4 == 0 and at > first else "")
+        + (f"(?:{spell(each)}|{others[each]})" if each in others else each)
+        for at, each in enumerate(encoded, first)
+    )
+
+
+def _hex(number: int, digits: int = 1) -> str:
+    return "".join(
+        f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
+        for digit in f"{number:0{digits}x}"
+    )
+
 
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.

@@ -1,6 +1,11 @@
-from cost_ledger.audit.models import Anchor, BudgetDecision, EntryRecords, Explanation
+from cost_ledger.audit.models import (
+    Anchor,
+    BudgetDecision,
+    EntryRecords,
+    Explanation,
+    SimulatedCost,
+)
 from cost_ledger.audit.service import Window
-from cost_ledger.audit.simulation import SimulatedCost
 from cost_ledger.audit.verification import Position, Range, VerificationStep
 from cost_ledger.exports.convert import charge_to_proto
 from cost_ledger.journal.convert import entry_to_proto, hold_to_proto, listed_entry_to_proto

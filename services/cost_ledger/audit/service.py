@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cost_ledger.audit.anchoring import Anchors
-from cost_ledger.audit.models import Anchor, EntryRecords, Explanation
-from cost_ledger.audit.simulation import OtherPrices, SimulatedCost
+from cost_ledger.audit.models import Anchor, EntryRecords, Explanation, OtherPrices, SimulatedCost
 from cost_ledger.audit.store import AuditStore
 from cost_ledger.errors import EntryUnknown, InvoiceNotFound, NothingAnchored
 from cost_ledger.exports.service import ChargeReader

@@ -2,7 +2,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from cost_ledger.budgets.convert import alert_record
-from cost_ledger.budgets.store_alerts import AlertStore
+from cost_ledger.budgets.store import AlertStore
 from podium_kit.stream import Rejection
 
 if TYPE_CHECKING:

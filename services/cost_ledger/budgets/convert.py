@@ -1,7 +1,14 @@
 from collections.abc import Sequence
 
-from cost_ledger.budgets.changes import BudgetChange, BudgetField
-from cost_ledger.budgets.models import Budget, BudgetAlert, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.budgets.models import (
+    Budget,
+    BudgetAlert,
+    BudgetChange,
+    BudgetField,
+    BudgetScope,
+    BudgetStatus,
+    BudgetWindow,
+)
 from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidBudget
 from podium.common.v1 import money_pb2

@@ -4,13 +4,13 @@ The database raises an alert in the transaction that moves the money, once per b
 soft limit, so no caller can forget it and no concurrency can double it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import available_timezones
 
-from cost_ledger.errors import BudgetEnded, InvalidBudget
+from cost_ledger.errors import BudgetChanged, BudgetEnded, InvalidBudget
 from podium_kit.money import Money
 
 ID_CHARACTERS_MAX = 128
@@ -175,3 +175,72 @@ class BudgetAlert:
         """One per budget, window and soft limit, for ever: consumers drop what they know."""
         start = self.window_start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return f"{self.tenant}/{self.budget_id}/{start}/{self.soft_limit.amount_string()}"
+
+
+class BudgetField(StrEnum):
+    HARD_LIMIT = "hard_limit"
+    SOFT_LIMITS = "soft_limits"
+    END_TIME = "end_time"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetChange:
+    """New values of the named fields, never of the scope or the window.
+
+    A change names the version it was made from, so that no change undoes another one unseen; a
+    repeated one is made once. Version 0 means whichever the budget has.
+    """
+
+    tenant: str
+    budget_id: str
+    version: int
+    fields: frozenset[BudgetField]
+    hard_limit: Money | None = None
+    soft_limits: tuple[Money, ...] = ()
+    end_time: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise InvalidBudget(
+                f"update_mask is unset; name what changes: {', '.join(BudgetField)}"
+            )
+        if BudgetField.HARD_LIMIT in self.fields and self.hard_limit is None:
+            raise InvalidBudget("hard_limit is unset; a budget has one")
+        if self.version < 0:
+            raise InvalidBudget("version is negative; 0 means whichever it is")
+
+    def applied_to(self, budget: Budget, now: datetime) -> Budget:
+        """Returns the changed budget; the same one when nothing changes or the change was made
+        before.
+
+        Raises BudgetEnded, BudgetChanged and InvalidBudget.
+        """
+        budget.check_open(now)
+        self._check_currency(budget)
+        changed = self._changed(budget)
+        made_before = self.version == budget.version - 1 and changed == budget
+        if self.version not in (0, budget.version) and not made_before:
+            raise BudgetChanged(budget.id, budget.version, self.version)
+        if changed == budget:
+            return budget
+        if BudgetField.END_TIME in self.fields:
+            changed.check_end(now)
+        return replace(changed, version=budget.version + 1)
+
+    def _changed(self, budget: Budget) -> Budget:
+        hard, soft, end = (field in self.fields for field in BudgetField)
+        return replace(
+            budget,
+            hard_limit=self.hard_limit if hard and self.hard_limit else budget.hard_limit,
+            soft_limits=self.soft_limits if soft else budget.soft_limits,
+            end_time=self.end_time if end else budget.end_time,
+        )
+
+    def _check_currency(self, budget: Budget) -> None:
+        currency = budget.hard_limit.currency_code
+        for limit in (self.hard_limit, *self.soft_limits):
+            if limit and limit.currency_code != currency:
+                raise InvalidBudget(
+                    f"budget {budget.id} counts {currency}; {limit} is another currency: close it "
+                    "and create another one"
+                )

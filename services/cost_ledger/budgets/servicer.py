@@ -3,7 +3,6 @@ from typing import Any
 import grpc
 
 from cost_ledger.access import tenant_named
-from cost_ledger.budgets.access import require_budget_write
 from cost_ledger.budgets.convert import (
     alert_to_proto,
     before_from_token,
@@ -13,7 +12,7 @@ from cost_ledger.budgets.convert import (
     next_alerts_page,
     status_to_proto,
 )
-from cost_ledger.budgets.service import BudgetBook
+from cost_ledger.budgets.service import BudgetBook, require_budget_write
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2_grpc as rpc
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size

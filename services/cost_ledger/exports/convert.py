@@ -1,7 +1,6 @@
 from cost_ledger.errors import InvalidReport
 from cost_ledger.exports.focus import FOCUS_1_0, FOCUS_1_2
-from cost_ledger.exports.models import Charge, ChargeLine
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Charge, ChargeLine, Month
 from cost_ledger.exports.service import ChargesPage
 from cost_ledger.exports.tables import CHARGES, ColumnKind, Table
 from cost_ledger.fingerprint import decimal_text

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from datetime import UTC, timedelta
 from decimal import Decimal
 
-from cost_ledger.exports.models import Charge, ChargeLine
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Charge, ChargeLine, Month
 from cost_ledger.exports.tables import Column, ColumnKind, Row, Table
 from cost_ledger.models import Entry
 from cost_ledger.prices.components import EXACT

@@ -2,8 +2,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cost_ledger.exports.models import Charge, charge_of
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Charge, Month, charge_of
 from cost_ledger.exports.store import ChargeStore
 from cost_ledger.models import Entry
 from cost_ledger.prices.service import PriceBook

@@ -3,7 +3,7 @@ from datetime import datetime
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.journal.store_rows import entry_from_json
 from cost_ledger.models import Entry
 from cost_ledger.store_engine import tenant_transaction

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from cost_ledger.errors import InvalidInvoice
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.fingerprint import decimal_text
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.journal.convert import entry_to_proto

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidInvoice
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.models import Entry
 from podium_kit.money import Money
 

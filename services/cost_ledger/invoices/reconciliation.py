@@ -13,7 +13,7 @@ from datetime import UTC
 from decimal import Decimal
 from itertools import chain
 
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.models import Entry
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cost_ledger.errors import InvoiceConflict
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.invoices.models import Invoice, InvoiceLine, Match, MatchState
 from cost_ledger.journal.store_rows import entry_from_json
 from cost_ledger.models import ZERO, Entry

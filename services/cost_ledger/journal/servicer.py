@@ -19,7 +19,7 @@ from cost_ledger.spend.convert import (
     report_from_proto,
     spend_row_to_proto,
 )
-from cost_ledger.spend.service import SpendReports
+from cost_ledger.spend.store import SpendReports
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as rpc
 from podium_kit.rpc.identity import Scope, current_identity, require_scope

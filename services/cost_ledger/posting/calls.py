@@ -18,8 +18,7 @@ from cost_ledger.posting.costs import (
     post_provisional,
     withdraw,
 )
-from cost_ledger.posting.drafts import move, post_hold
-from cost_ledger.posting.idempotency import answered, entry_of, hold_of, remember
+from cost_ledger.posting.drafts import answered, entry_of, hold_of, move, post_hold, remember
 from cost_ledger.posting.operations import (
     Capture,
     Dispatch,

@@ -6,8 +6,15 @@ from cost_ledger.errors import NotAdjustable, NotReversible, NotSettleable, Peri
 from cost_ledger.models import Call, Entry, EntryKind, HoldState, Subject
 from cost_ledger.posting.books import Books
 from cost_ledger.posting.costs import post_cost, price_of
-from cost_ledger.posting.drafts import adjust_by, post, take_back
-from cost_ledger.posting.idempotency import answered, entry_of, hold_of, remember
+from cost_ledger.posting.drafts import (
+    adjust_by,
+    answered,
+    entry_of,
+    hold_of,
+    post,
+    remember,
+    take_back,
+)
 from cost_ledger.posting.operations import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.posting.postings import NOTHING
 from podium_kit.metering import UsageSource

@@ -5,8 +5,7 @@ from cost_ledger.errors import InvalidOperation, PeriodClosed
 from cost_ledger.models import Call, Entry, EntryKind, Fallback, Hold, HoldState, Postings
 from cost_ledger.posting import postings
 from cost_ledger.posting.books import Books
-from cost_ledger.posting.drafts import move, post, take_back
-from cost_ledger.posting.idempotency import entry_of
+from cost_ledger.posting.drafts import entry_of, move, post, take_back
 from cost_ledger.prices.models import PriceVersion
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.money import InvalidMoney, Money

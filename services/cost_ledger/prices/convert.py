@@ -3,8 +3,15 @@ from decimal import Decimal
 
 from cost_ledger.errors import InvalidPrice
 from cost_ledger.fingerprint import decimal_text
-from cost_ledger.prices.components import EVERY_SIZE, PriceComponent, TokenBand
-from cost_ledger.prices.hours import DAYS, WeeklyHours, minute_of, time_text
+from cost_ledger.prices.components import (
+    DAYS,
+    EVERY_SIZE,
+    PriceComponent,
+    TokenBand,
+    WeeklyHours,
+    minute_of,
+    time_text,
+)
 from cost_ledger.prices.models import PriceVersion
 from cost_ledger.prices.service import PriceQuestion
 from cost_ledger.prices.specs import Placement, PriceChange, PriceKey, PriceSpec

@@ -9,8 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from uuid_utils import uuid7
 
 from cost_ledger.errors import NoSuchPrice, PriceUsed
-from cost_ledger.prices.components import PriceComponent, TokenBand
-from cost_ledger.prices.hours import WeeklyHours
+from cost_ledger.prices.components import PriceComponent, TokenBand, WeeklyHours
 from cost_ledger.prices.models import HistoryKey, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import (
     Placement,

@@ -5,9 +5,8 @@ from jsonschema import Draft202012Validator
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.json_schemas.problems import problems
 from podium_kit.json_schemas.validators import validator_of
-from tool_adapters.adapter import CallFailed, Output
+from tool_adapters.adapter import CallFailed, Output, reply_json
 from tool_adapters.models import JsonObject, ToolDefinition
-from tool_adapters.replies import reply_json
 
 TOOLS_KEPT = 4096
 

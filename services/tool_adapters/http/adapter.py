@@ -2,12 +2,18 @@ import re
 from http import HTTPStatus
 
 from podium_kit.failures import FailureKind, ToolFailure
-from tool_adapters.adapter import AdapterResult, CallFailed, Output, OutputFile, ToolCall
+from tool_adapters.adapter import (
+    AdapterResult,
+    CallFailed,
+    Output,
+    OutputFile,
+    ToolCall,
+    reply_json,
+)
 from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status_failure
 from tool_adapters.http.requests import request_of
 from tool_adapters.models import HttpAuth, HttpConnection, ToolDefinition
-from tool_adapters.replies import reply_json
 from tool_adapters.secret_store import PLATFORM
 
 _TEXT = re.compile(

@@ -22,9 +22,8 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.http_headers import header_problem, retry_after_s
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.adapter import CallFailed, CutOff
-from tool_adapters.host_names import HostNames
 from tool_adapters.models import ToolDefinition
-from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, guarded_socket
+from tool_adapters.network_guard import ForbiddenAddress, HostNames, NetworkGuard, guarded_socket
 
 CONNECT_TIMEOUT_S = 10.0
 WORDS_OF_ERRORS_MAX = 500

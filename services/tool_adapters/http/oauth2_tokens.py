@@ -10,10 +10,9 @@ from authlib.oauth2.rfc6749 import OAuth2Token
 from cachetools import LRUCache
 
 from podium_kit.failures import FailureKind
-from tool_adapters.adapter import CallFailed
+from tool_adapters.adapter import CallFailed, reply_json
 from tool_adapters.http.client import HttpClient, HttpReply, HttpRequest, status_failure
 from tool_adapters.models import OAuth2Auth, ToolDefinition
-from tool_adapters.replies import reply_json
 from tool_adapters.secret_store import SecretStore, holder
 from tool_adapters.used_secrets import used_secrets
 

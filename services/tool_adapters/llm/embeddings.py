@@ -14,9 +14,8 @@ from typing import Any
 from podium_kit.failures import FailureKind
 from podium_kit.metering import Usage
 from podium_kit.metering.usage_reports import estimated_usage, openai_usage
-from tool_adapters.adapter import CallFailed, Output
+from tool_adapters.adapter import CallFailed, Output, reply_json
 from tool_adapters.models import JsonObject, LlmModel
-from tool_adapters.replies import reply_json
 
 PATH = "/embeddings"
 INPUTS_MAX = 2_048

@@ -5,7 +5,7 @@ from typing import Any
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.models.chat_parameters import REJECTED_STATUSES, ChatParameters
 from podium_kit.models.provider_errors import ProviderError
-from tool_adapters.adapter import CallFailed
+from tool_adapters.adapter import CallFailed, reply_json
 from tool_adapters.http.client import (
     ArrivingReply,
     HttpReply,
@@ -16,7 +16,6 @@ from tool_adapters.http.client import (
 from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import LlmApiFormat, note_report
 from tool_adapters.llm.completion import StreamedCompletion
-from tool_adapters.replies import reply_json
 
 # An event carries a few characters in an envelope of this size at most.
 ENVELOPE_BYTES_MAX = 65536

@@ -5,10 +5,9 @@ from pydantic import ValidationError
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import AdapterResult, CallFailed, ToolCall
 from tool_adapters.errors import McpServerUnusable
-from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.pool import McpPool, McpSession
 from tool_adapters.mcp.results import outcome_of
 from tool_adapters.mcp.servers import ServerOwner
-from tool_adapters.mcp.session import McpSession
 from tool_adapters.mcp.statuses import LastReply
 from tool_adapters.mcp.stdio import TOO_LARGE
 from tool_adapters.models import McpConnection, ToolDefinition

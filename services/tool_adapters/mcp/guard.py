@@ -11,12 +11,11 @@ import httpx2
 from mcp.client import streamable_http
 
 from podium_kit.limits.json_cost import CostlyJson
-from tool_adapters.host_names import HostNames
 from tool_adapters.http.client import CONNECT_TIMEOUT_S
 from tool_adapters.mcp.messages import read_message
 from tool_adapters.mcp.statuses import note_reply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, TOO_LARGE
-from tool_adapters.network_guard import require_public
+from tool_adapters.network_guard import HostNames, require_public
 
 # A server may hold a stream open for as long as a call takes; the service limits calls.
 READ_TIMEOUT_S = 3600.0

@@ -4,7 +4,7 @@ from podium.adapters.v1.sandbox_service_pb2_grpc import SandboxServiceStub
 from podium_kit.rpc.errors import DependencyAway, DomainError
 from podium_kit.rpc.status import answered
 from tool_adapters.sandbox.convert import job_to_proto, ran_from_proto
-from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
+from tool_adapters.sandbox.sandbox import Job, Ran, SandboxBroken
 
 # On top of the run: its start, its report and the way there and back.
 OVERHEAD_S = 20.0

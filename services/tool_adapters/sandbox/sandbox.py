@@ -1,12 +1,77 @@
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from podium_kit.failures import FailureKind, ToolFailure
-from tool_adapters.sandbox.execution import Execution
+from podium_kit.rpc.errors import InternalError
+from tool_adapters.adapter import OutputFile
 from tool_adapters.sandbox.limits import Limits
-from tool_adapters.sandbox.runner import Job, Runner
-from tool_adapters.workspaces.errors import WorkspaceFull
-from tool_adapters.workspaces.models import Whose
+from tool_adapters.workspaces.models import Whose, WorkspaceFull
 from tool_adapters.workspaces.service import Workspaces
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Everything printed, the files made, and the failure when there is one.
+
+    `left_out` names changed files that were too many or too large to come back, and says last how
+    many more there are.
+    """
+
+    stdout: str
+    stderr: str
+    files: tuple[OutputFile, ...]
+    failure: ToolFailure | None
+    duration_s: float
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> str:
+        """The text for the model: standard output, then the other parts under their names."""
+        parts = [self.stdout]
+        if self.stderr:
+            parts.append(f"[stderr]\n{self.stderr}")
+        if self.left_out:
+            parts.append(f"[too many or too large to come back: {', '.join(self.left_out)}]\n")
+        return "".join(parts)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of code; `state` is what an earlier run of the same episode left."""
+
+    code: str
+    stateful: bool
+    limits: Limits
+    state: bytes = b""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The result of a job; an empty state leaves the episode's as it was."""
+
+    execution: Execution
+    state: bytes
+
+
+class SandboxBroken(InternalError):
+    """A sandbox that does not start or does not report: no answer, so the call is made again.
+
+    Not for ever, as while the pods are away: the code itself may be what breaks its sandbox.
+    """
+
+
+class Runner(Protocol):
+    """Runs jobs one by one or at once; nothing of one is seen by another."""
+
+    async def run(self, job: Job) -> Ran:
+        """Raises SandboxBroken and DependencyAway; whatever happens, nothing is left running."""
+
+    async def require_isolation(self) -> None:
+        """Raises IsolationUnavailable where code cannot be isolated."""
+
+    def warm_up(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class Sandbox:

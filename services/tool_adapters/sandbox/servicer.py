@@ -5,7 +5,7 @@ from grpc.aio import ServicerContext
 from podium.adapters.v1 import sandbox_service_pb2 as pb
 from podium.adapters.v1 import sandbox_service_pb2_grpc as rpc
 from tool_adapters.sandbox.convert import job_from_proto, ran_to_proto
-from tool_adapters.sandbox.runner import Runner
+from tool_adapters.sandbox.sandbox import Runner
 
 
 class SandboxServicer(rpc.SandboxServiceServicer):

@@ -12,7 +12,7 @@ from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.launch import code_world, launch
 from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.report import BrokenReport, RunReport, read_report
-from tool_adapters.sandbox.runner import Job, SandboxBroken
+from tool_adapters.sandbox.sandbox import Job, SandboxBroken
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from tool_adapters.sandbox.limits import Sizes
-from tool_adapters.sandbox.runner import SandboxBroken
+from tool_adapters.sandbox.sandbox import SandboxBroken
 from tool_adapters.sandbox.session import Session
 
 log = logging.getLogger(__name__)

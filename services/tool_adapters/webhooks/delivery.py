@@ -1,4 +1,8 @@
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
 import re
 import time
 from dataclasses import dataclass
@@ -8,7 +12,43 @@ from podium_kit.rpc.errors import InvalidArgument
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import HttpClient, HttpRequest
 from tool_adapters.secret_store import SecretStore
-from tool_adapters.webhooks.signatures import UnusableSecret, signatures
+
+PREFIX = "whsec_"
+# What Standard Webhooks asks of a secret.
+BYTES_MIN, BYTES_MAX = 24, 64
+
+
+class UnusableSecret(ValueError):
+    """The value is no secret of a webhook; the message says what one is, and no value."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"a webhook's secret is {PREFIX} and the base64 of {BYTES_MIN} to {BYTES_MAX} bytes, "
+            f'as `echo "{PREFIX}$(openssl rand -base64 32)"` makes one'
+        )
+
+
+def signatures(secrets: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """Signatures of Standard Webhooks, one for each secret: HMAC-SHA256 of id, time and body."""
+    keys = [_key(secret) for secret in secrets.split()]
+    if not keys:
+        raise UnusableSecret
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digests = (hmac.digest(key, signed, hashlib.sha256) for key in keys)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def _key(secret: str) -> bytes:
+    if not secret.startswith(PREFIX):
+        raise UnusableSecret
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except binascii.Error:
+        raise UnusableSecret from None
+    if not BYTES_MIN <= len(key) <= BYTES_MAX:
+        raise UnusableSecret
+    return key
+
 
 TIMEOUT_S = 15.0
 BODY_BYTES_MAX = 64 * 1024

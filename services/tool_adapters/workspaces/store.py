@@ -11,8 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from podium_kit.postgres.engine import DatabaseUnavailable, autocommit, transaction
-from tool_adapters.workspaces.errors import WorkspaceDamaged, WorkspaceFull
-from tool_adapters.workspaces.models import Quotas, Saved, Whose
+from tool_adapters.workspaces.models import Quotas, Saved, Whose, WorkspaceDamaged, WorkspaceFull
 from tool_adapters.workspaces.pieces import pieces
 
 # A database that stalls is away: the call is made again, and the model does not notice.

@@ -10,7 +10,7 @@ from builders.corpus_documents import make_document, make_pdf
 from callers import make_identity
 from podium_kit.helper_processes import Helpers
 from podium_kit.rpc.identity import Scope, acting_as
-from tool_adapters.corpus import index_builder, pdf, service
+from tool_adapters.corpus import index_builder, passages, service
 from tool_adapters.corpus.errors import CorpusFull, InvalidSearch
 from tool_adapters.corpus.limits import WORDS_MAX
 from tool_adapters.corpus.models import Document, MediaType
@@ -147,7 +147,7 @@ async def test_one_tenant_reads_a_pdf_at_a_time(corpora: Corpora) -> None:
     ]
     most = 0
     while not all(each.done() for each in puts):
-        most = max(most, pdf.READERS._places._held["evil"])
+        most = max(most, passages.READERS._places._held["evil"])
         await asyncio.sleep(0.005)
     await asyncio.gather(*puts)
     assert most == 1

@@ -15,8 +15,7 @@ from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.corpus.store_costs import PostgresPendingCosts
-from tool_adapters.corpus.store_vectors import PostgresBoughtVectors
+from tool_adapters.corpus.store_costs import PostgresBoughtVectors, PostgresPendingCosts
 
 DOCUMENTS = [
     make_document("Everyone has 27 days of holiday.", id="leave"),

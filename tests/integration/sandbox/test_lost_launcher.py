@@ -14,7 +14,7 @@ from process_owner import Processes
 from tool_adapters.sandbox import Limits, launch
 from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.limits import Sizes
-from tool_adapters.sandbox.runner import Job
+from tool_adapters.sandbox.sandbox import Job
 from tool_adapters.sandbox.session import Session
 
 # A launcher that dies when it gets a signal; what it started lives on below another parent.

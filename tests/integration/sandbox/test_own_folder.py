@@ -13,7 +13,7 @@ import pytest
 from tool_adapters.sandbox import Limits
 from tool_adapters.sandbox.local_runner import LocalRunner
 from tool_adapters.sandbox.own_folder import PREFIX, YOUNG_S, OwnFolder
-from tool_adapters.sandbox.runner import Job
+from tool_adapters.sandbox.sandbox import Job
 
 OWNER = """
 import time

@@ -31,7 +31,7 @@ from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.config import SandboxSettings
 from tool_adapters.sandbox.killing import kill_tree
-from tool_adapters.sandbox.runner import Job
+from tool_adapters.sandbox.sandbox import Job
 from tool_adapters.sandbox.server import assembled
 
 RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])

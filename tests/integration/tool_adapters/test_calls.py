@@ -29,7 +29,7 @@ from podium.common.v1 import failure_pb2, usage_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.identity import Scope
-from tool_adapters.calls.breaker import FAILURES_TO_OPEN
+from tool_adapters.calls.bulkheads import FAILURES_TO_OPEN
 
 
 async def test_a_call_answers_with_output_usage_price_and_time(

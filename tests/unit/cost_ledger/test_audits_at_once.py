@@ -19,8 +19,7 @@ from cost_ledger.audit.store_invariants import InvariantStore
 from cost_ledger.audit.verification import Position, Range, Verification, VerificationStep
 from cost_ledger.errors import AuditBusy
 from cost_ledger.exports.focus import rows_of as focus_rows_of
-from cost_ledger.exports.models import Charge, ChargeLine
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Charge, ChargeLine, Month
 from cost_ledger.exports.service import ChargeReader
 from cost_ledger.exports.store import ChargeStore
 from cost_ledger.exports.tables import CHARGES

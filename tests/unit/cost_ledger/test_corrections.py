@@ -9,8 +9,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from cost_ledger.budgets.convert import budget_from_proto, change_from_proto
 from cost_ledger.budgets.models import Budget, BudgetScope, BudgetStatus, BudgetWindow
 from cost_ledger.budgets.service import BudgetBook
-from cost_ledger.budgets.store import BudgetStore
-from cost_ledger.budgets.store_alerts import AlertStore
+from cost_ledger.budgets.store import AlertStore, BudgetStore
 from cost_ledger.errors import (
     BudgetEnded,
     InvalidBudget,

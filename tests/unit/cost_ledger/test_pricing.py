@@ -6,12 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost_ledger.audit.simulation import OtherPrices
+from cost_ledger.audit.models import OtherPrices
 from cost_ledger.errors import InvalidMonth, InvalidPrice, InvalidReport
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
-from cost_ledger.prices.components import PROMPT, PriceComponent, TokenBand
-from cost_ledger.prices.hours import WeeklyHours, minute_of, time_text
+from cost_ledger.prices.components import (
+    PROMPT,
+    PriceComponent,
+    TokenBand,
+    WeeklyHours,
+    minute_of,
+    time_text,
+)
 from cost_ledger.prices.models import Period, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import PriceKey, PriceSpec
 from cost_ledger.spend.models import LAST_DAY, SpendReport

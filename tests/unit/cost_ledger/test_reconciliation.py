@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost_ledger.exports.months import Month
+from cost_ledger.exports.models import Month
 from cost_ledger.invoices.models import Invoice, InvoiceLine, MatchState
 from cost_ledger.invoices.reconciliation import reconcile
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject

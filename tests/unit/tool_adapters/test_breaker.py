@@ -10,8 +10,7 @@ from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.rpc.identity import acting_as
 from podium_kit.tool_kinds import FUNCTION, LLM
 from tool_adapters.adapter import Output, ToolCall
-from tool_adapters.calls.breaker import Breaker
-from tool_adapters.calls.bulkheads import Gates
+from tool_adapters.calls.bulkheads import Breaker, Gates
 from tool_adapters.http.client import HttpClient
 from tool_adapters.llm.adapter import LlmAdapter
 from tool_adapters.llm.model_parameters import ModelParameters

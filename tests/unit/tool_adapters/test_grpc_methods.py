@@ -17,8 +17,7 @@ from podium_kit.failures import FailureKind
 from podium_kit.tool_kinds import GRPC
 from tool_adapters.adapter import NOTHING_USED, CallFailed, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
-from tool_adapters.grpc.adapter import GrpcAdapter
-from tool_adapters.grpc.methods import GrpcMethods
+from tool_adapters.grpc.adapter import GrpcAdapter, GrpcMethods
 from tool_adapters.models import GrpcConnection, SideEffect, ToolDefinition
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import MountedSecrets

@@ -8,10 +8,9 @@ import yaml
 
 from podium_functions import sql, sql_reader
 from podium_kit.helper_processes import end, exchange
-from tool_adapters.corpus import index_builder, pdf, pdf_reader, service
+from tool_adapters.corpus import index_builder, passages, pdf_reader, service
 from tool_adapters.functions import worker
-from tool_adapters.functions.adapter import FunctionAdapter
-from tool_adapters.functions.processes import PROCESSES_MAX
+from tool_adapters.functions.adapter import PROCESSES_MAX, FunctionAdapter
 
 
 async def program(code: str) -> Process:
@@ -75,7 +74,7 @@ def queries_at_once() -> int:
 def test_the_limit_covers_every_helper_at_once() -> None:
     needed = SERVICE_BYTES + service.INDEX_BYTES_KEPT
     needed += PROCESSES_MAX * worker.MEMORY_BYTES_MAX
-    needed += pdf.READERS.count * pdf_reader.MEMORY_BYTES_MAX
+    needed += passages.READERS.count * pdf_reader.MEMORY_BYTES_MAX
     needed += service.INDEXERS.count * index_builder.MEMORY_BYTES_MAX
     needed += queries_at_once() * sql_reader.MEMORY_BYTES_MAX
     values = yaml.safe_load(VALUES.read_text())

@@ -18,15 +18,13 @@ from tool_adapters.adapter import Answer, CallFailed, Output, ToolCall
 from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, CallProgress
 from tool_adapters.following import watching
 from tool_adapters.following.watching import ListWatch
-from tool_adapters.host_names import HostNames
 from tool_adapters.mcp.adapter import McpAdapter
 from tool_adapters.mcp.discovery import Discovery
 from tool_adapters.mcp.guard import CONNECTIONS_MAX, mcp_http_client
 from tool_adapters.mcp.messages import read_message
-from tool_adapters.mcp.pool import McpPool
+from tool_adapters.mcp.pool import McpPool, McpSession
 from tool_adapters.mcp.results import outcome_of
 from tool_adapters.mcp.servers import McpServers, ServerOwner
-from tool_adapters.mcp.session import McpSession
 from tool_adapters.models import (
     Limits,
     McpConnection,
@@ -35,6 +33,7 @@ from tool_adapters.models import (
     SideEffect,
     ToolDefinition,
 )
+from tool_adapters.network_guard import HostNames
 
 SERVER = McpHttp("https://mcp.example.com/mcp")
 SESSIONS_MAX = 4

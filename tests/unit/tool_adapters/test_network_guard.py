@@ -6,9 +6,15 @@ from threading import Event
 
 import pytest
 
-from tool_adapters import host_names
-from tool_adapters.host_names import LOOKUPS_MAX, LOOKUPS_PER_TENANT_MAX, HostNames
-from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, require_public
+from tool_adapters import network_guard
+from tool_adapters.network_guard import (
+    LOOKUPS_MAX,
+    LOOKUPS_PER_TENANT_MAX,
+    ForbiddenAddress,
+    HostNames,
+    NetworkGuard,
+    require_public,
+)
 
 PRIVATE = (
     *("127.0.0.1", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
@@ -78,7 +84,7 @@ class NameServer:
         self.answered = Event()
         self.asked: list[str] = []
 
-    def __call__(self, host: str, port: int, **_: object) -> list[host_names.AddressInfo]:
+    def __call__(self, host: str, port: int, **_: object) -> list[network_guard.AddressInfo]:
         self.asked.append(host)
         if host.endswith(".slow"):
             self.answered.wait()
@@ -124,7 +130,7 @@ async def test_the_name_another_tenant_waits_for_is_looked_up_anew(names: NameSe
 async def test_who_gave_up_keeps_its_place_until_the_name_server_answers(
     names: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_names, "LOOKUP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(network_guard, "LOOKUP_TIMEOUT_S", 0.05)
     hosts = HostNames()
     for number in range(LOOKUPS_PER_TENANT_MAX):
         with pytest.raises(OSError, match="was not resolved"):

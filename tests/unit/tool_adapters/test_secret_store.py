@@ -19,7 +19,6 @@ from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.client import WORDS_OF_ERRORS_MAX, HttpReply
 from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition
-from tool_adapters.secret_spellings import SecretPattern
 from tool_adapters.secret_store import (
     PLATFORM,
     KnownSecrets,
@@ -30,8 +29,14 @@ from tool_adapters.secrets.envelope import seal
 from tool_adapters.secrets.errors import NoMasterKey
 from tool_adapters.secrets.models import Owner, Sealed, SecretInfo
 from tool_adapters.secrets.service import BATCH, Secrets
-from tool_adapters.used_secrets import VALUES_MAX, UsedSecrets, noting_secrets, used_secrets
-from tool_adapters.webhooks.signatures import UnusableSecret, signatures
+from tool_adapters.used_secrets import (
+    VALUES_MAX,
+    SecretPattern,
+    UsedSecrets,
+    noting_secrets,
+    used_secrets,
+)
+from tool_adapters.webhooks.delivery import UnusableSecret, signatures
 
 
 async def test_a_variable_comes_before_a_file(tmp_path: Path) -> None:

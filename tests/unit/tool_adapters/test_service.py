@@ -21,8 +21,7 @@ from podium_kit.tool_kinds import CODE, FUNCTION, HTTP, RETRIEVAL, ToolKind
 from tool_adapters import clients
 from tool_adapters.adapter import Adapter, AdapterResult, Answer, CallFailed, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
-from tool_adapters.calls.breaker import FAILURES_TO_OPEN
-from tool_adapters.calls.bulkheads import Gates
+from tool_adapters.calls.bulkheads import FAILURES_TO_OPEN, Gates
 from tool_adapters.calls.effects import Claim, EffectLog
 from tool_adapters.calls.facts import WINDOW_S, Facts, FactsBook
 from tool_adapters.clients import RegistryTools

@@ -23,8 +23,7 @@ from tool_adapters.corpus.models import (
     Passage,
     Piece,
 )
-from tool_adapters.corpus.passages import PASSAGE_CHARACTERS_MAX, pieces_of
-from tool_adapters.corpus.pdf import pdf_tokens
+from tool_adapters.corpus.passages import PASSAGE_CHARACTERS_MAX, pdf_tokens, pieces_of
 from tool_adapters.corpus.service import Corpora
 
 MARKDOWN = """# Handbook

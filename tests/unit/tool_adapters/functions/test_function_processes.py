@@ -12,9 +12,12 @@ from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.tool_kinds import FUNCTION
 from tool_adapters.adapter import Output, ToolCall
-from tool_adapters.functions import processes
-from tool_adapters.functions.adapter import FunctionAdapter
-from tool_adapters.functions.processes import PROCESSES_PER_TENANT_MAX, FunctionProcesses
+from tool_adapters.functions import adapter
+from tool_adapters.functions.adapter import (
+    PROCESSES_PER_TENANT_MAX,
+    FunctionAdapter,
+    FunctionProcesses,
+)
 from tool_adapters.models import (
     FunctionConnection,
     JsonObject,
@@ -88,7 +91,7 @@ async def test_a_call_that_is_cut_off_takes_its_process_along(
 async def test_a_function_has_its_time(
     functions: FunctionProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "CALL_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(adapter, "CALL_TIMEOUT_S", 0.0)
     with pytest.raises(FunctionFailed, match="took longer") as failed:
         await functions.call("evil", "city_distance", BORDERS)
     assert failed.value.failure.kind is FailureKind.LIMIT_EXCEEDED
@@ -116,7 +119,7 @@ async def test_no_call_waits_for_the_start_of_a_process_while_another_is_ready(
         await never.wait()
         raise AssertionError
 
-    monkeypatch.setattr(processes, "start", hangs)
+    monkeypatch.setattr(adapter, "start", hangs)
     calls = [functions.call(tenant, *SUM) for tenant in ("evil", "bank", "evil", "bank")]
     assert await asyncio.gather(*calls) == [42] * 4
 
@@ -130,10 +133,10 @@ async def test_a_call_gets_the_error_of_a_process_that_cannot_be_started(
     async def lacks(*_: object) -> Process:
         raise OSError("too many files")
 
-    monkeypatch.setattr(processes, "start", lacks)
+    monkeypatch.setattr(adapter, "start", lacks)
     with pytest.raises(OSError, match="too many files"):
         await functions.call("bank", *SUM)
-    monkeypatch.setattr(processes, "start", fails)
+    monkeypatch.setattr(adapter, "start", fails)
     with pytest.raises(MemoryError):
         await functions.call("bank", *SUM)
     monkeypatch.undo()

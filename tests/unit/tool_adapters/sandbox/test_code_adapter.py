@@ -18,7 +18,7 @@ from tool_adapters.models import CodeConnection, Limits, SideEffect, ToolDefinit
 from tool_adapters.sandbox import IsolationUnavailable, LocalRunner, Sandbox
 from tool_adapters.sandbox.convert import WALL_TIME_MAX_S, job_from_proto, job_to_proto
 from tool_adapters.sandbox.limits import Limits as RunLimits
-from tool_adapters.sandbox.runner import Job, Ran
+from tool_adapters.sandbox.sandbox import Job, Ran
 from tool_adapters.workspaces.pieces import BLOCK_BYTES, PIECE_BYTES_MAX, pieces
 
 
