@@ -4,10 +4,9 @@ from contextlib import asynccontextmanager
 import httpx
 
 from orchestrator_inference.config import OrchestratorInferenceSettings
-from orchestrator_inference.engine.engine import Engine
+from orchestrator_inference.engine.engine import Engine, EnginePool
 from orchestrator_inference.engine.merged import MergedEngines
 from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
-from orchestrator_inference.engine.pool import EnginePool
 from orchestrator_inference.engine.replicas import EngineReplica, replica_urls
 from orchestrator_inference.service import Orchestrator, Policy
 from orchestrator_inference.servicer import OrchestratorServicer

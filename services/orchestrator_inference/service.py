@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
-from orchestrator_inference.action.schema import ActionOptions
+from orchestrator_inference.action.schema import ActionOptions, Bounds
 from orchestrator_inference.action.template_reply import parse_template_reply
 from orchestrator_inference.engine.engine import Engine, ModelCall
 from orchestrator_inference.errors import (
@@ -37,8 +36,7 @@ from orchestrator_inference.prompt.budgets import (
     room_for,
 )
 from orchestrator_inference.prompt.chat import build_chat
-from orchestrator_inference.prompt.stateless import build_stateless
-from orchestrator_inference.prompt.template import build_template
+from orchestrator_inference.prompt.stateless import build_stateless, build_template
 from orchestrator_inference.prompt.toolset import PromptToolset, PromptToolsets
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.limits.concurrency import FairThread

@@ -21,6 +21,46 @@ LOOKUPS_PER_TENANT_MAX = 8
 LOOKUP_TIMEOUT_S = 10.0
 TOO_SLOW = f"its name was not resolved within {LOOKUP_TIMEOUT_S:g} s"
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
+MESSAGE = (
+    "the address is not public, and a tenant's tool may not reach it; a platform admin can "
+    "register the tool as shared, or allow the host: `podium up --allow-host HOST`, in a cluster "
+    "tenant/host in TOOL_ADAPTERS_ALLOWED_HOSTS"
+)
+# What is not public, by the registries of special-purpose addresses of IANA (IPv4 and IPv6), not by
+# the table of this Python. The chart's endpoints.internet.except is the same list.
+NOT_PUBLIC = (
+    "0.0.0.0/8",  # this network
+    "10.0.0.0/8",  # private use
+    "100.64.0.0/10",  # shared by carriers; Alibaba's metadata
+    "127.0.0.0/8",  # loopback
+    "161.26.0.0/16",  # IBM Cloud's own services
+    "166.8.0.0/14",  # IBM Cloud's service endpoints
+    "168.63.129.16/32",  # Azure's WireServer
+    "169.254.0.0/16",  # link-local; metadata of clouds
+    "172.16.0.0/12",  # private use
+    "192.0.0.0/24",  # protocol assignments; Oracle's metadata
+    "192.0.2.0/24",  # documentation
+    "192.31.196.0/24",  # AS112
+    "192.52.193.0/24",  # AMT
+    "192.88.99.0/24",  # 6to4 relays
+    "192.168.0.0/16",  # private use
+    "192.175.48.0/24",  # AS112
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved; broadcast
+    # Global unicast is 2000::/3 alone. Outside are loopback, addresses with an IPv4 one inside
+    # (mapped, translated, NAT64), discard-only, SRv6, unique, link- and site-local, multicast.
+    "::/3",
+    "4000::/2",
+    "8000::/1",
+    "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID and others
+    "2001:db8::/32",  # documentation
+    "2002::/16",  # 6to4
+    "2620:4f:8000::/48",  # AS112
+    "3fff::/20",  # documentation
+)
 
 
 class HostNames:
@@ -66,46 +106,6 @@ def _resolved(host: str, port: int) -> Sequence[AddressInfo]:
         raise socket.gaierror(socket.EAI_NONAME, "it is no name of a host") from error
 
 
-MESSAGE = (
-    "the address is not public, and a tenant's tool may not reach it; a platform admin can "
-    "register the tool as shared, or allow the host: `podium up --allow-host HOST`, in a cluster "
-    "tenant/host in TOOL_ADAPTERS_ALLOWED_HOSTS"
-)
-# What is not public, by the registries of special-purpose addresses of IANA (IPv4 and IPv6), not by
-# the table of this Python. The chart's endpoints.internet.except is the same list.
-NOT_PUBLIC = (
-    "0.0.0.0/8",  # this network
-    "10.0.0.0/8",  # private use
-    "100.64.0.0/10",  # shared by carriers; Alibaba's metadata
-    "127.0.0.0/8",  # loopback
-    "161.26.0.0/16",  # IBM Cloud's own services
-    "166.8.0.0/14",  # IBM Cloud's service endpoints
-    "168.63.129.16/32",  # Azure's WireServer
-    "169.254.0.0/16",  # link-local; metadata of clouds
-    "172.16.0.0/12",  # private use
-    "192.0.0.0/24",  # protocol assignments; Oracle's metadata
-    "192.0.2.0/24",  # documentation
-    "192.31.196.0/24",  # AS112
-    "192.52.193.0/24",  # AMT
-    "192.88.99.0/24",  # 6to4 relays
-    "192.168.0.0/16",  # private use
-    "192.175.48.0/24",  # AS112
-    "198.18.0.0/15",  # benchmarks
-    "198.51.100.0/24",  # documentation
-    "203.0.113.0/24",  # documentation
-    "224.0.0.0/4",  # multicast
-    "240.0.0.0/4",  # reserved; broadcast
-    # Global unicast is 2000::/3 alone. Outside are loopback, addresses with an IPv4 one inside
-    # (mapped, translated, NAT64), discard-only, SRv6, unique, link- and site-local, multicast.
-    "::/3",
-    "4000::/2",
-    "8000::/1",
-    "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID and others
-    "2001:db8::/32",  # documentation
-    "2002::/16",  # 6to4
-    "2620:4f:8000::/48",  # AS112
-    "3fff::/20",  # documentation
-)
 _NOT_PUBLIC = tuple(map(ipaddress.ip_network, NOT_PUBLIC))
 # IPv4-mapped (RFC 4291) and NAT64's (RFC 6052): the IPv4 address inside is what is reached.
 _ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))

@@ -38,6 +38,11 @@ _NAMES: dict[str, list[str]] = {}
 for _name, _character in html.entities.html5.items():
     if _name.endswith(";"):
         _NAMES.setdefault(_character, []).append(_name)
+REDACTED = "[secret]"
+# Shorter values would also be found in words that are no secret.
+REDACTED_LENGTH_MIN = 6
+# More than a call has; a session that gets token after token keeps the latest.
+VALUES_MAX = 100
 
 
 class SecretPattern:
@@ -194,11 +199,6 @@ def _hex(number: int, digits: int = 1) -> str:
     )
 
 
-REDACTED = "[secret]"
-# Shorter values would also be found in words that are no secret.
-REDACTED_LENGTH_MIN = 6
-# More than a call has; a session that gets token after token keeps the latest.
-VALUES_MAX = 100
 # Strings and numbers of a JSON document; possessive, so that a text is read once.
 _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?+\d++(?:\.\d++)?+(?:[eE][+-]?+\d++)?+', re.DOTALL)
 _used: ContextVar["UsedSecrets"] = ContextVar("used_secrets")

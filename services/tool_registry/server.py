@@ -34,11 +34,10 @@ from tool_registry.following.store import PostgresFollowingStore
 from tool_registry.history.clients import EpisodeHistory
 from tool_registry.history.past_episodes import NoPastEpisodes
 from tool_registry.history.service import PolicyHistory
-from tool_registry.policies.bindings import PolicyBindings
+from tool_registry.policies.bindings import PolicyBindings, PolicyUses
 from tool_registry.policies.convert import preset_policies, stored_policy
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
-from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
@@ -50,9 +49,8 @@ from tool_registry.tools.convert import stored_spec, with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
-from tool_registry.toolsets.clients import EffectivePrices, LedgerBudgets
 from tool_registry.toolsets.policy_checks import PolicyValidator
-from tool_registry.toolsets.price_cache import PriceCache
+from tool_registry.toolsets.price_cache import EffectivePrices, LedgerBudgets, PriceCache
 from tool_registry.toolsets.resolution import Resolution
 from tool_registry.toolsets.service import Toolsets
 

@@ -23,10 +23,10 @@ from tool_registry.policies.convert import (
 from tool_registry.policies.presets import PRESETS
 from tool_registry.tools.listing import take_page
 from tool_registry.tools.service import Registry
-from tool_registry.toolsets.call_decisions import PlannedCall
 from tool_registry.toolsets.convert import decisions_to_proto
 from tool_registry.toolsets.policy_checks import PolicyValidator
 from tool_registry.toolsets.resolution import Resolution
+from tool_registry.toolsets.resolver import PlannedCall
 
 MOMENT_MAX, SEQUENCE_MAX = 10**18, 2**63
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -7,8 +7,8 @@ import yaml
 
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
+from tool_registry.tools.checks import check_parameters_schema
 from tool_registry.tools.convert_openapi import read_openapi
-from tool_registry.tools.schemas import check_parameters_schema
 
 PETSTORE = """
 openapi: 3.0.3

@@ -53,10 +53,9 @@ from tool_adapters.llm.stream import read_completion
 from tool_adapters.mcp.convert import discovery_to_proto
 from tool_adapters.mcp.discovery import Discovery, ListedTool, listed_tools
 from tool_adapters.mcp.messages import read_message
-from tool_registry.tools.checks import check_tool
+from tool_registry.tools.checks import check_parameters_schema, check_tool
 from tool_registry.tools.convert import new_spec_from_proto
 from tool_registry.tools.convert_openapi import read_openapi
-from tool_registry.tools.schemas import check_parameters_schema
 
 CORPUS = Path(__file__).with_name("corpus")
 NOT_JSON = (ValueError, RecursionError)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from openapi_documents.packages import DOCUMENTS, Published
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
+from tool_registry.tools.checks import check_parameters_schema
 from tool_registry.tools.convert_openapi import read_openapi
-from tool_registry.tools.schemas import check_parameters_schema
 
 SHARE_MIN = 0.98
 REASONS_SHOWN = 5

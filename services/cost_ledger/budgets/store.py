@@ -88,6 +88,11 @@ IS_PRICED = text("""
 PRICED = text("""
     SELECT DISTINCT currency FROM price_version WHERE tenant IN ('', :tenant) ORDER BY currency
 """)
+ALERT = """
+    SELECT a.sequence, a.tenant, a.budget_id, a.start, a.soft_limit, a.posted, a.create_time,
+           a.publish_time, b.hard_limit, b.currency
+    FROM budget_alert a JOIN budget b ON (b.tenant, b.id) = (a.tenant, a.budget_id)
+"""
 
 
 class BudgetStore:
@@ -211,12 +216,6 @@ def _status(row: Any) -> BudgetStatus:
     )
     return BudgetStatus(budget, row.start, row.posted, row.held)
 
-
-ALERT = """
-    SELECT a.sequence, a.tenant, a.budget_id, a.start, a.soft_limit, a.posted, a.create_time,
-           a.publish_time, b.hard_limit, b.currency
-    FROM budget_alert a JOIN budget b ON (b.tenant, b.id) = (a.tenant, a.budget_id)
-"""
 
 ALERTS = text(
     ALERT

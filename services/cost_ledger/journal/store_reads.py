@@ -26,6 +26,9 @@ ENTRIES = """
 """
 # Names the partial index's condition, or it could not be used.
 OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
+INTERVAL_S = 3600.0
+MONTHS_AHEAD = 12
+KEYS_PER_ROUND = 10_000
 
 
 class ReportStore:
@@ -86,11 +89,6 @@ class UpkeepStore:
         async with tenant_transaction(self._engine) as connection:
             result = await connection.execute(PRUNE_KEYS, {"count_max": count_max})
             return int(result.scalar_one())
-
-
-INTERVAL_S = 3600.0
-MONTHS_AHEAD = 12
-KEYS_PER_ROUND = 10_000
 
 
 async def keep_up(store: UpkeepStore) -> bool:

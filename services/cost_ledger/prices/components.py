@@ -20,6 +20,8 @@ from podium_kit.metering import Dimension, Quantity
 DAYS = 7
 MINUTES_PER_DAY = 24 * 60
 _TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
+UNIT_PRICE_PLACES_MAX = 18
+PER_PLACES_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,6 @@ def time_text(minute: int) -> str:
     return f"{minute // 60:02d}:{minute % 60:02d}"
 
 
-UNIT_PRICE_PLACES_MAX = 18
-PER_PLACES_MAX = 12
 UNIT_PRICE_MAX = Decimal(10) ** 12
 PER_MAX = Decimal(10) ** 15
 # Wide enough that a quotient is never mistaken for a tie: products have at most 60 digits.

@@ -87,6 +87,10 @@ PAGE = f"""
     FROM placed
     WHERE place > :offset AND place <= :offset + :limit ORDER BY place, currency
 """  # noqa: S608
+# Enough that a step costs little beyond its rows, few enough that a report, which waits for
+# its tenant's step to end, never waits for long.
+ENTRIES_PER_STEP = 5_000
+TENANTS_PER_STEP = 200
 
 
 class SpendStore:
@@ -198,11 +202,6 @@ def _sum(amounts: tuple[str | None, ...]) -> str:
     total = reduce(WIDE.add, map(Decimal, filter(None, amounts)), Decimal(0))
     return f"{total:f}" if total else ""
 
-
-# Enough that a step costs little beyond its rows, few enough that a report, which waits for
-# its tenant's step to end, never waits for long.
-ENTRIES_PER_STEP = 5_000
-TENANTS_PER_STEP = 200
 
 BEHIND = text("SELECT tenants_behind() AS tenant")
 # A transaction of one statement, whose scope is there before the function looks at a row.

@@ -26,12 +26,29 @@ from orchestrator_inference.policy_engines.blueprint import (
     engine_of,
     merge_patch,
 )
-from orchestrator_inference.policy_engines.errors import ClusterRejected, ClusterUnreachable
+from podium_kit.rpc.errors import FailedPrecondition, Unavailable
+
+SAID_CHARS_MAX = 500
+# Seconds to connect and for an answer.
+TIMEOUT_S = (5.0, 30.0)
+
+
+class ClusterUnreachable(Unavailable):
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"the API server does not answer: {cause}; let the pod reach it "
+            "(endpoints.kubernetes) and mount its account, or set KUBECONFIG"
+        )
+
+
+class ClusterRejected(FailedPrecondition):
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"the API server rejects with {status}: {said[:SAID_CHARS_MAX]}")
+        self.status = status
+
 
 log = logging.getLogger(__name__)
 
-# Seconds to connect and for an answer.
-TIMEOUT_S = (5.0, 30.0)
 APIS = {
     "InferenceService": (constants.KSERVE_V1BETA1_VERSION, "inferenceservices"),
     "LLMInferenceService": (constants.KSERVE_V1ALPHA2_VERSION, "llminferenceservices"),

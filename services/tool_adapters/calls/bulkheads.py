@@ -8,6 +8,10 @@ from tool_adapters.models import ToolDefinition
 
 FAILURES_TO_OPEN = 5
 COOL_DOWN_S = 15.0
+GATES_KEPT = 10_000
+# A limit that the operator lowered is known to tenants' tools after a minute; then it replaces the
+# former one as soon as no one states that any more.
+STATED_S = 120.0
 
 
 class Breaker:
@@ -58,12 +62,6 @@ class Breaker:
     def abandon(self) -> None:
         """Ends a call that found nothing out, for example a cancelled one."""
         self._probing = False
-
-
-GATES_KEPT = 10_000
-# A limit that the operator lowered is known to tenants' tools after a minute; then it replaces the
-# former one as soon as no one states that any more.
-STATED_S = 120.0
 
 
 @dataclass(frozen=True)

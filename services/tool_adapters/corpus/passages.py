@@ -25,6 +25,7 @@ READERS = Helpers(
     time_max_s=TIME_MAX_S,
     output_bytes_max=OUTPUT_BYTES_MAX,
 )
+PASSAGE_CHARACTERS_MAX = 1200
 
 
 async def pdf_blocks(document: Document, tenant: str) -> list[Piece]:
@@ -49,7 +50,6 @@ async def pdf_tokens(data: bytes, tenant: str) -> int:
     return int(answer.get("tokens", 0))
 
 
-PASSAGE_CHARACTERS_MAX = 1200
 CUTTING = FairThread()
 
 

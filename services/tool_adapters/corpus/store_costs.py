@@ -29,6 +29,7 @@ DROP = text(
     """
 )
 FORGET_OLD = text("DELETE FROM bought_vectors WHERE create_time < now() - CAST(:age AS interval)")
+BEGUN = ("key", "tenant", "subject", "corpus", "sku", "held")
 
 
 async def keep(
@@ -106,7 +107,6 @@ AGE = text(
     WHERE usage IS NOT NULL OR unused OR create_time < now() - CAST(:abandoned_after AS interval)
     """
 )
-BEGUN = ("key", "tenant", "subject", "corpus", "sku", "held")
 RETRY_LONGEST = timedelta(hours=1)
 
 

@@ -25,6 +25,7 @@ from tool_adapters.sandbox.launch import WORKSPACE, launch, program_world
 from tool_adapters.sandbox.limits import MIB, Sizes, kernel_limits
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+OPEN_FILES_MAX = 256
 
 
 class McpServerDefinition(BaseModel, frozen=True, extra="forbid"):
@@ -70,9 +71,6 @@ def _words(error: Exception) -> str:
         return str(error)
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-OPEN_FILES_MAX = 256
 
 
 async def start_program(

@@ -11,6 +11,7 @@ DISTINCT_MIN = 5
 # From this length on also a text of one kind of characters is rare enough.
 CHARACTERS_OF_RARE_TEXT = 16
 _ONE_WORD = re.compile(r"[^A-Za-z]*(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)?[^A-Za-z]*")
+BATCH = 100
 
 
 def require_strong(value: str) -> None:
@@ -23,7 +24,6 @@ def require_strong(value: str) -> None:
         raise WeakSecret("it is a single word or number")
 
 
-BATCH = 100
 # Before every secret: names are not empty.
 FIRST = (Owner(""), "")
 

@@ -16,6 +16,8 @@ from tool_adapters.secret_store import SecretStore
 PREFIX = "whsec_"
 # What Standard Webhooks asks of a secret.
 BYTES_MIN, BYTES_MAX = 24, 64
+TIMEOUT_S = 15.0
+BODY_BYTES_MAX = 64 * 1024
 
 
 class UnusableSecret(ValueError):
@@ -50,8 +52,6 @@ def _key(secret: str) -> bytes:
     return key
 
 
-TIMEOUT_S = 15.0
-BODY_BYTES_MAX = 64 * 1024
 MESSAGE_ID = re.compile(r"[!-\-/-~]{1,200}")
 
 

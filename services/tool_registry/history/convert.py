@@ -4,7 +4,7 @@ from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium_kit.money import Money
 from podium_kit.wire import duration_to_proto, money_to_proto, timestamp_from_proto
-from tool_registry.history.adherence_report import PolicyScores, ScoredEpisode
+from tool_registry.history.adherence import PolicyScores, ScoredEpisode
 from tool_registry.history.dry_run import DryRun, RejectedGroup
 from tool_registry.history.past_episodes import Selection
 from tool_registry.history.service import PolicyHistory

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from podium_kit.money import Money
 from tool_registry.history.past_episodes import PastCall, PastEpisode
-from tool_registry.toolsets.call_decisions import CallDecision
+from tool_registry.toolsets.resolver import CallDecision
 
 Decide = Callable[[PastCall], CallDecision]
 

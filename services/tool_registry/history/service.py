@@ -3,7 +3,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tool_registry.facts.measurements import Clock
-from tool_registry.history.adherence_report import AdherenceReport, PolicyScores
+from tool_registry.history.adherence import AdherenceReport, PolicyScores
 from tool_registry.history.dry_run import DryRun, dry_run
 from tool_registry.history.past_episodes import (
     EPISODES_DEFAULT,
@@ -14,8 +14,8 @@ from tool_registry.history.past_episodes import (
 )
 from tool_registry.models import PolicySpec
 from tool_registry.policies.presets import DEFAULT_POLICY
-from tool_registry.toolsets.call_decisions import PlannedCall
 from tool_registry.toolsets.resolution import Resolution
+from tool_registry.toolsets.resolver import PlannedCall
 
 WINDOW = timedelta(days=7)
 

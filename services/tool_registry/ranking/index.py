@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podium_kit.models.openai_embeddings import Vector
-from tool_registry.ranking.texts import separated
+from tool_registry.ranking.search import separated
 
 # A tool less like the query than this, and without a word of it, says nothing about it.
 SIMILARITY_MIN = 0.3

@@ -6,6 +6,7 @@ close to a task as to the closest of those it answered before for the same tenan
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,21 +19,47 @@ from cachetools import LRUCache
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.models.embeddings import Embeddings, EmbeddingsUnavailable
 from podium_kit.rpc.errors import InvalidArgument
-from tool_registry.models import PLATFORM, ToolVersion
+from tool_registry.models import PLATFORM, ToolSpec, ToolVersion
 from tool_registry.ranking.experience import Answered
-from tool_registry.ranking.texts import texts_of
 from tool_registry.tools.catalogue import Tools
+
+CHARACTERS_MAX = 4000
+QUERY_CHARACTERS_MAX = 2000
+VECTORS_KEPT = 100_000
+# What an episode's start waits for embeddings; without them tools are ranked by words.
+PATIENCE_S = 3.0
+
+
+def texts_of(spec: ToolSpec) -> tuple[str, ...]:
+    """The description and parameters, then the tasks that the tool is right for."""
+    about = [
+        separated(spec.name),
+        spec.description,
+        *sorted(spec.tags),
+        *(model.description for model in spec.models),
+        *_arguments(spec.parameters_schema),
+    ]
+    return "\n".join(about)[:CHARACTERS_MAX], *spec.example_tasks
+
+
+def separated(text: str) -> str:
+    return text.replace("_", " ").replace("-", " ")
+
+
+def _arguments(schema: str) -> list[str]:
+    properties = json.loads(schema or "{}").get("properties", {})
+    described = (
+        (name, part.get("description", "") if isinstance(part, dict) else "")
+        for name, part in properties.items()
+    )
+    return [f"{separated(name)} {text}".strip() for name, text in described]
+
 
 if TYPE_CHECKING:
     from podium_kit.models.openai_embeddings import Vector
     from tool_registry.ranking.index import ToolIndex
 
 log = logging.getLogger(__name__)
-
-QUERY_CHARACTERS_MAX = 2000
-VECTORS_KEPT = 100_000
-# What an episode's start waits for embeddings; without them tools are ranked by words.
-PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)

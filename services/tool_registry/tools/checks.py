@@ -1,19 +1,51 @@
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from podium_kit.json_schemas.checks import checked_object, checked_schema, parsed_schema
+from podium_kit.json_schemas.errors import UnusableSchema
+from podium_kit.json_schemas.loosening import loosened_object
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.metering import OWN, is_own
 from podium_kit.rpc.identity import current_identity
 from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.models import FIND_TOOLS, ToolSpec
-from tool_registry.tools.schemas import PARAMETERS, check_parameters_schema, check_schema
 
+PARAMETERS = "parameters_json_schema"
 # The argument that a tool passes to the episode that it starts.
 TASK_ARGUMENT = "task"
 # What a call of an llm tool names its model in.
 MODEL_ARGUMENT = "model"
+
+
+def check_parameters_schema(
+    text: str, field: str = PARAMETERS, *, is_schema: bool = False
+) -> dict[str, Any]:
+    """The schema of a tool's arguments: its root is an object. Raises InvalidSchema.
+
+    `is_schema` says that it is known to be JSON Schema, which takes longest to find out.
+    """
+    try:
+        return checked_object(text, is_schema=is_schema)
+    except UnusableSchema as error:
+        raise InvalidSchema(field, error.path, error.problem) from error
+
+
+def check_schema(field: str, text: str) -> dict[str, Any]:
+    try:
+        return checked_schema(text)
+    except UnusableSchema as error:
+        raise InvalidSchema(field, error.path, error.problem) from error
+
+
+def loosened_parameters(text: str, field: str) -> str:
+    """A stranger's schema of arguments as one that can be enforced. Raises InvalidSchema."""
+    try:
+        return json.dumps(loosened_object(parsed_schema(text)).schema)
+    except UnusableSchema as error:
+        raise InvalidSchema(field, error.path, error.problem) from error
 
 
 SCHEMAS = FairThread()

@@ -7,8 +7,7 @@ from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.rpc.errors import InvalidArgument
 from tool_registry.tools.checks import check_tool
 from tool_registry.tools.convert import new_spec_from_proto
-from tool_registry.tools.openapi.document import read_document
-from tool_registry.tools.openapi.errors import Unsupported
+from tool_registry.tools.openapi.document import Unsupported, read_document
 from tool_registry.tools.openapi.operations import Operation, Skipped, Wanted, read_operations
 from tool_registry.tools.openapi.security import (
     Basic,

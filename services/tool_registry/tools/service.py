@@ -14,10 +14,10 @@ from tool_registry.errors import (
 )
 from tool_registry.facts.measurements import Clock
 from tool_registry.models import PLATFORM, PolicySpec, PolicyVersion, ToolSpec, ToolVersion
+from tool_registry.policies.bindings import require_unused
 from tool_registry.policies.floors import owner_of
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store import PolicyStore
-from tool_registry.policies.uses import require_unused
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_fairly
 from tool_registry.tools.store import ToolStore

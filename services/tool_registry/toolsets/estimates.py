@@ -1,14 +1,23 @@
 """The expected cost and latency of a call, as coarse numbers: `terms` has the same in words."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
-from podium_kit.metering import Dimension, Quantity
+from podium_kit.metering import Dimension, PriceFactors, Quantity
 from podium_kit.money import Money
-from tool_registry.models import CallEstimate, Facts, ModelChoice, Price, ToolSpec
+from tool_registry.models import (
+    CallEstimate,
+    Facts,
+    ModelChoice,
+    Price,
+    ResolvedTool,
+    Toolset,
+    ToolSpec,
+)
 from tool_registry.policies.names import weight_key
 from tool_registry.toolsets.prices import cost_of
-from tool_registry.toolsets.steps import latency_step, nearest_step
+from tool_registry.toolsets.terms import latency_step, nearest_step, terms_of
 from tool_registry.toolsets.views import (
     FactsByModel,
     PricesBySku,
@@ -60,3 +69,39 @@ def _cost(price: Price | None, facts: Facts | None) -> Money | None:
         return Money(nearest_step(mean.amount), mean.currency_code)
     # One that is charged for something else, such as GPU seconds, is not free.
     return None if any(part.unit_price for part in price.components) else mean
+
+
+def requoted(
+    toolset: Toolset, factors: PriceFactors, prices: PricesBySku, facts: FactsByModel
+) -> Toolset:
+    """The toolset with every price that it quotes times its SKU's factor, for the price schedule of
+    a rollout.
+
+    Only the terms and estimates change. What is allowed, what a call may cost at most and what it
+    is charged follow the true prices, because the money is real.
+    """
+    quoted = {sku: _scaled(price, sku, factors) for sku, price in prices.items()}
+    weights = toolset.policy.spec.preferences.tools
+    tools = tuple(_requoted(tool, quoted, facts, weights) for tool in toolset.tools)
+    return replace(toolset, tools=tools)
+
+
+def _requoted(
+    tool: ResolvedTool,
+    quoted: Mapping[str, Price],
+    facts: FactsByModel,
+    weights: Mapping[str, float],
+) -> ResolvedTool:
+    spec = tool.version.spec
+    choices = tool.models or spec.choices
+    return replace(
+        tool,
+        terms=terms_of(spec, choices, quoted, facts, weights),
+        estimates=estimates_of(spec, choices, quoted, facts, weights),
+    )
+
+
+def _scaled(price: Price, sku: str, factors: PriceFactors) -> Price:
+    factor = factors.of(sku)
+    parts = tuple(replace(part, unit_price=part.unit_price * factor) for part in price.components)
+    return Price(price.currency_code, parts)

@@ -18,21 +18,20 @@ from tool_registry.models import (
     ToolAccess,
     Toolset,
 )
+from tool_registry.policies.bindings import PolicyUses
 from tool_registry.policies.compiled import selects
 from tool_registry.policies.floors import bound, disabling
-from tool_registry.policies.uses import PolicyUses
 from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import RankedTool, ToolSearch
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import SCHEMAS
 from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.best_tools import best_of, readers_first
-from tool_registry.toolsets.call_decisions import CallDecision, PlannedCall, decide_call
-from tool_registry.toolsets.client_tools import with_client_tools
+from tool_registry.toolsets.estimates import requoted
 from tool_registry.toolsets.price_cache import PriceCache
-from tool_registry.toolsets.requoting import requoted
+from tool_registry.toolsets.resolver import CallDecision, PlannedCall, decide_call
 from tool_registry.toolsets.service import Sources, Toolsets, narrowed, without_embedders
-from tool_registry.toolsets.views import mean_cost
+from tool_registry.toolsets.views import mean_cost, with_client_tools
 
 CALLS_MAX = 100
 

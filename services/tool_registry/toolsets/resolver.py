@@ -123,3 +123,41 @@ def _most_expensive(costs: Sequence[Money | None]) -> Money | None:
     if len(known) < len(costs) or len({cost.currency_code for cost in known}) != 1:
         return None
     return max(known, key=lambda cost: cost.amount)
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    tool_name: str
+    tool_version: int
+    model_alias: str
+
+
+@dataclass(frozen=True)
+class CallDecision:
+    allowed: bool
+    reason: str
+    needs_approval: bool
+
+
+def decide_call(
+    policy: PolicySpec, tool: ToolVersion | None, call: PlannedCall, known: Known
+) -> CallDecision:
+    """An episode is pinned to versions of tools, not to its policy: what a tenant forbids now is
+    rejected now, also in an episode that began before. A tool that is gone is rejected.
+    """
+    if tool is None:
+        return CallDecision(False, f"tool {call.tool_name} v{call.tool_version} is gone", False)
+    choice = _choice(tool.spec, call.model_alias)
+    if choice is None:
+        named = f"no model {call.model_alias}" if call.model_alias else "models, and none is named"
+        return CallDecision(False, f"{call.tool_name} has {named}", False)
+    if reason := rejects(policy, tool.spec, choice, known):
+        return CallDecision(False, reason, False)
+    approval = needs_approval(policy, tool.spec, choice)
+    return CallDecision(True, admission(policy, tool.spec, choice), approval)
+
+
+def _choice(spec: ToolSpec, alias: str) -> ModelChoice | None:
+    if not spec.models:
+        return spec.choices[0]
+    return next((choice for choice in spec.choices if choice.alias == alias), None)

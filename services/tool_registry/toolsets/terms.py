@@ -9,14 +9,35 @@ these for each of them. Figures are coarse: a model needs no more, and a prompt 
 the same is served from the engine's cache.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from podium_kit.metering import Dimension
 from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
 from tool_registry.policies.names import weight_key
-from tool_registry.toolsets.steps import latency_step, nearest_step
 from tool_registry.toolsets.views import FactsByModel, facts_of, mean_cost, offers_models
+
+STEPS = tuple(Decimal(digit).scaleb(power) for power in range(-9, 4) for digit in (1, 2, 5))
+LATENCY_MIN_S = Decimal("0.01")
+SUCCESS_STEPS = (99, 95, 90, 80, 50)
+# One failure of two calls is no measurement.
+SUCCESS_SAMPLES_MIN = 10
+
+
+def latency_step(seconds: float) -> Decimal:
+    """The nearest step of a latency in seconds, from a hundredth on."""
+    return nearest_step(max(Decimal(seconds), LATENCY_MIN_S))
+
+
+def nearest_step(amount: Decimal) -> Decimal:
+    """The nearest of 1, 2, 5, 10, 20 ... by ratio; what is above all of them, as a whole."""
+    place = bisect_left(STEPS, amount)
+    if place == len(STEPS):
+        return round(amount, 0)
+    below, above = STEPS[max(place - 1, 0)], STEPS[place]
+    return below if amount * amount < below * above else above
+
 
 MILLION = Decimal(1_000_000)
 TOKEN_NAMES = {
@@ -33,9 +54,6 @@ USUAL = {
     Dimension.CACHE_READ: Dimension.INPUT_FRESH,
     Dimension.REASONING: Dimension.OUTPUT_TEXT,
 }
-SUCCESS_STEPS = (99, 95, 90, 80, 50)
-# One failure of two calls is no measurement.
-SUCCESS_SAMPLES_MIN = 10
 
 
 def terms_of(

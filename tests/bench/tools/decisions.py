@@ -12,8 +12,7 @@ from tool_registry.facts.measurements import utc_now
 from tool_registry.models import Facts, Price, PriceComponent, ToolVersion
 from tool_registry.policies.convert import policy_from_proto
 from tool_registry.tools.convert import stored_spec
-from tool_registry.toolsets.call_decisions import PlannedCall, decide_call
-from tool_registry.toolsets.resolver import Known
+from tool_registry.toolsets.resolver import Known, PlannedCall, decide_call
 
 TOOLS = 10_000
 ROUNDS = 5

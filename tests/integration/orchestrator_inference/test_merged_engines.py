@@ -8,10 +8,9 @@ import httpx
 import pytest
 
 from openai_server import OpenAiServer
-from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.engine import EnginePool, ModelCall
 from orchestrator_inference.engine.merged import MergedEngines
 from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
-from orchestrator_inference.engine.pool import EnginePool
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import ModelNotFound
 from orchestrator_inference.models import Constraint, Message, Sampling

@@ -18,9 +18,13 @@ from orchestrator_inference.policy_engines.blueprint import (
     EngineRules,
     engine_name,
 )
-from orchestrator_inference.policy_engines.errors import ClusterRejected, ClusterUnreachable
 from orchestrator_inference.policy_engines.keeper import EngineKeeper
-from orchestrator_inference.policy_engines.kserve_api import KServeEngines, not_ready
+from orchestrator_inference.policy_engines.kserve_api import (
+    ClusterRejected,
+    ClusterUnreachable,
+    KServeEngines,
+    not_ready,
+)
 from podium_kit.embedded.ports import free_port
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_kit.rpc.background import BackgroundTask, background

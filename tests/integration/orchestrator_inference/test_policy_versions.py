@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from builders.policy_versions import let_through, make_base, publish_adapter
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
-from orchestrator_inference.versions.promotion import promote, roll_back
+from orchestrator_inference.versions.catalogue import promote, roll_back
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
 from podium_kit.policy_versions.reports import read_report

@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 from builders.grammar_values import grammar_values
 from builders.orchestrator import make_completion, make_tool
 from builders.smallest_instance import smallest_instance
-from orchestrator_inference.action.limits import Bounds
 from orchestrator_inference.action.parser import parse_action
-from orchestrator_inference.action.schema import ActionOptions, action_schema, build_constraint
+from orchestrator_inference.action.schema import (
+    ActionOptions,
+    Bounds,
+    action_schema,
+    build_constraint,
+)
 from orchestrator_inference.errors import InvalidAnswerSchema, InvalidToolSchema
 from orchestrator_inference.models import PromptTool, ResultSection, TurnRules
 from podium_kit.text import storable
 from tool_registry.errors import InvalidSchema
-from tool_registry.tools.schemas import check_parameters_schema
+from tool_registry.tools.checks import check_parameters_schema
 
 NAMES = st.sampled_from(["a", "unit", "type", "format", "größe", 'q"uote', "$ref", "x y"])
 LEAVES = st.one_of(

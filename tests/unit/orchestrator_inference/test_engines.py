@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from builders.orchestrator import make_completion
 from orchestrator_inference.engine import merged
-from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.engine import EnginePool, ModelCall
 from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.engine.merged import MergedEngines
 from orchestrator_inference.engine.models import ModelCatalogue
-from orchestrator_inference.engine.pool import EnginePool
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
 from orchestrator_inference.errors import (
     EngineRejected,

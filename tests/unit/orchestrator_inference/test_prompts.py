@@ -34,8 +34,7 @@ from orchestrator_inference.prompt.budgets import (
 )
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.fitting import Prompt
-from orchestrator_inference.prompt.stateless import build_stateless
-from orchestrator_inference.prompt.template import build_template
+from orchestrator_inference.prompt.stateless import build_stateless, build_template
 from orchestrator_inference.prompt.toolset import PromptToolset
 from orchestrator_inference.prompt.worth import worth_line
 from orchestrator_inference.service import Orchestrator, Policy

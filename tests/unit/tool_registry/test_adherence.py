@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podium_kit.money import Money
-from tool_registry.history.adherence import Behaviour, adherence_score
-from tool_registry.history.adherence_report import AdherenceReport
+from tool_registry.history.adherence import AdherenceReport, Behaviour, adherence_score
 from tool_registry.history.past_episodes import PastEpisode
 from tool_registry.models import Preferences
 

@@ -16,12 +16,12 @@ from tool_registry.models import (
 from tool_registry.policies.convert import stored_policy
 from tool_registry.tools.convert import stored_spec
 from tool_registry.toolsets.best_tools import best_of
-from tool_registry.toolsets.client_tools import with_client_tools
 from tool_registry.toolsets.convert import (
     ToolsetWriter,
     client_tools_from_proto,
     fitting_from_proto,
 )
+from tool_registry.toolsets.views import with_client_tools
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("answer", "code", "dates", "maths", "model", "music", "units")

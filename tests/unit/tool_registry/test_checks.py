@@ -10,9 +10,8 @@ from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.tool_kinds import HTTP
 from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
-from tool_registry.tools.checks import check_tool
+from tool_registry.tools.checks import check_parameters_schema, check_tool
 from tool_registry.tools.convert import new_spec_from_proto
-from tool_registry.tools.schemas import check_parameters_schema
 
 
 def fault(schema: Any) -> InvalidSchema:

@@ -7,9 +7,8 @@ import yaml
 
 from builders.openapi import PETSTORE, body, changed, only, read, schema_of, with_secret
 from podium.registry.v1 import tool_pb2
-from tool_registry.tools.openapi import yaml_text
-from tool_registry.tools.openapi.errors import InvalidOpenApi
-from tool_registry.tools.openapi.yaml_text import loaded_yaml
+from tool_registry.tools.openapi import document
+from tool_registry.tools.openapi.document import InvalidOpenApi, loaded_yaml
 
 
 def test_arguments_go_where_the_operation_wants_them() -> None:
@@ -397,8 +396,8 @@ DEPTH_MAX = 100
 
 @pytest.fixture(autouse=True)
 def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_text, "YAML_NODES_MAX", NODES_MAX)
-    monkeypatch.setattr(yaml_text, "YAML_DEPTH_MAX", DEPTH_MAX)
+    monkeypatch.setattr(document, "YAML_NODES_MAX", NODES_MAX)
+    monkeypatch.setattr(document, "YAML_DEPTH_MAX", DEPTH_MAX)
 
 
 def doubling(levels: int, each: str) -> str:

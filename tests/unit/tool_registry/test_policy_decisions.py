@@ -21,7 +21,7 @@ from tool_registry.models import (
 )
 from tool_registry.policies.compiled import Circumstances, needs_approval, rejection
 from tool_registry.policies.floors import APPROVAL_TIMEOUT_S, STRICTEST_FIRST, bound
-from tool_registry.toolsets.call_decisions import CallDecision
+from tool_registry.toolsets.resolver import CallDecision
 from unit.tool_registry.test_adherence import episode
 
 WORDS = st.sampled_from(["a", "b", "c", "d"])

@@ -1,10 +1,8 @@
 import re
 from typing import Any
 
-from tool_registry.tools.openapi.arguments import Arguments
-from tool_registry.tools.openapi.document import Node, OpenApiDocument
-from tool_registry.tools.openapi.errors import Unsupported
-from tool_registry.tools.openapi.schemas import OpenApiSchemas
+from tool_registry.tools.openapi.arguments import Arguments, OpenApiSchemas
+from tool_registry.tools.openapi.document import Node, OpenApiDocument, Unsupported
 
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 TEXT = re.compile(r"text/.+|application/(.+\+)?(xml|yaml|graphql|x-ndjson|jsonl|sql|toml)")

@@ -6,17 +6,17 @@ from typing import Any
 
 from podium_kit.http_headers import belongs_to_connection
 from podium_kit.json_schemas.loosening import LooseSchema
-from tool_registry.tools.openapi.arguments import Arguments
+from tool_registry.tools.openapi.arguments import Arguments, OpenApiSchemas
 from tool_registry.tools.openapi.bodies import Bodies
 from tool_registry.tools.openapi.document import (
     METHODS,
     VARIABLE,
+    InvalidOpenApi,
     Node,
     OpenApiDocument,
     OperationPlace,
+    Unsupported,
 )
-from tool_registry.tools.openapi.errors import InvalidOpenApi, Unsupported
-from tool_registry.tools.openapi.schemas import OpenApiSchemas
 from tool_registry.tools.openapi.security import Caller, Credential, credentials_of
 
 NAME_CHARACTERS_MAX = 64

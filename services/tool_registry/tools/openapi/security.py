@@ -2,8 +2,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
-from tool_registry.tools.openapi.document import Node, OpenApiDocument
-from tool_registry.tools.openapi.errors import Unsupported
+from tool_registry.tools.openapi.document import Node, OpenApiDocument, Unsupported
 
 
 @dataclass(frozen=True)
