@@ -1,5 +1,6 @@
 import json
 
+from builders.tool_calls import tool_call, tool_definition
 from callers import make_identity
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import acting_as
@@ -10,26 +11,17 @@ from tool_adapters.corpus.service import Corpora
 from tool_adapters.models import (
     JsonObject,
     RetrievalConnection,
-    SideEffect,
     ToolDefinition,
 )
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 
 
 def make_tool(corpus: str = "handbook", default_top_k: int = 2) -> ToolDefinition:
-    return ToolDefinition(
-        name="search_corpus",
-        version=1,
-        kind=RETRIEVAL,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=RetrievalConnection(corpus, default_top_k),
-        side_effect=SideEffect.PURE,
-    )
+    return tool_definition("search_corpus", RETRIEVAL, RetrievalConnection(corpus, default_top_k))
 
 
 def make_call(arguments: JsonObject, tenant: str = "acme") -> ToolCall:
-    return ToolCall("e1/0/tool/0", "e1", "search_corpus", 1, arguments, "", "", 0, tenant)
+    return tool_call("search_corpus", arguments, tenant)
 
 
 async def put_three(corpora: Corpora) -> None:

@@ -23,8 +23,11 @@ from callers import (
 from cost_ledger.config import CostLedgerSettings
 from cost_ledger.server import MIGRATIONS, assembled
 from cost_ledger.store_engine import tenant_transaction
-from podium.ledger.v1 import audit_pb2
+from integration.cost_ledger.builders import make_budget
+from podium.ledger.v1 import audit_pb2, hold_pb2
 from podium.ledger.v1 import audit_service_pb2 as pb
+from podium.ledger.v1 import budget_service_pb2 as budgets_pb
+from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1.audit_service_pb2_grpc import AuditServiceStub
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
@@ -47,6 +50,19 @@ class Client:
     prices: "PriceBookServiceAsyncStub"
     budgets: "BudgetServiceAsyncStub"
     audit: "AuditServiceAsyncStub"
+
+    async def add_budget(
+        self, id: str = "cap", limit: str = "1", **fields: Any
+    ) -> budgets_pb.Budget:
+        request = budgets_pb.CreateBudgetRequest(budget=make_budget(id, limit, **fields))
+        return (await self.budgets.CreateBudget(request)).budget
+
+    async def status(self, id: str = "cap") -> budgets_pb.BudgetStatus:
+        return (await self.budgets.GetBudget(budgets_pb.GetBudgetRequest(id=id))).status
+
+    async def entries(self, **fields: Any) -> list[hold_pb2.Entry]:
+        request = ledger_pb.ListEntriesRequest(**fields)
+        return list((await self.ledger.ListEntries(request)).entries)
 
 
 @dataclass

@@ -108,9 +108,7 @@ TENANT_TABLES = """
 async def fill(ledger: RunningLedger) -> None:
     for tenant, name in (("acme", "plain"), ("beta", CANARY)):
         worker = ledger.as_(tenant)
-        await ledger.as_(tenant, Scope.TENANT_ADMIN).budgets.CreateBudget(
-            budgets_pb.CreateBudgetRequest(budget=make_budget(f"cap-{name}"))
-        )
+        await ledger.as_(tenant, Scope.TENANT_ADMIN).add_budget(f"cap-{name}")
         await worker.ledger.Reserve(make_reserve(f"held-{name}"))
         await worker.ledger.Record(make_record(f"recorded-{name}"))
 

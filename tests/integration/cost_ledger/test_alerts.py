@@ -13,7 +13,6 @@ from kafka import KafkaConsumer, TopicPartition
 
 from embedded_servers import Database
 from integration.cost_ledger.builders import (
-    make_budget,
     make_capture,
     make_price,
     make_record,
@@ -39,11 +38,6 @@ async def kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embed
     await server.create_topics({TOPIC: 1})
     yield server
     await server.stop()
-
-
-async def add_budget(client: Client, id: str = "cap", **fields: Any) -> None:
-    request = pb.CreateBudgetRequest(budget=make_budget(id, "1", **fields))
-    await client.budgets.CreateBudget(request)
 
 
 async def alerts_of(client: Client, **fields: Any) -> list[alert_pb2.BudgetAlert]:
@@ -84,7 +78,7 @@ def on_topic(kafka: EmbeddedKafka, budget_prefix: str) -> list[alert_pb2.BudgetA
 
 async def test_32_concurrent_captures_raise_each_alert_once(worker: Client, admin: Client) -> None:
     limits = ["0.01", "0.03", "0.05", "0.5"]
-    await add_budget(admin, soft_limits=[usd(limit) for limit in limits])
+    await admin.add_budget(soft_limits=[usd(limit) for limit in limits])
     await spend(worker, 32)
     alerts = await alerts_of(worker)
     assert Counter(each.soft_limit.amount for each in alerts) == Counter(limits[:3])
@@ -96,7 +90,7 @@ async def test_32_concurrent_captures_raise_each_alert_once(worker: Client, admi
 
 
 async def test_held_money_raises_no_alert(worker: Client, admin: Client) -> None:
-    await add_budget(admin, soft_limits=[usd("0.01")])
+    await admin.add_budget(soft_limits=[usd("0.01")])
     await worker.ledger.Reserve(make_reserve("k"))
     assert not await alerts_of(worker)
 
@@ -104,7 +98,7 @@ async def test_held_money_raises_no_alert(worker: Client, admin: Client) -> None
 async def test_a_new_window_alerts_anew_and_the_old_one_does_not(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, window=pb.BUDGET_WINDOW_DAY, soft_limits=[usd("0.002")])
+    await admin.add_budget(window=pb.BUDGET_WINDOW_DAY, soft_limits=[usd("0.002")])
     for number, days in enumerate((0, 1, 1, 0, 2)):
         record = make_record(f"k{number}")
         record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(days=days))
@@ -117,8 +111,7 @@ async def test_a_new_window_alerts_anew_and_the_old_one_does_not(
 async def test_a_rolling_budget_counts_the_time_just_past_and_alerts_once_in_its_length(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(
-        admin,
+    await admin.add_budget(
         window=pb.BUDGET_WINDOW_ROLLING,
         rolling_length=timedelta(days=31),
         soft_limits=[usd("0.004")],
@@ -140,7 +133,7 @@ async def test_alerts_are_listed_newest_first_page_by_page_and_by_budget(
     worker: Client, admin: Client
 ) -> None:
     for name in ("a", "b"):
-        await add_budget(admin, name, soft_limits=[usd("0.002"), usd("0.004")])
+        await admin.add_budget(name, soft_limits=[usd("0.002"), usd("0.004")])
     await spend(worker, 1, "x")
     await spend(worker, 1, "y")
     every: list[alert_pb2.BudgetAlert] = []
@@ -163,7 +156,7 @@ async def test_alerts_are_listed_newest_first_page_by_page_and_by_budget(
 async def test_a_tenant_sees_its_own_alerts_alone(
     ledger: RunningLedger, worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, soft_limits=[usd("0.001")])
+    await admin.add_budget(soft_limits=[usd("0.001")])
     await spend(worker, 1)
     assert len(await alerts_of(worker)) == 1
     assert not await alerts_of(ledger.as_("zeta", Scope.TENANT_ADMIN))
@@ -178,7 +171,7 @@ async def test_what_was_owed_while_the_broker_was_away_is_published_once_it_is_b
     async with running_ledger(database_url, tmp_path, kafka={"bootstrap": nobody}) as ledger:
         prices = prices_pb.CreatePricesRequest(specs=[make_price()])
         await ledger.admin().prices.CreatePrices(prices)
-        await add_budget(ledger.as_("acme", Scope.TENANT_ADMIN), "owed", soft_limits=soft)
+        await ledger.as_("acme", Scope.TENANT_ADMIN).add_budget("owed", soft_limits=soft)
         await spend(ledger.as_(), 4)
         assert not any(each.HasField("publish_time") for each in await alerts_of(ledger.as_()))
     back = kafka.bootstrap_servers
@@ -210,7 +203,7 @@ async def test_two_replicas_publish_each_alert_once(
         await one.admin().prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[make_price()]))
         admin = one.as_("acme", Scope.TENANT_ADMIN)
         for number in range(20):
-            await add_budget(admin, f"twin{number}", soft_limits=[usd("0.002")])
+            await admin.add_budget(f"twin{number}", soft_limits=[usd("0.002")])
         await asyncio.gather(spend(one.as_(), 16, "one"), spend(other.as_(), 16, "other"))
         alerts = await published(one.as_(), 20)
     records = await asyncio.to_thread(on_topic, kafka, "twin")

@@ -7,7 +7,6 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from integration.cost_ledger.builders import (
-    make_budget,
     make_capture,
     make_record,
     make_reserve,
@@ -30,11 +29,6 @@ from podium_kit.rpc.identity import Scope
 INVALID, BLOCKED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def add_budget(client: Client, limit: str = "1", **fields: Any) -> pb.Budget:
-    request = pb.CreateBudgetRequest(budget=make_budget("cap", limit, **fields))
-    return (await client.budgets.CreateBudget(request)).budget
-
-
 def change(*paths: str, id: str = "cap", version: int = 0, **fields: Any) -> pb.UpdateBudgetRequest:
     mask = FieldMask(paths=paths or tuple(fields))
     return pb.UpdateBudgetRequest(id=id, version=version, update_mask=mask, **fields)
@@ -44,20 +38,16 @@ async def updated(client: Client, request: pb.UpdateBudgetRequest) -> pb.Budget:
     return (await client.budgets.UpdateBudget(request)).budget
 
 
-async def status_of(client: Client) -> pb.BudgetStatus:
-    return (await client.budgets.GetBudget(pb.GetBudgetRequest(id="cap"))).status
-
-
 async def test_a_new_limit_decides_the_next_call_and_keeps_what_was_spent(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, "0.005")
+    await admin.add_budget("0.005")
     await worker.ledger.Record(make_record())
     assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("rejection")
     budget = await updated(admin, change(hard_limit=usd("0.02")))
     assert (budget.version, budget.hard_limit) == (2, usd("0.02"))
     assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("hold")
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.posted, status.held) == (usd("0.00225"), usd("0.01125"))
     assert not await findings_of(worker)
 
@@ -65,10 +55,10 @@ async def test_a_new_limit_decides_the_next_call_and_keeps_what_was_spent(
 async def test_a_lower_limit_keeps_open_holds_and_rejects_what_comes_after(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     await worker.ledger.Reserve(make_reserve("k"))
     await updated(admin, change(hard_limit=usd("0.005")))
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.held, status.remaining) == (usd("0.01125"), usd("0"))
     assert (await worker.ledger.Reserve(make_reserve("k2"))).rejection.budget_id == "cap"
     assert (await worker.ledger.Capture(make_capture("k"))).entry.amount == usd("0.00225")
@@ -78,7 +68,7 @@ async def test_a_lower_limit_keeps_open_holds_and_rejects_what_comes_after(
 async def test_limits_that_change_while_calls_are_held_are_never_passed(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, "0.05")
+    await admin.add_budget("0.05")
     limits = ["0.02", "0.1", "0.03", "0.06", "0.01", "0.08"]
 
     async def keep_changing() -> None:
@@ -88,12 +78,12 @@ async def test_limits_that_change_while_calls_are_held_are_never_passed(
     reserves = (worker.ledger.Reserve(make_reserve(f"k{n}")) for n in range(64))
     await asyncio.gather(keep_changing(), *reserves)
     assert not await findings_of(worker)
-    assert (await status_of(worker)).budget.version == 1 + len(limits)
+    assert (await worker.status()).budget.version == 1 + len(limits)
 
 
 async def test_soft_limits_and_the_end_change_alone_and_can_be_taken_away(admin: Client) -> None:
     later = datetime.now(UTC) + timedelta(days=1)
-    before = await add_budget(admin, soft_limits=[usd("0.5")], end_time=later)
+    before = await admin.add_budget(soft_limits=[usd("0.5")], end_time=later)
     softer = await updated(admin, change(soft_limits=[usd("0.2"), usd("0.8")]))
     assert list(softer.soft_limits) == [usd("0.2"), usd("0.8")]
     assert (softer.end_time, softer.hard_limit) == (before.end_time, before.hard_limit)
@@ -106,7 +96,7 @@ async def test_soft_limits_and_the_end_change_alone_and_can_be_taken_away(admin:
 async def test_a_new_soft_limit_that_is_passed_already_raises_its_alert_once(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     await worker.ledger.Record(make_record())
     soft = change(soft_limits=[usd("0.002")])
     await updated(admin, soft)
@@ -121,7 +111,7 @@ async def test_a_new_soft_limit_that_is_passed_already_raises_its_alert_once(
 async def test_a_change_made_from_an_old_version_is_rejected_unless_it_is_a_retry(
     admin: Client,
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     mine = change(hard_limit=usd("2"), version=1)
     first = await updated(admin, mine)
     assert await updated(admin, mine) == first
@@ -131,20 +121,20 @@ async def test_a_change_made_from_an_old_version_is_rejected_unless_it_is_a_retr
 
 
 async def test_of_changes_made_at_once_from_one_version_one_is_kept(admin: Client) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     calls = (
         admin.budgets.UpdateBudget(change(hard_limit=usd(str(n)), version=1)) for n in range(2, 10)
     )
     replies = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(reply, pb.UpdateBudgetResponse) for reply in replies) == 1
-    assert (await status_of(admin)).budget.version == 2
+    assert (await admin.status()).budget.version == 2
 
 
 async def test_a_budget_is_created_again_with_what_it_was_created_with(admin: Client) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     changed = await updated(admin, change(hard_limit=usd("2")))
-    assert await add_budget(admin) == changed
-    again = add_budget(admin, "2")
+    assert await admin.add_budget() == changed
+    again = admin.add_budget("2")
     await rejection_of(again, grpc.StatusCode.ALREADY_EXISTS)
 
 
@@ -167,15 +157,15 @@ async def test_a_budget_is_created_again_with_what_it_was_created_with(admin: Cl
 async def test_a_change_that_cannot_be_enforced_is_rejected_and_changes_nothing(
     admin: Client, request_: pb.UpdateBudgetRequest, words: str
 ) -> None:
-    before = await add_budget(admin, soft_limits=[usd("0.5")])
+    before = await admin.add_budget(soft_limits=[usd("0.5")])
     assert words in await rejection_of(admin.budgets.UpdateBudget(request_), INVALID)
-    assert (await status_of(admin)).budget == before
+    assert (await admin.status()).budget == before
 
 
 async def test_a_budget_that_ended_does_not_change(ledger: RunningLedger, admin: Client) -> None:
     unknown = admin.budgets.UpdateBudget(change(hard_limit=usd("2")))
     await rejection_of(unknown, grpc.StatusCode.NOT_FOUND)
-    await add_budget(admin, end_time=datetime.now(UTC) + timedelta(hours=1))
+    await admin.add_budget(end_time=datetime.now(UTC) + timedelta(hours=1))
     await set_clock(ledger, "2 hours")
     over = admin.budgets.UpdateBudget(change("end_time"))
     assert "is over since" in await rejection_of(over, BLOCKED)
@@ -187,7 +177,7 @@ async def test_a_budget_that_ended_does_not_change(ledger: RunningLedger, admin:
 async def test_only_who_may_create_a_budget_may_change_it(
     ledger: RunningLedger, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     runner = ledger.as_("acme", Scope.EPISODES_RUN)
     mine = runner.budgets.UpdateBudget(change(hard_limit=usd("9")))
     await rejection_of(mine, grpc.StatusCode.PERMISSION_DENIED)
@@ -199,7 +189,7 @@ async def test_only_who_may_create_a_budget_may_change_it(
 async def test_an_auditor_sees_each_version_and_which_entries_it_decided(
     ledger: RunningLedger, worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     await worker.ledger.Reserve(make_reserve("k"))
     await updated(admin, change(hard_limit=usd("2")))
     async with as_tenants(ledger, "acme") as connection:

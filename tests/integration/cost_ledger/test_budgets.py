@@ -33,17 +33,8 @@ from podium_kit.rpc.identity import Scope
 PEOPLE = {"team": "red", "user": "bob", "agent": "bot", "episode_id": "e1"}
 
 
-async def add_budget(client: Client, id: str = "cap", limit: str = "1", **fields: Any) -> pb.Budget:
-    request = pb.CreateBudgetRequest(budget=make_budget(id, limit, **fields))
-    return (await client.budgets.CreateBudget(request)).budget
-
-
-async def status_of(client: Client, id: str = "cap") -> pb.BudgetStatus:
-    return (await client.budgets.GetBudget(pb.GetBudgetRequest(id=id))).status
-
-
 async def test_a_rejection_names_the_budget_and_what_fits(worker: Client, admin: Client) -> None:
-    await add_budget(admin, limit="0.005")
+    await admin.add_budget(limit="0.005")
     rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
     assert rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
     assert (rejection.budget_id, rejection.remaining) == ("cap", usd("0.005"))
@@ -56,7 +47,7 @@ async def test_a_rejection_names_the_budget_and_what_fits(worker: Client, admin:
 async def test_a_rejection_whose_input_does_not_fit_offers_no_output(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, limit="0.001")
+    await admin.add_budget(limit="0.001")
     rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
     assert not rejection.HasField("fitting_output_tokens")
 
@@ -73,7 +64,7 @@ async def test_a_rejection_whose_input_does_not_fit_offers_no_output(
 async def test_a_budget_covers_its_own_scope_only(
     worker: Client, admin: Client, scope: int, scope_id: str, other: dict[str, str]
 ) -> None:
-    await add_budget(admin, limit="0", scope=scope, scope_id=scope_id)
+    await admin.add_budget(limit="0", scope=scope, scope_id=scope_id)
     inside = await worker.ledger.Reserve(make_reserve("in", subject=make_subject(**PEOPLE)))
     outside = make_subject(**PEOPLE | other)
     assert inside.rejection.budget_id == "cap"
@@ -83,19 +74,19 @@ async def test_a_budget_covers_its_own_scope_only(
 async def test_the_tightest_of_several_budgets_rejects_and_none_is_charged(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, "wide", "5")
-    await add_budget(admin, "narrow", "0.01", scope=pb.BUDGET_SCOPE_EPISODE, scope_id="episode-1")
-    await add_budget(admin, "narrower", "0.002", scope=pb.BUDGET_SCOPE_USER, scope_id="ada")
+    await admin.add_budget("wide", "5")
+    await admin.add_budget("narrow", "0.01", scope=pb.BUDGET_SCOPE_EPISODE, scope_id="episode-1")
+    await admin.add_budget("narrower", "0.002", scope=pb.BUDGET_SCOPE_USER, scope_id="ada")
     rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
     assert rejection.budget_id == "narrower"
-    assert (await status_of(worker, "wide")).held == usd("0")
+    assert (await worker.status("wide")).held == usd("0")
 
 
 async def test_a_named_budget_covers_only_calls_that_name_it(worker: Client, admin: Client) -> None:
-    await add_budget(admin, "project", "0.02", scope=pb.BUDGET_SCOPE_NAMED)
+    await admin.add_budget("project", "0.02", scope=pb.BUDGET_SCOPE_NAMED)
     await worker.ledger.Reserve(make_reserve("unnamed"))
     await worker.ledger.Reserve(make_reserve("named", budget_ids=["project"]))
-    assert (await status_of(worker, "project")).held == usd("0.01125")
+    assert (await worker.status("project")).held == usd("0.01125")
 
 
 async def test_naming_a_budget_that_is_not_there_is_an_error_not_no_limit(worker: Client) -> None:
@@ -115,9 +106,9 @@ async def test_calendar_windows_start_at_midnight_of_the_budgets_time_zone(
     admin: Client, window: int, starts: Any
 ) -> None:
     zone = ZoneInfo("Pacific/Auckland")
-    await add_budget(admin, window=window, time_zone=zone.key)
+    await admin.add_budget(window=window, time_zone=zone.key)
     before = datetime.now(zone)
-    status = await status_of(admin)
+    status = await admin.status()
     after = datetime.now(zone)
     expected = {
         starts(now).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
@@ -135,11 +126,11 @@ async def test_what_was_spent_in_an_earlier_window_does_not_count_in_this_one(
         ("all", {}),
     )
     for id, fields in windows:
-        await add_budget(admin, id, **fields)
+        await admin.add_budget(id, **fields)
     record = make_record("k")
     record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(days=2))
     await worker.ledger.Record(record)
-    posted = [(await status_of(worker, id)).posted for id in ("day", "hour", "all")]
+    posted = [(await worker.status(id)).posted for id in ("day", "hour", "all")]
     assert posted == [usd("0"), usd("0"), usd("0.00225")]
 
 
@@ -148,12 +139,12 @@ async def test_a_rolling_window_counts_the_time_just_past(worker: Client, admin:
         "window": pb.BUDGET_WINDOW_ROLLING,
         "rolling_length": timedelta(hours=1),
     }
-    await add_budget(admin, limit="0.02", **fields)
+    await admin.add_budget(limit="0.02", **fields)
     record = make_record("earlier")
     record.occur_time.FromDatetime(datetime.now(UTC) - timedelta(minutes=50))
     await worker.ledger.Record(record)
     await worker.ledger.Reserve(make_reserve("k"))
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.posted, status.held) == (usd("0.00225"), usd("0.01125"))
     assert (await worker.ledger.Reserve(make_reserve("k2"))).HasField("rejection")
     await worker.ledger.Capture(make_capture("k"))
@@ -166,7 +157,7 @@ async def test_a_budget_in_another_currency_is_an_error_not_no_limit(
     euros = money_pb2.Money(currency_code="EUR", amount="5")
     price = make_price("own/eu", {"call": ("1", "1")}, currency_code="EUR")
     await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
-    await add_budget(admin, hard_limit=euros)
+    await admin.add_budget(hard_limit=euros)
     call = worker.ledger.Reserve(make_reserve("k"))
     assert await code_of(call) is grpc.StatusCode.FAILED_PRECONDITION
 
@@ -175,11 +166,11 @@ async def test_a_budget_in_a_currency_without_prices_is_rejected_where_it_is_mad
     admin: Client,
 ) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
-        await add_budget(admin, hard_limit=money_pb2.Money(currency_code="XYZ", amount="1"))
+        await admin.add_budget(hard_limit=money_pb2.Money(currency_code="XYZ", amount="1"))
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "no price is in XYZ" in (rejected.value.details() or "")
     assert "limit it in USD" in (rejected.value.details() or "")
-    assert await code_of(status_of(admin)) is grpc.StatusCode.NOT_FOUND
+    assert await code_of(admin.status()) is grpc.StatusCode.NOT_FOUND
 
 
 async def test_budgets_of_single_runs_are_listed_only_where_they_are_wanted(
@@ -187,21 +178,21 @@ async def test_budgets_of_single_runs_are_listed_only_where_they_are_wanted(
 ) -> None:
     ids = ["cap", "direct-call/d1", "episode/e1"]
     for budget_id in ids:
-        await add_budget(admin, budget_id)
+        await admin.add_budget(budget_id)
     for include_runs, expected in ((False, ["cap"]), (True, ids)):
         page = await admin.budgets.ListBudgets(pb.ListBudgetsRequest(include_runs=include_runs))
         assert [status.budget.id for status in page.statuses] == expected
 
 
 async def test_creating_the_same_budget_again_returns_it(admin: Client) -> None:
-    first = await add_budget(admin)
-    assert await add_budget(admin) == first
-    assert await code_of(add_budget(admin, limit="2")) is grpc.StatusCode.ALREADY_EXISTS
-    assert (await status_of(admin)).budget == first
+    first = await admin.add_budget()
+    assert await admin.add_budget() == first
+    assert await code_of(admin.add_budget(limit="2")) is grpc.StatusCode.ALREADY_EXISTS
+    assert (await admin.status()).budget == first
 
 
 async def test_a_closed_budget_decides_nothing(worker: Client, admin: Client) -> None:
-    await add_budget(admin, limit="0")
+    await admin.add_budget(limit="0")
     closed = await admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="cap"))
     assert closed.budget.HasField("close_time")
     assert await admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="cap")) == closed
@@ -210,7 +201,7 @@ async def test_a_closed_budget_decides_nothing(worker: Client, admin: Client) ->
 
 async def test_budgets_are_listed_page_by_page(admin: Client) -> None:
     for number in range(5):
-        await add_budget(admin, f"b{number}")
+        await admin.add_budget(f"b{number}")
     ids: list[str] = []
     token = ""
     while True:
@@ -244,7 +235,7 @@ async def test_budgets_are_listed_page_by_page(admin: Client) -> None:
 async def test_a_budget_that_cannot_be_enforced_is_rejected(
     admin: Client, fields: dict[str, Any]
 ) -> None:
-    assert await code_of(add_budget(admin, **fields)) is grpc.StatusCode.INVALID_ARGUMENT
+    assert await code_of(admin.add_budget(**fields)) is grpc.StatusCode.INVALID_ARGUMENT
     assert not (await admin.budgets.ListBudgets(pb.ListBudgetsRequest())).statuses
 
 
@@ -252,16 +243,16 @@ async def test_whoever_runs_episodes_limits_episodes_and_nothing_else(
     ledger: RunningLedger,
 ) -> None:
     runner = ledger.as_("acme", Scope.EPISODES_RUN)
-    await add_budget(runner, scope=pb.BUDGET_SCOPE_EPISODE, scope_id="e1")
+    await runner.add_budget(scope=pb.BUDGET_SCOPE_EPISODE, scope_id="e1")
     # An episode that calls others shares one with them.
-    await add_budget(runner, "episode/e1", scope=pb.BUDGET_SCOPE_NAMED)
+    await runner.add_budget("episode/e1", scope=pb.BUDGET_SCOPE_NAMED)
     await runner.budgets.CloseBudget(pb.CloseBudgetRequest(id="episode/e1"))
     for id, scope in (
         ("all", pb.BUDGET_SCOPE_TENANT),
         ("ours", pb.BUDGET_SCOPE_NAMED),
         ("episode/e2", pb.BUDGET_SCOPE_TENANT),
     ):
-        assert await code_of(add_budget(runner, id, scope=scope)) is (
+        assert await code_of(runner.add_budget(id, scope=scope)) is (
             grpc.StatusCode.PERMISSION_DENIED
         )
 
@@ -274,9 +265,9 @@ async def test_a_budget_of_the_platform_binds_a_tenant_that_cannot_change_it(
     await operator.budgets.CreateBudget(pb.CreateBudgetRequest(budget=budget, tenant="acme"))
     rejection = (await worker.ledger.Reserve(make_reserve("k"))).rejection
     assert rejection.budget_id == "platform:cap"
-    assert (await status_of(admin, "platform:cap")).budget.hard_limit == usd("0.005")
+    assert (await admin.status("platform:cap")).budget.hard_limit == usd("0.005")
     for call in (
-        add_budget(admin, "platform:mine"),
+        admin.add_budget("platform:mine"),
         admin.budgets.CloseBudget(pb.CloseBudgetRequest(id="platform:cap")),
         admin.budgets.UpdateBudget(
             pb.UpdateBudgetRequest(
@@ -297,7 +288,7 @@ async def test_a_budget_of_the_platform_binds_a_tenant_that_cannot_change_it(
 async def test_another_tenants_budgets_are_the_platforms_to_see_and_to_set(
     ledger: RunningLedger, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     stranger = ledger.as_("zeta", Scope.TENANT_ADMIN)
     theirs = pb.CreateBudgetRequest(budget=make_budget("platform:x", "1"), tenant="acme")
     for call in (
@@ -320,7 +311,7 @@ async def test_budgets_of_all_that_a_caller_belongs_to_are_charged(
 ) -> None:
     number = pb.BudgetScope.Value(f"BUDGET_SCOPE_{scope}")
     for name, limit in (("red", "1"), ("blue", "0.03"), ("green", "1")):
-        await add_budget(admin, name, limit, scope=number, scope_id=name)
+        await admin.add_budget(name, limit, scope=number, scope_id=name)
     subject = make_subject(**{field.removesuffix("s"): "red"})
     belongs = {"subject": subject, field: ["red", "blue"]}
     for key in ("one", "two"):
@@ -331,7 +322,7 @@ async def test_budgets_of_all_that_a_caller_belongs_to_are_charged(
     assert third.HasField("hold") and fourth.HasField("hold")
     rejected = await worker.ledger.Reserve(make_reserve("five", **belongs))
     assert rejected.rejection.budget_id == "blue"
-    red, blue, green = [await status_of(admin, name) for name in ("red", "blue", "green")]
+    red, blue, green = [await admin.status(name) for name in ("red", "blue", "green")]
     assert red.posted.amount == blue.posted.amount == "0.0045"
     assert red.held.amount == blue.held.amount == "0.0225"
     assert green.posted.amount in ("", "0")
@@ -342,7 +333,7 @@ MINI, NANO = "openai/gpt-5-mini", "openai/gpt-5-nano"
 
 
 async def held(client: Client, id: str) -> Decimal:
-    status = (await client.budgets.GetBudget(pb.GetBudgetRequest(id=id))).status
+    status = await client.status(id)
     return Decimal(status.held.amount)
 
 
@@ -380,7 +371,7 @@ async def test_64_concurrent_calls_under_six_budgets_are_held_in_all_of_theirs_o
         await add_prices(one.admin(), make_price())
         admin = one.as_("acme", Scope.TENANT_ADMIN)
         for name, (calls, fields) in hierarchy.items():
-            await add_budget(admin, name, str(CALL * calls), **fields)
+            await admin.add_budget(name, str(CALL * calls), **fields)
         clients = (one.as_(), other.as_())
         subjects = [
             make_subject(
@@ -419,7 +410,7 @@ async def test_64_concurrent_calls_under_six_budgets_are_held_in_all_of_theirs_o
 async def test_concurrent_clamps_share_a_budget_to_its_last_token(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, "cap", "0.02")
+    await admin.add_budget("cap", "0.02")
     asked = [make_reserve(f"k{n}", min_output_tokens=1) for n in range(32)]
     answers = await asyncio.gather(*(worker.ledger.Reserve(each) for each in asked))
     holds = [answer.hold for answer in answers if answer.HasField("hold")]
@@ -433,8 +424,8 @@ async def test_concurrent_clamps_share_a_budget_to_its_last_token(
 async def test_a_hold_is_clamped_to_the_tightest_budget_and_the_same_for_every_retry(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, "wide", "1")
-    await add_budget(admin, "tight", "0.005", scope=pb.BUDGET_SCOPE_USER, scope_id="ada")
+    await admin.add_budget("wide", "1")
+    await admin.add_budget("tight", "0.005", scope=pb.BUDGET_SCOPE_USER, scope_id="ada")
     asked = make_reserve("k", min_output_tokens=375)
     hold = (await worker.ledger.Reserve(asked)).hold
     assert list(hold.worst_case) == quantities(input_fresh=1000, output_text=375)
@@ -448,7 +439,7 @@ async def test_a_hold_is_clamped_to_the_tightest_budget_and_the_same_for_every_r
 async def test_a_call_worth_making_only_in_full_is_rejected_with_what_would_fit(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, "cap", "0.005")
+    await admin.add_budget("cap", "0.005")
     rejection = (await worker.ledger.Reserve(make_reserve("k", min_output_tokens=376))).rejection
     assert rejection.fitting_output_tokens == 375
     assert not await held(worker, "cap")
@@ -461,7 +452,7 @@ async def test_a_rejection_names_the_next_cheaper_call_that_fits(
     nano = {"input_fresh": ("0.05", "1000000"), "output_text": ("0.4", "1000000")}
     euro = make_price("eu", nano, currency_code="EUR")
     await add_prices(ledger.admin(), make_price(MINI, mini), make_price(NANO, nano), euro)
-    await add_budget(admin, "cap", "0.004")
+    await admin.add_budget("cap", "0.004")
     alternatives = [
         alternative(GPT5, "answer-1"),
         alternative(NANO, "answer-3"),
@@ -478,7 +469,7 @@ async def test_a_rejection_names_the_next_cheaper_call_that_fits(
     # The answer is kept, whatever is left of the budget by now.
     again = (await worker.ledger.Reserve(make_reserve("k", alternatives=alternatives))).rejection
     assert again == rejection
-    await add_budget(admin, "empty", "0.0001")
+    await admin.add_budget("empty", "0.0001")
     none = (await worker.ledger.Reserve(make_reserve("k2", alternatives=alternatives))).rejection
     assert not none.HasField("alternative")
 
@@ -486,9 +477,9 @@ async def test_a_rejection_names_the_next_cheaper_call_that_fits(
 async def test_a_budget_decides_from_its_start_until_its_end(worker: Client, admin: Client) -> None:
     now = datetime.now(UTC)
     later = now + timedelta(days=1)
-    await add_budget(admin, "tomorrow", "0", start_time=later)
+    await admin.add_budget("tomorrow", "0", start_time=later)
     assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("hold")
-    await add_budget(admin, "today", "0", end_time=later)
+    await admin.add_budget("today", "0", end_time=later)
     assert (await worker.ledger.Reserve(make_reserve("k2"))).rejection.budget_id == "today"
 
 
@@ -512,7 +503,7 @@ async def test_a_budget_in_the_past_or_beyond_itself_is_rejected_and_changes_not
     admin: Client, fields: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match=complaint) as rejected:
-        await add_budget(admin, "cap", "1", **fields)
+        await admin.add_budget("cap", "1", **fields)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert not (await admin.budgets.ListBudgets(pb.ListBudgetsRequest())).statuses
 
@@ -528,7 +519,7 @@ async def test_a_budget_in_the_past_or_beyond_itself_is_rejected_and_changes_not
 async def test_a_reserve_that_cannot_be_understood_is_rejected_and_changes_nothing(
     worker: Client, admin: Client, fields: dict[str, Any]
 ) -> None:
-    await add_budget(admin, "cap", "1")
+    await admin.add_budget("cap", "1")
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Reserve(make_reserve("k", **fields))
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT

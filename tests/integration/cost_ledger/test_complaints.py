@@ -19,7 +19,6 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from embedded_servers import Databases
 from integration.cost_ledger.builders import (
-    make_budget,
     make_capture,
     make_price,
     make_record,
@@ -64,10 +63,6 @@ class Books:
     def admin(self) -> Client:
         return self.replicas.first.as_(self.tenant, Scope.TENANT_ADMIN)
 
-    async def add_budget(self, id: str = "cap", limit: str = "1", **fields: Any) -> None:
-        request = budgets_pb.CreateBudgetRequest(budget=make_budget(id, limit, **fields))
-        await self.admin.budgets.CreateBudget(request)
-
     async def add_price(
         self, sku: str, components: Mapping[str, tuple[str, str]], **fields: Any
     ) -> None:
@@ -75,9 +70,6 @@ class Books:
         spec = make_price(sku, components, tenant=self.tenant, **fields)
         operator = self.replicas.first.as_("operator", Scope.PLATFORM_ADMIN)
         await operator.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[spec]))
-
-    async def status(self, id: str = "cap") -> budgets_pb.BudgetStatus:
-        return (await self.worker.budgets.GetBudget(budgets_pb.GetBudgetRequest(id=id))).status
 
     async def reserve(self, key: str = "", **fields: Any) -> pb.ReserveResponse:
         return await self.worker.ledger.Reserve(make_reserve(key, **fields))
@@ -125,7 +117,7 @@ EXHAUSTED = hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
 @pytest_asyncio.fixture
 async def waiting(books: Books) -> Books:
     """A call in progress holds $0.01125 of a budget of $0.02."""
-    await books.add_budget(limit="0.02")
+    await books.admin.add_budget(limit="0.02")
     await books.reserve("first")
     return books
 
@@ -155,7 +147,7 @@ async def test_what_is_spent_is_not_waited_for(waiting: Books) -> None:
 
 
 async def test_every_budget_has_to_have_room(waiting: Books) -> None:
-    await waiting.add_budget("small", limit="0.001")
+    await waiting.admin.add_budget("small", limit="0.001")
     assert (await waiting.reserve(asks_again=True)).rejection.reason == EXHAUSTED
 
 
@@ -180,7 +172,7 @@ async def test_what_the_shortest_answer_needs_is_waited_for(waiting: Books) -> N
 async def test_a_model_that_is_free_is_admitted_when_the_budget_is_spent(books: Books) -> None:
     """BerriAI/litellm#14004, #29912: free local models were blocked too."""
     await books.add_price("llm/local", {"input_fresh": ("0", "1"), "output_text": ("0", "1")})
-    await books.add_budget(limit="0.00225")
+    await books.admin.add_budget(limit="0.00225")
     await books.record("spends-all")
     assert (await books.reserve()).HasField("rejection")
     assert (await books.reserve(sku="llm/local")).HasField("hold")
@@ -193,7 +185,7 @@ async def test_budgets_charged_in_any_order_do_not_deadlock(books: Books) -> Non
     """BerriAI/litellm#6895, #27989: counter updates deadlocked."""
     names = [f"b{number}" for number in range(6)]
     for name in names:
-        await books.add_budget(name, "100", scope=budgets_pb.BUDGET_SCOPE_NAMED)
+        await books.admin.add_budget(name, "100", scope=budgets_pb.BUDGET_SCOPE_NAMED)
 
     async def spend(number: int) -> None:
         chosen = names[number % 6 :] + names[: number % 6]
@@ -201,7 +193,7 @@ async def test_budgets_charged_in_any_order_do_not_deadlock(books: Books) -> Non
         await books.capture(f"k{number}")
 
     await asyncio.gather(*(spend(number) for number in range(60)))
-    posted = [float((await books.status(name)).posted.amount) for name in names]
+    posted = [float((await books.worker.status(name)).posted.amount) for name in names]
     assert sum(posted) == pytest.approx(60 * 4 * 0.00225)
 
 
@@ -270,14 +262,14 @@ async def test_a_tenants_budget_counts_whatever_the_call_is_for(
     books: Books, subject: dict[str, str]
 ) -> None:
     """BerriAI/litellm#26672, #38176: some routes were not counted."""
-    await books.add_budget(limit="0.001")
+    await books.admin.add_budget(limit="0.001")
     answer = await books.reserve(subject=make_subject(**subject))
     assert answer.rejection.budget_id == "cap"
 
 
 async def test_a_charge_counts_as_soon_as_it_is_answered(books: Books) -> None:
     """langwatch/langwatch#6141, wso2/api-platform#2932: the budget followed later."""
-    await books.add_budget(limit="0.005")
+    await books.admin.add_budget(limit="0.005")
     await books.record("first")
     status = await books.other_worker.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))
     assert status.status.posted.amount == "0.00225"
@@ -295,7 +287,7 @@ async def test_a_hold_committed_twice_at_once_is_charged_once(books: Books) -> N
 
 async def test_a_hold_captured_and_released_at_once_ends_one_way(books: Books) -> None:
     """blnkfinance/blnk#171: commit and void both went through."""
-    await books.add_budget()
+    await books.admin.add_budget()
     await books.reserve("k")
     release = books.worker.ledger.Release(pb.ReleaseRequest(key="k"))
     capture = books.other_worker.ledger.Capture(make_capture("k"))
@@ -303,18 +295,20 @@ async def test_a_hold_captured_and_released_at_once_ends_one_way(books: Books) -
     failed = [end for end in ends if isinstance(end, grpc.aio.AioRpcError)]
     assert [error.code() for error in failed] == [grpc.StatusCode.FAILED_PRECONDITION]
     posted = "0.00225" if isinstance(ends[0], grpc.aio.AioRpcError) else "0"
-    status = await books.status()
+    status = await books.worker.status()
     assert (status.posted.amount, status.held.amount) == (posted, "0")
 
 
 async def test_a_release_gives_back_in_every_budget_of_the_call(books: Books) -> None:
     """tigerbeetle/tigerbeetle#2955, #3382: several limits per call, voided one by one."""
-    await books.add_budget("tenant")
-    await books.add_budget("episode", scope=budgets_pb.BUDGET_SCOPE_EPISODE, scope_id="episode-1")
+    await books.admin.add_budget("tenant")
+    await books.admin.add_budget(
+        "episode", scope=budgets_pb.BUDGET_SCOPE_EPISODE, scope_id="episode-1"
+    )
     await books.reserve("k")
-    held = [(await books.status(id)).held.amount for id in ("tenant", "episode")]
+    held = [(await books.worker.status(id)).held.amount for id in ("tenant", "episode")]
     await books.worker.ledger.Release(pb.ReleaseRequest(key="k"))
-    after = [(await books.status(id)).held.amount for id in ("tenant", "episode")]
+    after = [(await books.worker.status(id)).held.amount for id in ("tenant", "episode")]
     assert (held, after) == (["0.01125", "0.01125"], ["0", "0"])
 
 
@@ -326,7 +320,7 @@ async def test_an_unknown_price_can_be_admitted_at_a_ceiling_that_budgets_count(
     books: Books,
 ) -> None:
     """BerriAI/litellm#25874: what had no price passed every budget."""
-    await books.add_budget(limit="0.25")
+    await books.admin.add_budget(limit="0.25")
     ceiling: dict[str, Any] = {
         "sku": "llm/nobody-knows",
         "unknown_price": hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT_AT_CEILING,
@@ -393,19 +387,19 @@ async def test_each_token_is_paid_for_once(books: Books) -> None:
 @pytest.mark.parametrize("usage", [make_usage(), make_usage(input_fresh=0, output_text=0)])
 async def test_a_call_that_used_nothing_costs_nothing(books: Books, usage: object) -> None:
     """BerriAI/litellm#37992 (a zero was replaced by an estimate), langfuse/langfuse#2112."""
-    await books.add_budget()
+    await books.admin.add_budget()
     await books.reserve("k")
     entry = await books.capture("k", usage)  # type: ignore[arg-type]
-    status = await books.status()
+    status = await books.worker.status()
     assert (entry.amount.amount, status.posted.amount, status.held.amount) == ("0", "0", "0")
 
 
 async def test_the_cents_of_a_million_calls_add_up(books: Books) -> None:
     """BerriAI/litellm#40002: sums of floats depend on their order."""
     await books.add_price("tool/cheap", {"call": ("0.0003", "1")})
-    await books.add_budget(limit="0.003")
+    await books.admin.add_budget(limit="0.003")
     for number in range(10):
         await books.record(str(number), sku="tool/cheap", usage=make_usage(call=1))
-    assert (await books.status()).remaining.amount == "0"
+    assert (await books.worker.status()).remaining.amount == "0"
     row = (await books.worker.ledger.ReportSpend(pb.ReportSpendRequest())).rows[0]
     assert row.amounts[0].amount == "0.003"

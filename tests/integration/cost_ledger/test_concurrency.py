@@ -47,16 +47,6 @@ async def add_call_price(ledger: RunningLedger) -> None:
     await ledger.admin().prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
 
 
-async def add_budget(admin: Client, **fields: object) -> None:
-    await admin.budgets.CreateBudget(
-        budgets_pb.CreateBudgetRequest(budget=make_budget(**fields))  # type: ignore[arg-type]
-    )
-
-
-async def status_of(client: Client) -> budgets_pb.BudgetStatus:
-    return (await client.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))).status
-
-
 @pytest.mark.parametrize(
     "window",
     [
@@ -70,9 +60,8 @@ async def test_sixty_four_at_once_admit_exactly_what_the_budget_covers(
     ledger: RunningLedger, admin: Client, worker: Client, window: int
 ) -> None:
     await add_call_price(ledger)
-    rolling = {"rolling_length": {"seconds": 3600}}
-    await add_budget(
-        admin,
+    rolling: dict[str, Any] = {"rolling_length": {"seconds": 3600}}
+    await admin.add_budget(
         limit="0.0031",
         window=window,
         **rolling if window == budgets_pb.BUDGET_WINDOW_ROLLING else {},
@@ -81,7 +70,7 @@ async def test_sixty_four_at_once_admit_exactly_what_the_budget_covers(
         *(worker.ledger.Reserve(make_reserve(f"k{n}", **CALL)) for n in range(64))
     )
     assert sum(answer.HasField("hold") for answer in answers) == 10
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.held.amount, status.remaining.amount) == ("0.003", "0.0001")
     later = await worker.ledger.Reserve(make_reserve("later", **CALL))
     assert later.rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
@@ -101,10 +90,10 @@ async def test_a_bad_request_in_a_group_fails_alone(worker: Client) -> None:
 
 
 async def test_the_same_key_at_once_is_held_once(worker: Client, admin: Client) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     answers = await asyncio.gather(*(worker.ledger.Reserve(make_reserve("k")) for _ in range(32)))
     assert len({answer.SerializeToString() for answer in answers}) == 1
-    assert (await status_of(worker)).held.amount == "0.01125"
+    assert (await worker.status()).held.amount == "0.01125"
 
 
 @pytest.mark.chaos
@@ -115,7 +104,7 @@ async def test_a_killed_database_loses_and_doubles_nothing(tmp_path: Path) -> No
         url = await postgres.create_database("ledger")
         async with running_ledger(url, tmp_path) as ledger:
             await add_call_price(ledger)
-            await add_budget(ledger.as_("acme", Scope.TENANT_ADMIN), limit="1000")
+            await ledger.as_("acme", Scope.TENANT_ADMIN).add_budget(limit="1000")
             worker = ledger.as_("acme")
             writing = asyncio.gather(*(_write_calls(worker, n) for n in range(16)))
             for _ in range(3):
@@ -161,7 +150,7 @@ async def _check_books(worker: Client, written: int) -> None:
         if not token:
             break
     assert len(captures) == len({entry.key for entry in captures}) == written
-    status = await status_of(worker)
+    status = await worker.status()
     assert Decimal(status.posted.amount) == Decimal("0.0003") * written
     assert status.held.amount == "0"
 
@@ -205,9 +194,7 @@ async def test_the_budget_is_the_sum_of_the_journal_and_is_never_overshot(
     ledger: RunningLedger, rounds: list[list[tuple[str, int, int]]]
 ) -> None:
     client = ledger.as_(f"tenant-{next(TENANTS)}", Scope.PLATFORM_ADMIN)
-    await client.budgets.CreateBudget(
-        budgets_pb.CreateBudgetRequest(budget=make_budget(limit=str(LIMIT)))
-    )
+    await client.add_budget(limit=str(LIMIT))
     for steps in rounds:
         await asyncio.gather(*(attempt(client, *step) for step in steps))
     entries = (await client.ledger.ListEntries(pb.ListEntriesRequest(page_size=1000))).entries
@@ -215,7 +202,7 @@ async def test_the_budget_is_the_sum_of_the_journal_and_is_never_overshot(
     for sequence, entry in enumerate(entries, start=1):
         assert entry.sequence == sequence
         books.read(entry)
-    status = (await client.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))).status
+    status = await client.status()
     assert Decimal(status.posted.amount) == books.posted
     assert Decimal(status.held.amount) == books.held
 
@@ -332,9 +319,7 @@ async def test_every_call_is_charged_once_over_an_unreliable_wire(
     ledger: RunningLedger, seed: int
 ) -> None:
     admin = ledger.as_("acme", Scope.TENANT_ADMIN)
-    await admin.budgets.CreateBudget(
-        budgets_pb.CreateBudgetRequest(budget=make_budget(limit=WIRE_LIMIT))
-    )
+    await admin.add_budget(limit=WIRE_LIMIT)
     async with unreliable_wire(ledger.port, seed) as (port, wire):
         worker = replace(ledger, port=port).as_("acme")
         charged = await asyncio.gather(*(_call(worker, f"k{n}") for n in range(CALLS)))
@@ -342,7 +327,7 @@ async def test_every_call_is_charged_once_over_an_unreliable_wire(
     entries = (await admin.ledger.ListEntries(pb.ListEntriesRequest(page_size=1000))).entries
     captures = [entry.key for entry in entries if entry.kind == hold_pb2.ENTRY_KIND_CAPTURE]
     assert sorted(captures) == sorted(key for key in charged if key)
-    status = (await admin.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))).status
+    status = await admin.status()
     assert Decimal(status.posted.amount) == Decimal("0.00225") * len(captures)
     assert status.held.amount == "0"
 

@@ -27,21 +27,6 @@ from podium.ledger.v1 import hold_pb2
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 
 
-async def status_of(client: Client, budget_id: str = "cap") -> budgets_pb.BudgetStatus:
-    request = budgets_pb.GetBudgetRequest(id=budget_id)
-    return (await client.budgets.GetBudget(request)).status
-
-
-async def add_budget(client: Client, **fields: object) -> None:
-    await client.budgets.CreateBudget(
-        budgets_pb.CreateBudgetRequest(budget=make_budget(**fields))  # type: ignore[arg-type]
-    )
-
-
-async def entries_of(client: Client) -> list[hold_pb2.Entry]:
-    return list((await client.ledger.ListEntries(pb.ListEntriesRequest())).entries)
-
-
 async def test_a_hold_is_the_worst_case_at_the_effective_price(worker: Client) -> None:
     hold = (await worker.ledger.Reserve(make_reserve("k"))).hold
     assert (hold.key, hold.state) == ("k", hold_pb2.HOLD_STATE_OPEN)
@@ -52,23 +37,23 @@ async def test_a_hold_is_the_worst_case_at_the_effective_price(worker: Client) -
 async def test_a_capture_posts_the_actual_cost_and_releases_the_rest(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     await worker.ledger.Reserve(make_reserve("k"))
-    assert (await status_of(worker)).held == usd("0.01125")
+    assert (await worker.status()).held == usd("0.01125")
     entry = (await worker.ledger.Capture(make_capture("k"))).entry
     assert entry.amount == usd("0.00225")
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.held, status.posted) == (usd("0"), usd("0.00225"))
     assert status.remaining == usd("0.99775")
 
 
 async def test_a_capture_above_the_hold_posts_all_of_it(worker: Client, admin: Client) -> None:
-    await add_budget(admin, limit="0.02")
+    await admin.add_budget(limit="0.02")
     await worker.ledger.Reserve(make_reserve("k"))
     usage = make_usage(input_fresh=1000, output_text=5000)
     entry = (await worker.ledger.Capture(make_capture("k", usage))).entry
     assert entry.amount == usd("0.05125")
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.posted, status.remaining) == (usd("0.05125"), usd("0"))
 
 
@@ -77,7 +62,7 @@ async def test_sequences_count_from_one_without_gaps(worker: Client) -> None:
         await worker.ledger.Reserve(make_reserve(key))
         await worker.ledger.Capture(make_capture(key))
     await worker.ledger.Record(make_record("c"))
-    kinds = [(entry.sequence, entry.kind) for entry in await entries_of(worker)]
+    kinds = [(entry.sequence, entry.kind) for entry in await worker.entries()]
     assert kinds == [
         (1, hold_pb2.ENTRY_KIND_RESERVE),
         (2, hold_pb2.ENTRY_KIND_CAPTURE),
@@ -92,11 +77,11 @@ async def test_a_retry_gets_the_first_answer(worker: Client) -> None:
     captured = await worker.ledger.Capture(make_capture("k"))
     assert await worker.ledger.Reserve(make_reserve("k")) == held
     assert await worker.ledger.Capture(make_capture("k")) == captured
-    assert len(await entries_of(worker)) == 2
+    assert len(await worker.entries()) == 2
 
 
 async def test_a_rejection_is_replayed_as_a_rejection(worker: Client, admin: Client) -> None:
-    await add_budget(admin, limit="0.001")
+    await admin.add_budget(limit="0.001")
     first = await worker.ledger.Reserve(make_reserve("k"))
     assert first.HasField("rejection")
     await admin.budgets.CloseBudget(budgets_pb.CloseBudgetRequest(id="cap"))
@@ -107,7 +92,7 @@ async def test_a_rejection_is_replayed_as_a_rejection(worker: Client, admin: Cli
 async def test_a_key_reused_with_other_content_changes_nothing(worker: Client) -> None:
     await worker.ledger.Reserve(make_reserve("k"))
     await worker.ledger.Capture(make_capture("k"))
-    before = await entries_of(worker)
+    before = await worker.entries()
     other = quantities(input_fresh=1)
     for call in (
         worker.ledger.Reserve(make_reserve("k", worst_case=other)),
@@ -116,7 +101,7 @@ async def test_a_key_reused_with_other_content_changes_nothing(worker: Client) -
         with pytest.raises(grpc.aio.AioRpcError) as rejected:
             await call
         assert rejected.value.code() is grpc.StatusCode.ALREADY_EXISTS
-    assert await entries_of(worker) == before
+    assert await worker.entries() == before
 
 
 async def test_a_capture_without_a_hold_names_the_key(worker: Client) -> None:
@@ -127,12 +112,12 @@ async def test_a_capture_without_a_hold_names_the_key(worker: Client) -> None:
 
 
 async def test_a_released_hold_gives_the_money_back_once(worker: Client, admin: Client) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     await worker.ledger.Reserve(make_reserve("k"))
     first = await worker.ledger.Release(pb.ReleaseRequest(key="k"))
     assert first.hold.state == hold_pb2.HOLD_STATE_RELEASED
     assert await worker.ledger.Release(pb.ReleaseRequest(key="k")) == first
-    assert (await status_of(worker)).held == usd("0")
+    assert (await worker.status()).held == usd("0")
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Capture(make_capture("k"))
     assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
@@ -197,11 +182,11 @@ async def test_a_batch_with_a_bad_operation_writes_none_of_it(worker: Client) ->
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Apply(pb.ApplyRequest(operations=operations))
     assert rejected.value.code() is grpc.StatusCode.NOT_FOUND
-    assert await entries_of(worker) == []
+    assert await worker.entries() == []
 
 
 async def test_a_rejected_reserve_does_not_stop_its_batch(worker: Client, admin: Client) -> None:
-    await add_budget(admin, limit="0.012")
+    await admin.add_budget(limit="0.012")
     operations = [pb.Operation(reserve=make_reserve(key)) for key in ("a", "b")]
     operations.append(pb.Operation(capture=make_capture("a")))
     results = (await worker.ledger.Apply(pb.ApplyRequest(operations=operations))).results
@@ -211,14 +196,14 @@ async def test_a_rejected_reserve_does_not_stop_its_batch(worker: Client, admin:
 
 
 async def test_a_reversal_posts_the_opposite_once(worker: Client, admin: Client) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     entry = (await worker.ledger.Record(make_record("k"))).entry
     request = pb.ReverseRequest(key="undo", sequence=entry.sequence, reason="billed twice")
     reversal = (await worker.ledger.Reverse(request)).entry
     assert reversal.amount == usd("-0.00225")
     assert reversal.corrects_sequence == entry.sequence
     assert (await worker.ledger.Reverse(request)).entry == reversal
-    assert (await status_of(worker)).posted == usd("0")
+    assert (await worker.status()).posted == usd("0")
     again = pb.ReverseRequest(key="undo-2", sequence=entry.sequence, reason="again")
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Reverse(again)
@@ -241,7 +226,7 @@ async def test_only_costs_can_be_reversed(worker: Client) -> None:
 async def test_of_unusable_figures_the_worst_case_is_posted_until_the_truth_is_known(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin)
+    await admin.add_budget()
     await worker.ledger.Reserve(make_reserve("k"))
     reason = "the provider reported 1.00000e+17 as prompt_tokens"
     usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_PROVIDER, unusable_reason=reason)
@@ -249,24 +234,24 @@ async def test_of_unusable_figures_the_worst_case_is_posted_until_the_truth_is_k
     entry = (await worker.ledger.Capture(request)).entry
     assert {posting.account for posting in entry.postings} >= {"provisional"}
     assert (await worker.ledger.Capture(request)).entry == entry
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.held, status.posted) == (usd("0"), usd("0.01125"))
     await worker.ledger.Capture(make_capture("k"))
-    status = await status_of(worker)
+    status = await worker.status()
     assert (status.held, status.posted) == (usd("0"), usd("0.00225"))
 
 
 async def test_calls_that_are_cut_off_again_and_again_exhaust_a_budget(
     worker: Client, admin: Client
 ) -> None:
-    await add_budget(admin, limit="0.05")
+    await admin.add_budget(limit="0.05")
     cut = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_ESTIMATED, unusable_reason="cut off")
     for number in range(4):
         assert (await worker.ledger.Reserve(make_reserve(f"k{number}"))).HasField("hold")
         await worker.ledger.Capture(pb.CaptureRequest(key=f"k{number}", usage=cut))
     rejection = (await worker.ledger.Reserve(make_reserve("k4"))).rejection
     assert rejection.reason == hold_pb2.REJECTION_REASON_BUDGET_EXHAUSTED
-    assert (await status_of(worker)).posted == usd("0.045")
+    assert (await worker.status()).posted == usd("0.045")
 
 
 async def test_unpriced_calls_are_counted_by_what_is_unknown(
@@ -331,7 +316,7 @@ async def open_budget(admin: Client, limit: str) -> None:
 
 
 async def status(admin: Client) -> budgets_pb.BudgetStatus:
-    return (await admin.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))).status
+    return await admin.status()
 
 
 async def test_the_hold_covers_the_most_expensive_and_the_capture_has_the_price_of_who_answered(

@@ -16,7 +16,6 @@ from cost_ledger.models import Entry
 from embedded_servers import Database
 from integration.cost_ledger.builders import (
     GPT5,
-    make_budget,
     make_capture,
     make_price,
     make_record,
@@ -40,10 +39,6 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit.rpc.identity import Scope
 
 
-async def entries_of(client: Client, **fields: Any) -> list[hold_pb2.Entry]:
-    return list((await client.ledger.ListEntries(pb.ListEntriesRequest(**fields))).entries)
-
-
 async def report(client: Client, **fields: Any) -> list[pb.SpendRow]:
     return list((await client.ledger.ReportSpend(pb.ReportSpendRequest(**fields))).rows)
 
@@ -59,7 +54,7 @@ async def test_nobody_changes_history(ledger: RunningLedger, table: str, change:
         async with engine.begin() as connection:
             await connection.execute(text(change.format(table, column, column)))
     await engine.dispose()
-    assert len(await entries_of(worker)) == 1
+    assert len(await worker.entries()) == 1
 
 
 async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_actual_one_replaces_it(
@@ -71,18 +66,16 @@ async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_actual_one_rep
         await ledger.admin().prices.CreatePrices(
             prices_pb.CreatePricesRequest(specs=[make_price()])
         )
-        await ledger.as_("acme", Scope.TENANT_ADMIN).budgets.CreateBudget(
-            budgets_pb.CreateBudgetRequest(budget=make_budget())
-        )
+        await ledger.as_("acme", Scope.TENANT_ADMIN).add_budget()
         worker = ledger.as_("acme")
         for key in ("late", "never-made"):
             await worker.ledger.Reserve(
                 make_reserve(key, time_to_live={"nanos": 1000}, dispatched=True)
             )
         kinds = [hold_pb2.ENTRY_KIND_CAPTURE]
-        while len(await entries_of(worker, kinds=kinds)) < 2:
+        while len(await worker.entries(kinds=kinds)) < 2:
             await asyncio.sleep(0.02)
-        provisional = (await entries_of(worker, kinds=kinds))[0]
+        provisional = (await worker.entries(kinds=kinds))[0]
         assert provisional.amount == usd("0.01125")
         assert provisional.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
         undo = pb.ReverseRequest(key="undo", sequence=provisional.sequence, reason="why")
@@ -92,7 +85,7 @@ async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_actual_one_rep
         assert (await worker.ledger.Capture(make_capture("late"))).entry.amount == usd("0.00225")
         released = await worker.ledger.Release(pb.ReleaseRequest(key="never-made"))
         assert released.hold.state == hold_pb2.HOLD_STATE_RELEASED
-        settled = await entries_of(worker, kinds=[hold_pb2.ENTRY_KIND_SETTLE])
+        settled = await worker.entries(kinds=[hold_pb2.ENTRY_KIND_SETTLE])
         assert [entry.amount for entry in settled] == [usd("-0.01125")] * 2
         status = await worker.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))
         assert (status.status.posted, status.status.held) == (usd("0.00225"), usd("0"))
@@ -153,7 +146,7 @@ async def test_the_journal_is_listed_page_by_page(worker: Client) -> None:
         if not token:
             break
     assert sequences == [1, 2, 3, 4, 5]
-    assert await entries_of(worker, episode_id="e2") == []
+    assert await worker.entries(episode_id="e2") == []
 
 
 UNSOURCED = usage_pb2.Usage(quantities=quantities(call=1))
@@ -180,7 +173,7 @@ async def test_a_cost_that_cannot_be_understood_is_rejected(
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
         await worker.ledger.Record(record)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert await entries_of(worker) == []
+    assert await worker.entries() == []
 
 
 @pytest.mark.parametrize(
@@ -214,7 +207,7 @@ async def test_a_listing_that_cannot_be_understood_is_rejected(
     worker: Client, fields: dict[str, Any]
 ) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as rejected:
-        await entries_of(worker, **fields)
+        await worker.entries(**fields)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 

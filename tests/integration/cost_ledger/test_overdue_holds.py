@@ -36,17 +36,13 @@ async def sweeping(database: Database, tmp_path: Path) -> AsyncIterator[tuple[Cl
         client = ledger.as_("acme")
 
         async def overdue() -> list[hold_pb2.Entry]:
-            before = len(await entries(client))
+            before = len(await client.entries())
             await set_clock(ledger, "2 hours")
-            while len(found := await entries(client)) == before:
+            while len(found := await client.entries()) == before:
                 await asyncio.sleep(0.02)
             return found
 
         yield client, overdue
-
-
-async def entries(client: Client) -> list[hold_pb2.Entry]:
-    return list((await client.ledger.ListEntries(pb.ListEntriesRequest())).entries)
 
 
 async def stands(client: Client) -> tuple[Any, Any]:

@@ -177,21 +177,17 @@ async def test_a_price_that_became_known_prices_the_capture(
 JANUARY, MARCH = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
 
 
-async def entries_of(client: Client) -> list[hold_pb2.Entry]:
-    return list((await client.ledger.ListEntries(ledger_pb.ListEntriesRequest())).entries)
-
-
 async def test_a_price_learned_late_changes_no_posted_entry_and_prices_the_next(
     ledger: RunningLedger, worker: Client
 ) -> None:
     record = make_record("early")
     record.occur_time.FromDatetime(MARCH)
     await worker.ledger.Record(record)
-    before = await entries_of(worker)
+    before = await worker.entries()
     late = make_price(components=DEARER, start_time=at(JANUARY))
     answer = await create(ledger.admin(), late)
     assert answer.differences[0].change == pb.PRICE_CHANGE_CHANGED
-    assert await entries_of(worker) == before
+    assert await worker.entries() == before
     record.key = "later"
     assert (await worker.ledger.Record(record)).entry.amount == usd("0.0045")
 

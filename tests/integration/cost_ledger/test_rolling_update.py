@@ -91,7 +91,7 @@ async def load(name: str, *ledgers: RunningLedger) -> int:
 
 
 async def posted(client: Client) -> Decimal:
-    status = (await client.budgets.GetBudget(budgets_pb.GetBudgetRequest(id="cap"))).status
+    status = await client.status()
     assert Decimal(status.held.amount) == 0
     return Decimal(status.posted.amount)
 

@@ -7,6 +7,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from builders.tool_calls import tool_call, tool_definition
 from builders.workspaces_in_memory import workspaces_in_memory
 from callers import (
     KeyPair,
@@ -26,7 +27,7 @@ from process_owner import Processes
 from tool_adapters.adapter import Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.code.adapter import CodeAdapter
-from tool_adapters.models import CodeConnection, SideEffect, ToolDefinition
+from tool_adapters.models import CodeConnection, SideEffect
 from tool_adapters.sandbox import Limits, Sandbox, SandboxBroken
 from tool_adapters.sandbox.clients import RemoteRunner
 from tool_adapters.sandbox.config import SandboxSettings
@@ -35,14 +36,8 @@ from tool_adapters.sandbox.sandbox import Job
 from tool_adapters.sandbox.server import assembled
 
 RUNNER = make_identity("acme", "worker", [Scope.EPISODES_RUN])
-TOOL = ToolDefinition(
-    name="code_interpreter",
-    version=1,
-    kind=CODE,
-    parameters_schema={"type": "object"},
-    result_schema=None,
-    connection=CodeConnection(stateful=True),
-    side_effect=SideEffect.IDEMPOTENT,
+TOOL = tool_definition(
+    "code_interpreter", CODE, CodeConnection(stateful=True), side_effect=SideEffect.IDEMPOTENT
 )
 
 
@@ -78,7 +73,7 @@ async def sandbox(service: Service) -> AsyncIterator[Sandbox]:
 
 
 def make_call(code: str) -> ToolCall:
-    return ToolCall("e1/0/tool/0", "e1", "code_interpreter", 1, {"code": code}, "", "", 0, "acme")
+    return tool_call("code_interpreter", {"code": code})
 
 
 async def test_output_files_and_failures_arrive_as_they_left(sandbox: Sandbox) -> None:

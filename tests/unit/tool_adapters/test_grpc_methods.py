@@ -13,12 +13,13 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (
     add_ServerReflectionServicer_to_server,
 )
 
+from builders.tool_calls import tool_call, tool_definition
 from podium_kit.failures import FailureKind
 from podium_kit.tool_kinds import GRPC
-from tool_adapters.adapter import NOTHING_USED, CallFailed, ToolCall
+from tool_adapters.adapter import NOTHING_USED, CallFailed
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.grpc.adapter import GrpcAdapter, GrpcMethods
-from tool_adapters.models import GrpcConnection, SideEffect, ToolDefinition
+from tool_adapters.models import GrpcConnection, ToolDefinition
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import MountedSecrets
 
@@ -62,14 +63,8 @@ def described() -> list[Described]:
 
 
 def tool_of(target: str, descriptor_set: bytes = b"") -> ToolDefinition:
-    return ToolDefinition(
-        name="weather",
-        version=1,
-        kind=GRPC,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=GrpcConnection(target, METHOD, descriptor_set, plaintext=True),
-        side_effect=SideEffect.PURE,
+    return tool_definition(
+        "weather", GRPC, GrpcConnection(target, METHOD, descriptor_set, plaintext=True)
     )
 
 
@@ -199,15 +194,9 @@ async def test_a_call_without_a_usable_secret_is_free(variables: dict[str, str])
     no_methods: Any = None
     secrets = MountedSecrets(None, variables)
     attempts = Attempts({GRPC: GrpcAdapter(no_methods, secrets)})
-    tool = ToolDefinition(
-        name="quote",
-        version=1,
-        kind=GRPC,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=GrpcConnection("quotes.example.com:443", "quotes.Quotes/Get", secret="key"),
-        side_effect=SideEffect.PURE,
+    tool = tool_definition(
+        "quote", GRPC, GrpcConnection("quotes.example.com:443", "quotes.Quotes/Get", secret="key")
     )
-    call = ToolCall("k", "e", "quote", 1, {}, "", "", 0, "acme")
+    call = tool_call("quote")
     answer = await attempts.make(CallProgress(call, tool))
     assert (answer.usage.quantities, answer.unsent) == (NOTHING_USED.quantities, True)

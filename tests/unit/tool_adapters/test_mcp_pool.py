@@ -12,9 +12,10 @@ from mcp import Client
 from mcp.client.subscriptions import ListenNotSupportedError
 from mcp_types.methods import validate_server_result
 
+from builders.tool_calls import tool_call, tool_definition
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.tool_kinds import MCP
-from tool_adapters.adapter import Answer, CallFailed, Output, ToolCall
+from tool_adapters.adapter import Answer, CallFailed, Output
 from tool_adapters.calls.attempts import FAILURE_BYTES_MIN, Attempts, CallProgress
 from tool_adapters.following import watching
 from tool_adapters.following.watching import ListWatch
@@ -30,8 +31,6 @@ from tool_adapters.models import (
     McpConnection,
     McpHttp,
     McpStdio,
-    SideEffect,
-    ToolDefinition,
 )
 from tool_adapters.network_guard import HostNames
 
@@ -196,17 +195,13 @@ class OneSession:
 async def answer_of(**result: Any) -> Answer:
     session: Any = OneSession(mcp_types.CallToolResult(**result))
     attempts = Attempts({MCP: McpAdapter(session)})
-    tool = ToolDefinition(
-        name="look_up",
-        version=1,
-        kind=MCP,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=McpConnection("look_up", McpHttp("https://mcp.example.com/mcp")),
-        side_effect=SideEffect.PURE,
+    tool = tool_definition(
+        "look_up",
+        MCP,
+        McpConnection("look_up", McpHttp("https://mcp.example.com/mcp")),
         limits=Limits(max_output_bytes=BYTES_MAX),
     )
-    call = ToolCall("k", "e", "look_up", 1, {}, "", "", 0, "acme")
+    call = tool_call("look_up")
     return await attempts.make(CallProgress(call, tool))
 
 

@@ -7,9 +7,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from builders.tool_calls import tool_call, tool_definition
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.tool_kinds import MCP
-from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.adapter import AdapterResult, CallFailed, Output
 from tool_adapters.config import SECRET_PREFIX
 from tool_adapters.mcp.adapter import McpAdapter
 from tool_adapters.mcp.pool import McpPool
@@ -17,11 +18,8 @@ from tool_adapters.mcp.program import McpDefinitions
 from tool_adapters.mcp.servers import McpServers
 from tool_adapters.models import (
     HeaderAuth,
-    Limits,
     McpConnection,
     McpHttp,
-    SideEffect,
-    ToolDefinition,
 )
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import MountedSecrets
@@ -96,17 +94,8 @@ async def adapter() -> AsyncIterator[McpAdapter]:
 
 
 async def invoke(adapter: McpAdapter, name: str, at: McpHttp = AT) -> AdapterResult:
-    tool = ToolDefinition(
-        name=name,
-        version=1,
-        kind=MCP,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=McpConnection(name, at),
-        side_effect=SideEffect.PURE,
-        limits=Limits(),
-    )
-    return await adapter.invoke(ToolCall("k", "e", name, 1, {}, "", "", 0, "acme"), tool)
+    tool = tool_definition(name, MCP, McpConnection(name, at))
+    return await adapter.invoke(tool_call(name), tool)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.tool_calls import tool_call, tool_definition
 from podium_kit.failures import ToolFailure
 from podium_kit.tool_kinds import HTTP
-from tool_adapters.adapter import Answer, CallFailed, Output, ToolCall
+from tool_adapters.adapter import Answer, CallFailed, Output
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.client import WORDS_OF_ERRORS_MAX, HttpReply
-from tool_adapters.models import HttpConnection, SideEffect, ToolDefinition
+from tool_adapters.models import HttpConnection
 from tool_adapters.secret_store import (
     PLATFORM,
     KnownSecrets,
@@ -201,16 +202,8 @@ async def answer_to(status: int, media_type: str, body: bytes) -> Answer:
     client: Any = RepeatingClient(HttpReply(status, {"content-type": media_type}, body))
     no_credentials: Any = None
     attempts = Attempts({HTTP: HttpAdapter(client, no_credentials)})
-    tool = ToolDefinition(
-        name="api",
-        version=1,
-        kind=HTTP,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=HttpConnection("GET", "https://api.example.com/"),
-        side_effect=SideEffect.PURE,
-    )
-    call = ToolCall("k", "e", "api", 1, {}, "", "", 0, "acme")
+    tool = tool_definition("api", HTTP, HttpConnection("GET", "https://api.example.com/"))
+    call = tool_call("api")
     return await attempts.make(CallProgress(call, tool))
 
 

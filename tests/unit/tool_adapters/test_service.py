@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
+from builders.tool_calls import tool_call, tool_definition
 from callers import make_identity
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
@@ -77,16 +78,7 @@ class NoEffects:
 
 
 def make_tool(kind: ToolKind = FUNCTION, **limits: Any) -> ToolDefinition:
-    return ToolDefinition(
-        name="oracle",
-        version=1,
-        kind=kind,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=FunctionConnection("oracle"),
-        side_effect=SideEffect.PURE,
-        limits=Limits(**limits),
-    )
+    return tool_definition("oracle", kind, FunctionConnection("oracle"), limits=Limits(**limits))
 
 
 def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None = None) -> Invoker:
@@ -245,7 +237,7 @@ async def test_arguments_that_only_the_adapter_needs_are_asked_for(
         RETRIEVAL: RetrievalAdapter(UNREACHED),
         CODE: CodeAdapter(UNREACHED, FairSemaphore(1)),
     }
-    call = ToolCall("k", "e", "t", 1, arguments, "", "", 0, "acme")
+    call = tool_call("t", arguments)
     attempts = Attempts(adapters)
     answer = await attempts.make(CallProgress(call, tool_of(kind, connection)))
     assert isinstance(answer.outcome, ToolFailure)

