@@ -2,7 +2,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from podium_kit.attachments import AttachedFile
 from podium_kit.failures import FailureKind, ToolFailure
@@ -161,7 +161,7 @@ class CallFailed(Exception):
         return error
 
 
-class Adapter(Protocol):
+class Adapter:
     """Speaks to one kind of tool.
 
     The service has checked the arguments and limits time, concurrency and size around
@@ -169,15 +169,17 @@ class Adapter(Protocol):
     ours. A cancelled `invoke` must leave nothing running.
     """
 
-    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult: ...
+    async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
+        raise NotImplementedError
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         """Frees what a tenant's episode holds; an unknown episode is fine."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Frees everything; no call follows."""
 
 
-class LateAdapter:
+class LateAdapter(Adapter):
     """Made by its first call, so that the service starts without its library."""
 
     def __init__(self, make: Callable[[], Adapter]) -> None:

@@ -22,8 +22,8 @@ from podium_kit.tool_kinds import KINDS, kind_of
 from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_proto
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
-from tool_adapters.corpus.charging import EmbeddingCost
 from tool_adapters.corpus.errors import BudgetExhausted
+from tool_adapters.corpus.models import EmbeddingCost
 from tool_adapters.models import ToolDefinition
 
 TOOLS_KEPT = 10_000

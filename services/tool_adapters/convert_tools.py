@@ -170,28 +170,6 @@ def _model(model: tool_pb2.LlmModel) -> LlmModel:
     )
 
 
-def _grpc(grpc: tool_pb2.GrpcConnection) -> GrpcConnection:
-    return GrpcConnection(
-        grpc.target, grpc.method, grpc.descriptor_set, grpc.secret.name, grpc.plaintext
-    )
-
-
-def _function(function: tool_pb2.FunctionConnection) -> FunctionConnection:
-    return FunctionConnection(function.function)
-
-
-def _code(code: tool_pb2.CodeConnection) -> CodeConnection:
-    return CodeConnection(code.stateful, code.memory_bytes)
-
-
-def _retrieval(retrieval: tool_pb2.RetrievalConnection) -> RetrievalConnection:
-    return RetrievalConnection(retrieval.corpus, retrieval.default_top_k or 5)
-
-
-def _podium(podium: tool_pb2.PodiumConnection) -> PodiumConnection:
-    return PodiumConnection(podium.model, podium.policy, podium.max_depth or 2)
-
-
 def _limits(limits: tool_pb2.ToolLimits) -> Limits:
     standard = Limits()
     return Limits(
@@ -208,12 +186,14 @@ def _schema(text: str) -> JsonObject | None:
 
 
 _CONNECTIONS: dict[str, Callable[[Any], Connection]] = {
-    "function": _function,
+    "function": lambda to: FunctionConnection(to.function),
     "http": _http,
     "mcp": mcp_from_proto,
-    "code": _code,
-    "retrieval": _retrieval,
+    "code": lambda to: CodeConnection(to.stateful, to.memory_bytes),
+    "retrieval": lambda to: RetrievalConnection(to.corpus, to.default_top_k or 5),
     "llm": _llm,
-    "grpc": _grpc,
-    "podium": _podium,
+    "grpc": lambda to: GrpcConnection(
+        to.target, to.method, to.descriptor_set, to.secret.name, to.plaintext
+    ),
+    "podium": lambda to: PodiumConnection(to.model, to.policy, to.max_depth or 2),
 }

@@ -56,8 +56,8 @@ from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.store_parameters import PostgresLearntParameters
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
-from tool_adapters.mcp.program import McpDefinitions
 from tool_adapters.mcp.servers import ListableServers, McpServers
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.retrieval.adapter import RetrievalAdapter

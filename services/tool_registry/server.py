@@ -49,8 +49,9 @@ from tool_registry.tools.convert import stored_spec, with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
+from tool_registry.toolsets.clients import EffectivePrices, LedgerBudgets
 from tool_registry.toolsets.policy_checks import PolicyValidator
-from tool_registry.toolsets.price_cache import EffectivePrices, LedgerBudgets, PriceCache
+from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.resolution import Resolution
 from tool_registry.toolsets.service import Toolsets
 

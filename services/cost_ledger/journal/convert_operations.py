@@ -66,18 +66,10 @@ def _reserve(message: pb.ReserveRequest, caller: Identity) -> Reserve:
     )
 
 
-def _dispatch(message: pb.MarkDispatchedRequest, caller: Identity) -> Dispatch:
-    return Dispatch(caller.tenant, message.key)
-
-
 def _capture(message: pb.CaptureRequest, caller: Identity) -> Capture:
     occurred = optional_time(message, "occur_time")
     by = _fallback_from_proto(message.answered_by) if message.HasField("answered_by") else None
     return Capture(caller.tenant, message.key, usage_from_proto(message.usage), occurred, by)
-
-
-def _release(message: pb.ReleaseRequest, caller: Identity) -> Release:
-    return Release(caller.tenant, message.key, reason=message.reason)
 
 
 def _record(message: pb.RecordRequest, caller: Identity) -> Record:
@@ -94,17 +86,9 @@ def _record(message: pb.RecordRequest, caller: Identity) -> Record:
     )
 
 
-def _reverse(message: pb.ReverseRequest, caller: Identity) -> Reverse:
-    return Reverse(caller.tenant, message.key, message.sequence, message.reason)
-
-
 def _adjust(message: pb.AdjustRequest, caller: Identity) -> Adjust:
     change = money_from_proto(message.change)
     return Adjust(caller.tenant, message.key, message.sequence, change, message.reason)
-
-
-def _settle(message: pb.SettleRequest, caller: Identity) -> Settle:
-    return Settle(caller.tenant, message.key, usage_from_proto(message.usage))
 
 
 def close_from_proto(message: pb.ClosePeriodRequest, caller: Identity) -> ClosePeriod:
@@ -159,11 +143,13 @@ def _subject_from_proto(message: hold_pb2.Subject, caller: Identity) -> Subject:
 
 FROM_PROTO: dict[str, Callable[[Any, Identity], Operation]] = {
     "reserve": _reserve,
-    "mark_dispatched": _dispatch,
+    "mark_dispatched": lambda asked, caller: Dispatch(caller.tenant, asked.key),
     "capture": _capture,
-    "release": _release,
+    "release": lambda asked, caller: Release(caller.tenant, asked.key, reason=asked.reason),
     "record": _record,
-    "reverse": _reverse,
+    "reverse": lambda asked, caller: Reverse(
+        caller.tenant, asked.key, asked.sequence, asked.reason
+    ),
     "adjust": _adjust,
-    "settle": _settle,
+    "settle": lambda asked, caller: Settle(caller.tenant, asked.key, usage_from_proto(asked.usage)),
 }

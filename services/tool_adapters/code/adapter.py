@@ -7,7 +7,7 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairSemaphore
 from podium_kit.metering import Usage, UsageSource
 from podium_kit.text import unfenced
-from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.adapter import NOTHING_USED, Adapter, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.models import CodeConnection, ToolDefinition
 from tool_adapters.sandbox import (
     Execution,
@@ -23,7 +23,7 @@ RUNS_MAX = 32
 CLOCK_LEAD_S = 0.5
 
 
-class CodeAdapter:
+class CodeAdapter(Adapter):
     """Runs `arguments["code"]`; billed by wall-clock seconds of the sandbox."""
 
     def __init__(self, sandbox: Sandbox, places: FairSemaphore) -> None:

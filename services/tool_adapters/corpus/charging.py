@@ -29,6 +29,8 @@ from podium_kit.rpc.errors import (
     Unavailable,
 )
 from podium_kit.rpc.identity import current_identity
+from tool_adapters.corpus.models import EmbeddingCost
+from tool_adapters.corpus.store_costs import PostgresBoughtVectors, PostgresPendingCosts
 
 if TYPE_CHECKING:
     from podium_kit.models.openai_embeddings import OpenAiEmbeddings, Vector
@@ -45,43 +47,6 @@ INTERRUPTED = "the adapters were interrupted; what was used is not known"
 UNKNOWN = Usage((), UsageSource.ESTIMATED, unusable_reason=INTERRUPTED)
 
 
-@dataclass(frozen=True)
-class EmbeddingCost:
-    """The usage of the vectors of one request about a corpus; None while it is unknown.
-
-    `held` says that money is held for them under the key, unless the ledger rejected that or
-    never heard of it; `unused` that nothing was bought.
-    """
-
-    key: str
-    tenant: str
-    subject: str
-    corpus: str
-    sku: str
-    usage: Usage | None = None
-    held: bool = True
-    unused: bool = False
-
-
-class PendingCosts(Protocol):
-    async def begin(self, cost: EmbeddingCost) -> None: ...
-    async def end(
-        self, cost: EmbeddingCost, usage: Usage, model: str, bought: Mapping[bytes, bytes]
-    ) -> None: ...
-    async def unused(self, key: str) -> None: ...
-    async def forget(self, keys: Sequence[str]) -> None: ...
-    async def pending(self, limit: int, abandoned_after: timedelta) -> list[EmbeddingCost]: ...
-    async def rejected(self, key: str, reason: str) -> None: ...
-    async def oldest_s(self, abandoned_after: timedelta) -> float: ...
-
-
-class BoughtVectors(Protocol):
-    async def kept(
-        self, tenant: str, model: str, digests: Sequence[bytes]
-    ) -> dict[bytes, bytes]: ...
-    async def drop(self, tenant: str, model: str, digests: Sequence[bytes]) -> None: ...
-
-
 class Costs(Protocol):
     async def hold(self, cost: EmbeddingCost, tokens: int) -> None: ...
 
@@ -91,8 +56,8 @@ class Costs(Protocol):
 @dataclass(frozen=True)
 class ChargedEmbeddings:
     embeddings: "OpenAiEmbeddings"
-    pending: PendingCosts
-    kept: BoughtVectors
+    pending: PostgresPendingCosts
+    kept: PostgresBoughtVectors
     ledger: Costs
 
     @property
@@ -159,7 +124,7 @@ class ChargedEmbeddings:
 class EmbeddingCosts:
     """Several replicas may send: a key is posted once."""
 
-    def __init__(self, pending: PendingCosts, costs: Costs) -> None:
+    def __init__(self, pending: PostgresPendingCosts, costs: Costs) -> None:
         self._pending = pending
         self._costs = costs
         self._oldest_s: float | None = None

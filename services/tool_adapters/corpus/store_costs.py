@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from podium_kit.metering import Usage
 from podium_kit.postgres.engine import autocommit, transaction
-from tool_adapters.corpus.charging import EmbeddingCost
+from tool_adapters.corpus.models import EmbeddingCost
 
 KEEP = text(
     """

@@ -7,9 +7,9 @@ registering and storing registers again, which changes nothing.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import tenacity
@@ -23,7 +23,9 @@ from podium_kit.rpc.errors import (
     PermissionDenied,
 )
 from tool_adapters.adapter import CallFailed
+from tool_adapters.following.clients import RegistryCatalogue
 from tool_adapters.following.models import FollowedServer, ListedSpec
+from tool_adapters.following.store import PostgresFollowedServerStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.used_secrets import noting_secrets
 
@@ -35,27 +37,6 @@ log = logging.getLogger(__name__)
 BACKOFF = tenacity.wait_exponential_jitter(multiplier=1, max=60, jitter=1)
 REJECTIONS = (InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied)
 PROBLEM_CHARACTERS_MAX = 500
-
-
-class LeaseStore(Protocol):
-    async def lease(self, follower: str, lease_s: float) -> list[FollowedServer]: ...
-    async def release(self, follower: str) -> None: ...
-    async def listed(self, server_id: str) -> dict[str, str]: ...
-    async def keep_listed(
-        self, server: FollowedServer, listed: Mapping[str, str], problem: str
-    ) -> None: ...
-    async def keep_problem(self, server: FollowedServer, problem: str) -> None: ...
-
-
-class FollowedCatalogue(Protocol):
-    async def register(self, server: FollowedServer, spec: ListedSpec) -> None: ...
-    async def deprecate(self, server: FollowedServer, name: str) -> None: ...
-
-
-class Specs(Protocol):
-    def __call__(
-        self, server: FollowedServer, discovery: "Discovery"
-    ) -> tuple[list[ListedSpec], list[str]]: ...
 
 
 @dataclass
@@ -78,10 +59,10 @@ class _Followed:
 class Follower:
     """One per process. A lease lasts `lease_s` seconds and is renewed by every `renew`."""
 
-    store: LeaseStore
+    store: PostgresFollowedServerStore
     watch: ListWatch
-    catalogue: FollowedCatalogue
-    specs: Specs
+    catalogue: RegistryCatalogue
+    specs: Callable[[FollowedServer, "Discovery"], tuple[list[ListedSpec], list[str]]]
     lease_s: float
     _name: str = field(default_factory=lambda: uuid4().hex)
     _following: dict[tuple[str, bytes], _Followed] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from podium_functions.table import FUNCTIONS
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.helper_processes import READY, end, start
 from podium_kit.limits.concurrency import FairSemaphore
-from tool_adapters.adapter import AdapterResult, Output, ToolCall
+from tool_adapters.adapter import Adapter, AdapterResult, Output, ToolCall
 from tool_adapters.models import FunctionConnection, JsonObject, ToolDefinition
 
 WORKER = "tool_adapters.functions.worker"
@@ -127,7 +127,7 @@ class FunctionProcesses:
 WAITING = {"query_database": Function("queried", "podium_functions.sql")}
 
 
-class FunctionAdapter:
+class FunctionAdapter(Adapter):
     def __init__(self) -> None:
         self._processes = FunctionProcesses()
 
@@ -145,8 +145,6 @@ class FunctionAdapter:
 
     def warm_up(self) -> None:
         self._processes.warm_up()
-
-    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
     async def close(self) -> None:
         await self._processes.close()

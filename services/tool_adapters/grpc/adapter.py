@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
 from podium_kit.failures import FailureKind
-from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.adapter import Adapter, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.grpc.schemas import MethodTypes, method_types
 from tool_adapters.models import GrpcConnection, JsonObject, ToolDefinition
 from tool_adapters.network_guard import ForbiddenAddress, NetworkGuard, require_public
@@ -58,7 +58,7 @@ class _Method:
     types: MethodTypes
 
 
-class GrpcAdapter:
+class GrpcAdapter(Adapter):
     def __init__(self, methods: "GrpcMethods", secrets: SecretStore) -> None:
         self._methods = methods
         self._secrets = secrets
@@ -70,8 +70,6 @@ class GrpcAdapter:
         token = for_header(name, await self._secrets.value(owner, name)) if name else ""
         content = await self._methods.call(call.tenant, tool, call.arguments, token)
         return AdapterResult(Output(content, content))
-
-    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
 
     async def close(self) -> None:
         await self._methods.close()

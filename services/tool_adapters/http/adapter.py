@@ -3,6 +3,7 @@ from http import HTTPStatus
 
 from podium_kit.failures import FailureKind, ToolFailure
 from tool_adapters.adapter import (
+    Adapter,
     AdapterResult,
     CallFailed,
     Output,
@@ -22,7 +23,7 @@ _TEXT = re.compile(
 _JSON = re.compile(r"application/(.*\+)?json")
 
 
-class HttpAdapter:
+class HttpAdapter(Adapter):
     def __init__(self, client: HttpClient, authenticator: HttpAuthenticator) -> None:
         self._client = client
         self._authenticator = authenticator
@@ -67,10 +68,6 @@ class HttpAdapter:
         except CallFailed as error:
             error.unsent = True
             raise
-
-    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def _output(reply: HttpReply) -> Output | ToolFailure:

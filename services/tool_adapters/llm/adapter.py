@@ -5,7 +5,7 @@ from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
-from tool_adapters.adapter import NOTHING_USED, AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.adapter import NOTHING_USED, Adapter, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest
 from tool_adapters.llm.apis import (
     AnthropicMessages,
@@ -44,7 +44,7 @@ READ = (
 )
 
 
-class LlmAdapter:
+class LlmAdapter(Adapter):
     def __init__(
         self,
         client: HttpClient,
@@ -151,10 +151,6 @@ class LlmAdapter:
                     return
             # What was rejected cost nothing; every time less is left to reject.
             parameters = await self._parameters.learn(owner, model, parameters, learnt)
-
-    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def _owner(call: ToolCall, tool: ToolDefinition) -> str:

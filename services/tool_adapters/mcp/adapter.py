@@ -3,7 +3,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from podium_kit.failures import FailureKind, ToolFailure
-from tool_adapters.adapter import AdapterResult, CallFailed, ToolCall
+from tool_adapters.adapter import Adapter, AdapterResult, CallFailed, ToolCall
 from tool_adapters.errors import McpServerUnusable
 from tool_adapters.mcp.pool import McpPool, McpSession
 from tool_adapters.mcp.results import outcome_of
@@ -24,7 +24,7 @@ class _SessionLost(Exception):
     """The server does not know the session; the message is the server's."""
 
 
-class McpAdapter:
+class McpAdapter(Adapter):
     def __init__(self, pool: McpPool) -> None:
         self._pool = pool
 

@@ -17,8 +17,9 @@ from mcp_types import CallToolResult
 from podium_kit.failures import FailureKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import host_of
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.guard import mcp_http_client
-from tool_adapters.mcp.program import McpDefinitions, start_program
+from tool_adapters.mcp.program import start_program
 from tool_adapters.mcp.servers import ServerOwner
 from tool_adapters.mcp.statuses import LastReply
 from tool_adapters.mcp.stdio import MESSAGE_BYTES_MAX, stdio_streams

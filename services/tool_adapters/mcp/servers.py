@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from podium_kit.rpc.identity import Scope, current_identity
 from tool_adapters.adapter import CallFailed
 from tool_adapters.errors import McpServerUnusable
-from tool_adapters.mcp.program import McpDefinitions
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.models import McpHttp, McpStdio
 from tool_adapters.network_guard import NetworkGuard
 from tool_adapters.secret_store import PLATFORM, SecretStore

@@ -4,7 +4,7 @@ from typing import Any
 
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.postgres.engine import DatabaseUnavailable
-from tool_adapters.adapter import AdapterResult, CallFailed, Output, ToolCall
+from tool_adapters.adapter import Adapter, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.corpus.errors import CorpusNotFound, InvalidCorpusName, InvalidSearch
 from tool_adapters.corpus.models import Hit, Passage
 from tool_adapters.corpus.service import Corpora
@@ -13,7 +13,7 @@ from tool_adapters.models import RetrievalConnection, ToolDefinition
 NOTHING_FOUND = "No passage matches. Use other or fewer words."
 
 
-class RetrievalAdapter:
+class RetrievalAdapter(Adapter):
     """Searches for `arguments["query"]`; `top_k` is optional. Every hit says where it stands."""
 
     def __init__(self, corpora: Corpora) -> None:
@@ -31,10 +31,6 @@ class RetrievalAdapter:
         except DatabaseUnavailable as error:
             return AdapterResult(ToolFailure(FailureKind.UNAVAILABLE, error.message, True))
         return AdapterResult(Output(_as_text(hits), _as_json(hits)))
-
-    async def close_episode(self, tenant: str, episode_id: str) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def _wanted(call: ToolCall, connection: RetrievalConnection) -> tuple[str, int]:

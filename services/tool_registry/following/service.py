@@ -7,7 +7,6 @@ within that the adapters register versions and deprecate (docs/adr/0029).
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
 
 from podium_kit.rpc.identity import Identity, Scope, current_identity, require_scope
 from podium_kit.tool_kinds import MCP
@@ -20,6 +19,7 @@ from tool_registry.errors import (
     ToolNotFound,
 )
 from tool_registry.following.models import FollowedTools, ListedTool
+from tool_registry.following.store import PostgresFollowingStore
 from tool_registry.models import PLATFORM
 from tool_registry.tools.catalogue import Catalogue, Catalogues
 from tool_registry.tools.checks import check_fairly
@@ -29,15 +29,9 @@ from tool_registry.tools.store import ToolStore
 NAME_PREFIX = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
-class FollowingStore(Protocol):
-    async def allow(self, followed: FollowedTools, allowed_by: str) -> bool: ...
-    async def end(self, owners: tuple[str, ...], server_id: str) -> None: ...
-    async def find(self, owners: tuple[str, ...], server_id: str) -> FollowedTools | None: ...
-
-
 @dataclass(frozen=True)
 class Following:
-    store: FollowingStore
+    store: PostgresFollowingStore
     tools: ToolStore
     catalogues: Catalogues
 

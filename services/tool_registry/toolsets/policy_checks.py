@@ -1,6 +1,3 @@
-from collections.abc import Sequence
-from typing import Protocol
-
 from podium_kit.rpc.identity import current_identity
 from tool_registry.errors import InvalidPolicy
 from tool_registry.models import PLATFORM, PolicySpec
@@ -8,18 +5,15 @@ from tool_registry.policies.floors import owner_of
 from tool_registry.policies.names import check_weighed_tools, unmatched_names
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.store import ToolStore
+from tool_registry.toolsets.clients import LedgerBudgets
 from tool_registry.toolsets.price_cache import PriceCache
-
-
-class BudgetIds(Protocol):
-    async def missing(self, budget_ids: Sequence[str]) -> list[str]: ...
 
 
 class PolicyValidator:
     """Rejects a policy that no episode could run under, and notices guards that match nothing."""
 
     def __init__(
-        self, tools: ToolStore, catalogues: Catalogues, prices: PriceCache, budgets: BudgetIds
+        self, tools: ToolStore, catalogues: Catalogues, prices: PriceCache, budgets: LedgerBudgets
     ) -> None:
         self._tools = tools
         self._catalogues = catalogues

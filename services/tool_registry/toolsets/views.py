@@ -5,7 +5,7 @@ from dataclasses import replace
 from podium_kit.attachments import MediaKind
 from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
 from podium_kit.money import Money
-from podium_kit.tool_kinds.errors import InvalidTool
+from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.models import (
     FIND_TOOLS,

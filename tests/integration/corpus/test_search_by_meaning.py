@@ -10,9 +10,9 @@ from integration.corpus.embeddings_server import EmbeddingsServer, running_embed
 from podium_kit.models.embeddings import EmbeddingsUnavailable
 from podium_kit.models.openai_embeddings import OpenAiEmbeddings
 from podium_kit.rpc.identity import acting_as
-from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCost
+from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
-from tool_adapters.corpus.models import Document
+from tool_adapters.corpus.models import Document, EmbeddingCost
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
 from tool_adapters.corpus.store_costs import PostgresBoughtVectors, PostgresPendingCosts

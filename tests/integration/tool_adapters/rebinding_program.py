@@ -20,7 +20,7 @@ from podium_kit.tool_kinds import GRPC, HTTP, ToolKind
 from tool_adapters.adapter import CallFailed
 from tool_adapters.grpc.adapter import GrpcMethods
 from tool_adapters.http.client import HttpClient, HttpRequest
-from tool_adapters.mcp.program import McpDefinitions
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.servers import McpServers, ServerOwner
 from tool_adapters.models import (
     Connection,

@@ -13,8 +13,8 @@ from podium_kit.tool_kinds import MCP
 from tool_adapters.adapter import AdapterResult, CallFailed, Output
 from tool_adapters.config import SECRET_PREFIX
 from tool_adapters.mcp.adapter import McpAdapter
+from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
-from tool_adapters.mcp.program import McpDefinitions
 from tool_adapters.mcp.servers import McpServers
 from tool_adapters.models import (
     HeaderAuth,

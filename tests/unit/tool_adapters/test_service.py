@@ -47,7 +47,7 @@ from tool_adapters.service import CallRequest, Invoker
 Behaviour = Callable[[], Awaitable[AdapterResult]]
 
 
-class ScriptedAdapter:
+class ScriptedAdapter(Adapter):
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
 
