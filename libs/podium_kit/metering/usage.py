@@ -9,8 +9,8 @@ from podium_kit.rpc.errors import InvalidArgument
 class Dimension(StrEnum):
     INPUT_FRESH = "input_fresh"
     CACHE_READ = "cache_read"
-    CACHE_WRITE_5M = "cache_write_5m"
-    CACHE_WRITE_1H = "cache_write_1h"
+    CACHE_WRITE_SHORT = "cache_write_short"
+    CACHE_WRITE_LONG = "cache_write_long"
     OUTPUT_TEXT = "output_text"
     REASONING = "reasoning"
     CALL = "call"

@@ -41,8 +41,11 @@ def openai_usage(report: Report, request_id: object = "") -> Usage | None:
     prompt, completion = _count(report, "prompt_tokens"), _count(report, "completion_tokens")
     if all(_is_count(report.get(name)) for name in ("prompt_tokens", "completion_tokens")):
         completion = max(completion, _count(report, "total_tokens") - prompt)
-    cached, audio_in, fresh = _split(
-        prompt, _cached(report, inside_prompt), _count(inside_prompt, "audio_tokens")
+    cached, audio_in, written_long, written, fresh = _split(
+        prompt,
+        _cached(report, inside_prompt),
+        _count(inside_prompt, "audio_tokens"),
+        *_cache_writes(inside_prompt),
     )
     reasoning, audio_out, text = _split(
         completion,
@@ -53,6 +56,8 @@ def openai_usage(report: Report, request_id: object = "") -> Usage | None:
         request_id,
         input_fresh=fresh,
         cache_read=cached,
+        cache_write_short=written,
+        cache_write_long=written_long,
         audio_input=audio_in,
         output_text=text,
         reasoning=reasoning,
@@ -66,16 +71,24 @@ def openai_responses_usage(report: Report, request_id: object = "") -> Usage | N
         return _unusable_usage(request_id, reason)
     if not _counts_any(report, "input_tokens", "output_tokens"):
         return None
-    cached, fresh = _split(
+    inside_input = _details(report, "input_tokens_details")
+    cached, written_long, written, fresh = _split(
         _count(report, "input_tokens"),
-        _count(_details(report, "input_tokens_details"), "cached_tokens"),
+        _count(inside_input, "cached_tokens"),
+        *_cache_writes(inside_input),
     )
     reasoning, text = _split(
         _count(report, "output_tokens"),
         _count(_details(report, "output_tokens_details"), "reasoning_tokens"),
     )
     return _provider_usage(
-        request_id, input_fresh=fresh, cache_read=cached, output_text=text, reasoning=reasoning
+        request_id,
+        input_fresh=fresh,
+        cache_read=cached,
+        cache_write_short=written,
+        cache_write_long=written_long,
+        output_text=text,
+        reasoning=reasoning,
     )
 
 
@@ -94,8 +107,8 @@ def anthropic_usage(report: Report, request_id: object = "") -> Usage | None:
         input_fresh=_count(report, "input_tokens"),
         cache_read=_count(report, "cache_read_input_tokens"),
         # Without the split every write is of the default lifetime.
-        cache_write_5m=max(five_minutes, written - one_hour),
-        cache_write_1h=one_hour,
+        cache_write_short=max(five_minutes, written - one_hour),
+        cache_write_long=one_hour,
         output_text=_count(report, "output_tokens"),
         search=_count(_details(report, "server_tool_use"), "web_search_requests"),
     )
@@ -146,6 +159,12 @@ def _cached(report: Report, details: Report) -> int:
     """Cached tokens of the prompt; DeepSeek, Moonshot, Mistral and routers count them outside."""
     named = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens")
     return max(_count(details, "cached_tokens"), *(_count(report, name) for name in named))
+
+
+def _cache_writes(details: Report) -> tuple[int, int]:
+    """Tokens written to OpenAI's caches of twelve hours and of thirty minutes, the default."""
+    lasting = _count(_details(details, "cache_write_tokens_details"), "ttl_12h_tokens")
+    return lasting, max(0, _count(details, "cache_write_tokens") - lasting)
 
 
 def _split(whole: int, *parts: int) -> tuple[int, ...]:

@@ -20,8 +20,8 @@ from podium_kit.money import Money
 # would hide what the provider bills.
 CHARGED_AS = {
     Dimension.CACHE_READ: Dimension.INPUT_FRESH,
-    Dimension.CACHE_WRITE_5M: Dimension.INPUT_FRESH,
-    Dimension.CACHE_WRITE_1H: Dimension.INPUT_FRESH,
+    Dimension.CACHE_WRITE_SHORT: Dimension.INPUT_FRESH,
+    Dimension.CACHE_WRITE_LONG: Dimension.INPUT_FRESH,
     Dimension.AUDIO_INPUT: Dimension.INPUT_FRESH,
     Dimension.REASONING: Dimension.OUTPUT_TEXT,
     Dimension.AUDIO_OUTPUT: Dimension.OUTPUT_TEXT,

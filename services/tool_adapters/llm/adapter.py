@@ -39,8 +39,8 @@ PARTIAL_SHOWN = 2000
 READ = (
     Dimension.INPUT_FRESH,
     Dimension.CACHE_READ,
-    Dimension.CACHE_WRITE_5M,
-    Dimension.CACHE_WRITE_1H,
+    Dimension.CACHE_WRITE_SHORT,
+    Dimension.CACHE_WRITE_LONG,
 )
 
 

@@ -18,8 +18,8 @@ INPUT_TOKENS = frozenset(
     {
         Dimension.INPUT_FRESH,
         Dimension.CACHE_READ,
-        Dimension.CACHE_WRITE_5M,
-        Dimension.CACHE_WRITE_1H,
+        Dimension.CACHE_WRITE_SHORT,
+        Dimension.CACHE_WRITE_LONG,
         Dimension.AUDIO_INPUT,
     }
 )

@@ -43,8 +43,8 @@ MILLION = Decimal(1_000_000)
 TOKEN_NAMES = {
     Dimension.INPUT_FRESH: "in",
     Dimension.CACHE_READ: "cached in",
-    Dimension.CACHE_WRITE_5M: "cached for 5 minutes",
-    Dimension.CACHE_WRITE_1H: "cached for 1 hour",
+    Dimension.CACHE_WRITE_SHORT: "written to a cache",
+    Dimension.CACHE_WRITE_LONG: "written to a lasting cache",
     Dimension.OUTPUT_TEXT: "out",
     Dimension.REASONING: "reasoning",
     Dimension.AUDIO_INPUT: "audio in",

@@ -359,7 +359,7 @@ def _in(distance: timedelta | int) -> Timestamp:
 WITH_CACHE = {
     "input_fresh": ("3", "1000000"),
     "cache_read": ("0.3", "1000000"),
-    "cache_write_5m": ("3.75", "1000000"),
+    "cache_write_short": ("3.75", "1000000"),
     "output_text": ("15", "1000000"),
     "reasoning": ("15", "1000000"),
 }

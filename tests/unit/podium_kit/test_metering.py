@@ -69,7 +69,9 @@ def chat_reports(draw: st.DrawFn) -> dict[str, Any]:
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": draw(details("cached_tokens", "audio_tokens")),
+        "prompt_tokens_details": draw(
+            details("cached_tokens", "audio_tokens", "cache_write_tokens")
+        ),
         "completion_tokens_details": draw(
             details("reasoning_tokens", "audio_tokens", "accepted_prediction_tokens")
         ),
@@ -89,7 +91,7 @@ def test_the_quantities_of_a_chat_add_up_to_its_total(
 @given(
     prompt=counts,
     output=counts,
-    inside=details("cached_tokens"),
+    inside=details("cached_tokens", "cache_write_tokens"),
     outside=details("reasoning_tokens"),
 )
 def test_the_quantities_of_a_response_add_up_to_its_total(
@@ -117,7 +119,7 @@ def test_anthropics_quantities_add_up_to_all_it_counted(
     }
     usage = read(anthropic_usage, report)
     assert total(usage) == fresh + cached + short + long + written
-    assert usage.get(Dimension.CACHE_WRITE_1H) == long
+    assert usage.get(Dimension.CACHE_WRITE_LONG) == long
 
 
 def test_cached_tokens_are_taken_out_of_the_prompt_not_added_to_it() -> None:
@@ -150,9 +152,19 @@ def test_anthropics_cache_is_counted_beside_its_input() -> None:
     assert amounts(read(anthropic_usage, report)) == {
         "input_fresh": 10,
         "cache_read": 900,
-        "cache_write_5m": 50,
+        "cache_write_short": 50,
         "output_text": 5,
         "search": 2,
+    }
+
+
+def test_openais_cache_writes_are_taken_out_of_the_prompt() -> None:
+    details = {"cached_tokens": 0, "cache_write_tokens": 4012}
+    report = {"prompt_tokens": 4020, "completion_tokens": 4, "prompt_tokens_details": details}
+    assert amounts(read(openai_usage, report)) == {
+        "input_fresh": 8,
+        "cache_write_short": 4012,
+        "output_text": 4,
     }
 
 
@@ -279,7 +291,7 @@ def test_anthropics_start_and_end_of_a_stream_are_one_report() -> None:
     assert amounts(read(anthropic_usage, merged_report(start, end))) == {
         "input_fresh": 10,
         "cache_read": 90,
-        "cache_write_1h": 7,
+        "cache_write_long": 7,
         "output_text": 50,
     }
 

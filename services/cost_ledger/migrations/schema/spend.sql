@@ -27,8 +27,8 @@ CREATE TABLE rollup_day (
     -- Quantities; null: nothing of it was ever used. Nulls take no room.
     input_fresh numeric,
     cache_read numeric,
-    cache_write_5m numeric,
-    cache_write_1h numeric,
+    cache_write_short numeric,
+    cache_write_long numeric,
     output_text numeric,
     reasoning numeric,
     call numeric,
@@ -69,7 +69,7 @@ BEGIN
 
         INSERT INTO rollup_day AS r (
             tenant, day, model, tool, price_version_id, currency, amount, calls,
-            unpriced_calls, input_fresh, cache_read, cache_write_5m, cache_write_1h, output_text, reasoning,
+            unpriced_calls, input_fresh, cache_read, cache_write_short, cache_write_long, output_text, reasoning,
             call, second, gpu_second, search, document, image, audio_input, audio_output
         )
         SELECT c.tenant, (c.occur_time AT TIME ZONE 'UTC')::date, c.model, c.tool,
@@ -77,8 +77,8 @@ BEGIN
                sum(c.unpriced_calls),
                sum(sign(c.calls::numeric) * (c.quantities->>'input_fresh')::numeric),
                sum(sign(c.calls::numeric) * (c.quantities->>'cache_read')::numeric),
-               sum(sign(c.calls::numeric) * (c.quantities->>'cache_write_5m')::numeric),
-               sum(sign(c.calls::numeric) * (c.quantities->>'cache_write_1h')::numeric),
+               sum(sign(c.calls::numeric) * (c.quantities->>'cache_write_short')::numeric),
+               sum(sign(c.calls::numeric) * (c.quantities->>'cache_write_long')::numeric),
                sum(sign(c.calls::numeric) * (c.quantities->>'output_text')::numeric),
                sum(sign(c.calls::numeric) * (c.quantities->>'reasoning')::numeric),
                sum(sign(c.calls::numeric) * (c.quantities->>'call')::numeric),
@@ -97,8 +97,8 @@ BEGIN
             unpriced_calls = r.unpriced_calls + excluded.unpriced_calls,
             input_fresh = coalesce(r.input_fresh + excluded.input_fresh, r.input_fresh, excluded.input_fresh),
             cache_read = coalesce(r.cache_read + excluded.cache_read, r.cache_read, excluded.cache_read),
-            cache_write_5m = coalesce(r.cache_write_5m + excluded.cache_write_5m, r.cache_write_5m, excluded.cache_write_5m),
-            cache_write_1h = coalesce(r.cache_write_1h + excluded.cache_write_1h, r.cache_write_1h, excluded.cache_write_1h),
+            cache_write_short = coalesce(r.cache_write_short + excluded.cache_write_short, r.cache_write_short, excluded.cache_write_short),
+            cache_write_long = coalesce(r.cache_write_long + excluded.cache_write_long, r.cache_write_long, excluded.cache_write_long),
             output_text = coalesce(r.output_text + excluded.output_text, r.output_text, excluded.output_text),
             reasoning = coalesce(r.reasoning + excluded.reasoning, r.reasoning, excluded.reasoning),
             call = coalesce(r.call + excluded.call, r.call, excluded.call),

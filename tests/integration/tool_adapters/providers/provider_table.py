@@ -62,10 +62,16 @@ PROVIDERS = {
     "openai": Provider(
         CHAT,
         counts(
-            prompt_tokens_details={"cached_tokens": 10},
+            prompt_tokens_details={"cached_tokens": 10, "cache_write_tokens": 4},
             completion_tokens_details={"reasoning_tokens": 5},
         ),
-        {"INPUT_FRESH": 20, "CACHE_READ": 10, "OUTPUT_TEXT": 7, "REASONING": 5},
+        {
+            "INPUT_FRESH": 16,
+            "CACHE_READ": 10,
+            "CACHE_WRITE_SHORT": 4,
+            "OUTPUT_TEXT": 7,
+            "REASONING": 5,
+        },
         OPENAI_ERRORS,
     ),
     "openai responses": Provider(
@@ -74,10 +80,21 @@ PROVIDERS = {
             "input_tokens": 30,
             "output_tokens": 12,
             "total_tokens": 42,
-            "input_tokens_details": {"cached_tokens": 10},
+            "input_tokens_details": {
+                "cached_tokens": 10,
+                "cache_write_tokens": 4,
+                "cache_write_tokens_details": {"ttl_12h_tokens": 3},
+            },
             "output_tokens_details": {"reasoning_tokens": 5},
         },
-        {"INPUT_FRESH": 20, "CACHE_READ": 10, "OUTPUT_TEXT": 7, "REASONING": 5},
+        {
+            "INPUT_FRESH": 16,
+            "CACHE_READ": 10,
+            "CACHE_WRITE_SHORT": 1,
+            "CACHE_WRITE_LONG": 3,
+            "OUTPUT_TEXT": 7,
+            "REASONING": 5,
+        },
         OPENAI_ERRORS,
     ),
     "azure": Provider(
@@ -115,8 +132,8 @@ PROVIDERS = {
         {
             "INPUT_FRESH": 20,
             "CACHE_READ": 10,
-            "CACHE_WRITE_5M": 1,
-            "CACHE_WRITE_1H": 3,
+            "CACHE_WRITE_SHORT": 1,
+            "CACHE_WRITE_LONG": 3,
             "OUTPUT_TEXT": 12,
         },
         ANTHROPIC_ERRORS,

@@ -17,7 +17,7 @@ DONE = "[DONE]"
 @dataclass(frozen=True)
 class Recording:
     """A reply: JSON, or events where there are some. `meaning` is the expected failure, or the
-    finish reason of an answer."""
+    finish reason of an answer. A failure that is `charged` was paid for as reported."""
 
     meaning: str = "stop"
     status: int = 200
@@ -26,6 +26,7 @@ class Recording:
     headers: dict[str, str] = field(default_factory=dict)
     retried: bool = False
     estimated: bool = False
+    charged: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ def _chat_cases(provider: Provider) -> dict[str, Recording]:
         ),
         "error in stream": Recording(
             FAULT, events=[*first, openai_error("boom", type="server_error")], retried=True
+        ),
+        "paid error": Recording(
+            AWAY,
+            events=[*first, _chat({}, "error", usage=provider.report, **openai_error(code=502))],
+            charged=True,
         ),
         "no usage": Recording(events=[*first, said, stop, DONE], estimated=True),
         "usage early": Recording(events=[*first, report, said, stop, DONE]),

@@ -95,6 +95,7 @@ async def test_a_reply_becomes_an_answer_a_retry_or_a_named_failure(
     if answer.HasField("failure"):
         kind = failure_pb2.FailureKind.Name(answer.failure.kind).removeprefix("FAILURE_KIND_")
         assert kind == expected, answer.failure
+        assert not recording.charged or counted(answer) == provider.quantities
         table[name][case] = f"failed: {kind}: {answer.failure.message}"
         return
     assert (answer.output.content, answer.finish_reason) == (ANSWER, expected)

@@ -31,10 +31,12 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     """Prompt tokens that were not served from a cache."""
     USAGE_DIMENSION_CACHE_READ: _UsageDimension.ValueType  # 2
     """Prompt tokens served from a provider's cache."""
-    USAGE_DIMENSION_CACHE_WRITE_5M: _UsageDimension.ValueType  # 3
-    """Prompt tokens written to a cache kept for five minutes."""
-    USAGE_DIMENSION_CACHE_WRITE_1H: _UsageDimension.ValueType  # 4
-    """Prompt tokens written to a cache kept for one hour."""
+    USAGE_DIMENSION_CACHE_WRITE_SHORT: _UsageDimension.ValueType  # 3
+    """Prompt tokens written to a cache of the provider's shorter lifetime: five minutes at
+    Anthropic, thirty at OpenAI.
+    """
+    USAGE_DIMENSION_CACHE_WRITE_LONG: _UsageDimension.ValueType  # 4
+    """Prompt tokens written to a cache of its longer lifetime: one hour, or twelve."""
     USAGE_DIMENSION_OUTPUT_TEXT: _UsageDimension.ValueType  # 5
     """Completion tokens the caller can read."""
     USAGE_DIMENSION_REASONING: _UsageDimension.ValueType  # 6
@@ -67,10 +69,12 @@ USAGE_DIMENSION_INPUT_FRESH: UsageDimension.ValueType  # 1
 """Prompt tokens that were not served from a cache."""
 USAGE_DIMENSION_CACHE_READ: UsageDimension.ValueType  # 2
 """Prompt tokens served from a provider's cache."""
-USAGE_DIMENSION_CACHE_WRITE_5M: UsageDimension.ValueType  # 3
-"""Prompt tokens written to a cache kept for five minutes."""
-USAGE_DIMENSION_CACHE_WRITE_1H: UsageDimension.ValueType  # 4
-"""Prompt tokens written to a cache kept for one hour."""
+USAGE_DIMENSION_CACHE_WRITE_SHORT: UsageDimension.ValueType  # 3
+"""Prompt tokens written to a cache of the provider's shorter lifetime: five minutes at
+Anthropic, thirty at OpenAI.
+"""
+USAGE_DIMENSION_CACHE_WRITE_LONG: UsageDimension.ValueType  # 4
+"""Prompt tokens written to a cache of its longer lifetime: one hour, or twelve."""
 USAGE_DIMENSION_OUTPUT_TEXT: UsageDimension.ValueType  # 5
 """Completion tokens the caller can read."""
 USAGE_DIMENSION_REASONING: UsageDimension.ValueType  # 6
