@@ -39,11 +39,6 @@ def publish_adapter(root: Path, number: int, seed: int | None = None, run: str =
     return make_publisher(root, run).publish(model, number, {0: 10 * number})
 
 
-def publish_merged(root: Path, number: int) -> Manifest:
-    model = make_model(seed=number, vocabulary=len(make_tokenizer()))
-    return make_publisher(root).publish(model, number, {0: 10 * number})
-
-
 def let_through(store: VersionStore, name: str, gain: float = 0.5) -> None:
     """The gate's decision about a policy that is so much better than the promoted one."""
     current = Aliases(store.root).current(Alias.PROMOTED)

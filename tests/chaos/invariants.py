@@ -69,10 +69,6 @@ class Observed:
     """Tools whose own server was harmed, so that a failure of theirs is a true answer."""
 
 
-def of_episodes(charges: Iterable[Charge], ids: frozenset[str]) -> list[Charge]:
-    return [one for one in charges if one.episode_id in ids]
-
-
 ANSWERED = "ANSWERED"
 PRICE_OF_A_TOKEN = Decimal("0.2") / 1_000_000
 
