@@ -168,15 +168,10 @@ async def test_an_episode_that_a_budget_of_others_ended_is_not_judged(
         )
 
 
-async def ended(platform: Platform) -> str:
-    platform.neighbours.orchestrator.decide = in_turns(answer("42"))
-    return (await platform.run()).id
-
-
 async def test_feedback_is_shown_with_the_episode_and_follows_it_on_the_stream(
     platform: Platform,
 ) -> None:
-    episode_id = await ended(platform)
+    episode_id = (await platform.run()).id
     said = pb.GiveFeedbackRequest(
         episode_id=episode_id, score=0.5, label="half", comment="The second city is missing."
     )
@@ -216,7 +211,7 @@ async def test_feedback_is_shown_with_the_episode_and_follows_it_on_the_stream(
 async def test_feedback_that_cannot_be_taken_names_its_field(
     platform: Platform, fields: dict[str, object], param: str
 ) -> None:
-    episode_id = await ended(platform)
+    episode_id = (await platform.run()).id
     request = pb.GiveFeedbackRequest(episode_id=episode_id, **fields)  # type: ignore[arg-type]
     with pytest.raises(grpc.aio.AioRpcError, match=param) as caught:
         await platform.ada.GiveFeedback(request)
@@ -226,7 +221,7 @@ async def test_feedback_that_cannot_be_taken_names_its_field(
 async def test_other_words_under_an_id_are_rejected_and_those_before_stay(
     platform: Platform,
 ) -> None:
-    episode_id = await ended(platform)
+    episode_id = (await platform.run()).id
     first = pb.GiveFeedbackRequest(episode_id=episode_id, id="a", score=1)
     await platform.ada.GiveFeedback(first)
     with pytest.raises(grpc.aio.AioRpcError, match="use a new id") as caught:
@@ -239,7 +234,7 @@ async def test_other_words_under_an_id_are_rejected_and_those_before_stay(
 
 
 async def test_an_episode_takes_fifty_however_many_come_at_once(platform: Platform) -> None:
-    episode_id = await ended(platform)
+    episode_id = (await platform.run()).id
     requests = [
         pb.GiveFeedbackRequest(episode_id=episode_id, id=str(number), score=1)
         for number in range(60)
@@ -268,7 +263,7 @@ async def test_feedback_is_told_to_webhooks_without_its_words(platform: Platform
     wanted = [webhook_service_pb2.WEBHOOK_EVENT_TYPE_FEEDBACK_GIVEN]
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url, event_types=wanted))
-        episode_id = await ended(platform)
+        episode_id = (await platform.run()).id
         given = await platform.ada.GiveFeedback(
             pb.GiveFeedbackRequest(episode_id=episode_id, score=1, comment="a secret")
         )

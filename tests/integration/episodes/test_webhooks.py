@@ -45,11 +45,6 @@ def hook(webhook_id: str = "all", url: str = URL, **fields: Any) -> pb.PutWebhoo
     return pb.PutWebhookRequest(id=webhook_id, url=url, secret=SECRET, **fields)
 
 
-async def ended(platform: Platform) -> str:
-    platform.neighbours.orchestrator.decide = in_turns(answer("42"))
-    return (await platform.run()).id
-
-
 async def delivered(platform: Platform, url: str, count: int = 1) -> list[Any]:
     while True:
         sent = [each for each in platform.neighbours.adapters.delivered if each.url == url]
@@ -70,7 +65,7 @@ async def test_the_end_of_an_episode_is_told_once_without_its_words(platform: Pl
     url = f"{URL}/{platform.tenant}"
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url))
-        episode_id = await ended(platform)
+        episode_id = (await platform.run()).id
         (body,) = await delivered(platform, url)
         delivery = await in_state(stub, DELIVERED)
     assert body["type"] == "episode.ended"
@@ -107,7 +102,7 @@ async def test_a_record_that_is_kept_aside_is_told(platform: Platform) -> None:
     wanted = [pb.WEBHOOK_EVENT_TYPE_RECORD_DEAD_LETTERED]
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url, event_types=wanted))
-        await ended(platform)
+        await platform.run()
         (body,) = await delivered(platform, url)
     assert body["type"] == "record.dead_lettered"
     assert "logprob" in body["data"]["reason"]
@@ -119,7 +114,7 @@ async def test_a_receiver_that_fails_is_asked_again_and_later_replayed(platform:
     adapters.statuses[url] = 500
     async with webhooks(platform) as stub:
         await stub.PutWebhook(hook(url=url))
-        await ended(platform)
+        await platform.run()
         pending = await in_state(stub, PENDING)
         assert "status 500" in pending.last_error
         assert pending.next_attempt_time.ToMilliseconds() > pending.create_time.ToMilliseconds()
@@ -162,7 +157,7 @@ async def test_webhooks_are_a_tenants_own(platform: Platform) -> None:
         rest = await stub.ListWebhooks(pb.ListWebhooksRequest(page_token=page.next_page_token))
         assert [each.id for each in (*page.webhooks, *rest.webhooks)] == ["all", "second"]
         assert not (await rival.ListWebhooks(pb.ListWebhooksRequest())).webhooks
-        await ended(platform)
+        await platform.run()
         mine = await in_state(stub, DELIVERED)
         listed = await rival.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest())
         assert not listed.deliveries
