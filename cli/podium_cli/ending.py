@@ -58,17 +58,14 @@ def _run(arguments: Sequence[str]) -> int:
         return _wrong_usage(error, arguments)
     except SystemExit as ended:
         # How Rich and Click end when a pipe is closed.
-        return NOBODY_READS if _is_closed(ended) else int(ended.code or 0)
+        is_closed = isinstance(ended.__context__, BrokenPipeError)
+        return NOBODY_READS if is_closed else int(ended.code or 0)
     except (KeyboardInterrupt, Abort):
         return INTERRUPTED
     except Exception as error:  # BLE001: whatever it is, a person reads two lines
         if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS:
             raise
         return _say(Fault(error), arguments)
-
-
-def _is_closed(ended: SystemExit) -> bool:
-    return isinstance(ended.__context__, BrokenPipeError)
 
 
 def _wrong_usage(error: ClickException, arguments: Sequence[str]) -> int:

@@ -1,5 +1,3 @@
-from datetime import UTC, datetime
-
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podium.common.v1 import money_pb2
@@ -39,12 +37,6 @@ def format_time(moment: Timestamp) -> str:
     if not moment.seconds:
         return ""
     return timestamp_from_proto(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def format_age(moment: Timestamp) -> str:
-    """ "3 min 20 s ago"."""
-    elapsed = datetime.now(UTC) - timestamp_from_proto(moment)
-    return f"{format_seconds(max(elapsed.total_seconds(), 0))} ago"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -6,7 +6,6 @@ import typer
 from rich.text import Text
 
 from podium.adapters.v1 import tool_adapter_service_pb2
-from podium.registry.v1 import tool_pb2
 from podium_cli.command import Session, command
 from podium_cli.formats import counted
 from podium_cli.listing import listing
@@ -101,7 +100,7 @@ async def followed(session: Session) -> None:
     rows = [
         (
             server.name_prefix,
-            _address(server.connection),
+            server.connection.http.url or server.connection.stdio.server,
             "everybody" if server.shared else "your tenant",
             str(len(server.tool_names)),
             server.problem or "followed",
@@ -136,7 +135,3 @@ async def _followed(
 
 async def _all(gateway: Gateway) -> tool_adapter_service_pb2.ListFollowedMcpServersResponse:
     return await gateway.all(PATH, tool_adapter_service_pb2.ListFollowedMcpServersResponse)
-
-
-def _address(connection: tool_pb2.McpConnection) -> str:
-    return connection.http.url or connection.stdio.server

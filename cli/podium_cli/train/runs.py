@@ -29,7 +29,7 @@ from podium_operations.cluster.training_runs import TrainingRuns
 from podium_training.rollouts import RolloutLimits
 from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
 from podium_training.rollouts.plan import InvalidRun, check_run_id
-from podium_training.rollouts.submission import RolloutSettings
+from podium_training.rollouts.settings import RolloutSettings
 from podium_training.tasks.files import read_tasks, task_digest
 
 

@@ -71,37 +71,22 @@ async def near_names(fetch: Fetch, rejected: Rejected) -> list[str]:
     wrong = rejected.metadata.get(kind) or rejected.metadata.get(f"{kind}_id")
     if not wrong or kind not in _LISTS:
         return []
-    path, names_of = _LISTS[kind]
+    path, field, name_of = _LISTS[kind]
     # The list may be rejected too; then the first error is the one to report.
     try:
-        known = names_of(await fetch(path))
+        items = (await fetch(path)).get(field, [])
     except UserError:
         return []
+    known = [name_of(item) for item in items]
     return get_close_matches(wrong, known, n=3, cutoff=0.5)
 
 
-def _tool_names(values: dict[str, Any]) -> list[str]:
-    return [tool["spec"]["name"] for tool in values.get("tools", [])]
-
-
-def _policy_names(values: dict[str, Any]) -> list[str]:
-    return [policy["spec"]["name"] for policy in values.get("policies", [])]
-
-
-def _budget_names(values: dict[str, Any]) -> list[str]:
-    return [status["budget"]["id"] for status in values.get("statuses", [])]
-
-
-def _model_names(values: dict[str, Any]) -> list[str]:
-    return [model["id"] for model in values.get("data", [])]
-
-
-_Names = Callable[[dict[str, Any]], list[str]]
-_LISTS: dict[str, tuple[str, _Names]] = {
-    "tool": ("/v1/tools?page_size=500", _tool_names),
-    "policy": ("/v1/policies?page_size=500", _policy_names),
-    "budget": ("/v1/budgets?page_size=500", _budget_names),
-    "model": ("/v1/models", _model_names),
+# By kind: its list, the field of the reply, and the name of an item.
+_LISTS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
+    "tool": ("/v1/tools?page_size=500", "tools", lambda tool: tool["spec"]["name"]),
+    "policy": ("/v1/policies?page_size=500", "policies", lambda policy: policy["spec"]["name"]),
+    "budget": ("/v1/budgets?page_size=500", "statuses", lambda status: status["budget"]["id"]),
+    "model": ("/v1/models", "data", lambda model: model["id"]),
 }
 # Where the existing names of a kind are listed.
 _SHOWN_BY = {

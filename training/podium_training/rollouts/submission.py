@@ -1,8 +1,6 @@
 import asyncio
 from datetime import timedelta
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio.client import (
     Client,
     Schedule,
@@ -17,26 +15,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from episodes.workflows.connection import connect_temporal
-from episodes.workflows.settings import TemporalSettings
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_training.rollouts.activities import RolloutActivities
 from podium_training.rollouts.payloads import RolloutProgress, RolloutRun
+from podium_training.rollouts.settings import RolloutSettings
 from podium_training.rollouts.workflow import RolloutWorkflow
-
-
-class RolloutSettings(BaseSettings):
-    """Settings of `podium train submit` and `worker`, from the environment."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="PODIUM_TRAIN_", env_nested_delimiter="__", frozen=True
-    )
-
-    temporal_target: str = Field("", description="host:port; unset: that of `podium up`")
-    temporal_namespace: str = Field("default", description="its namespace")
-    task_queue: str = Field("rollouts", description="where workers take runs from")
-    temporal: TemporalSettings = Field(default_factory=TemporalSettings)
-
 
 # How soon a worker that ends is noticed, and how soon a cancel reaches a group.
 HEARTBEAT_THROTTLE = timedelta(seconds=1)

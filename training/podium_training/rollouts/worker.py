@@ -13,7 +13,8 @@ from podium_kit.rpc.health import HealthMonitor, answered_probes
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import TlsFiles, load_settings
 from podium_kit.telemetry import TelemetrySettings
-from podium_training.rollouts.submission import RolloutSettings, open_temporal, work
+from podium_training.rollouts.settings import RolloutSettings
+from podium_training.rollouts.submission import open_temporal, work
 
 
 class WorkerSettings(RolloutSettings):

@@ -125,7 +125,9 @@ class ChatModel:
             tokens = {kind: int(usage[f"{kind}_tokens"]) for kind in KINDS if usage}
             return {"text": body["choices"][0]["message"]["content"] or "", "tokens": tokens}
         except httpx.HTTPStatusError as error:
-            raise ModelUnusable(f"{self.url} answers {_fault_message(error.response)}") from error
+            reply = error.response
+            said = " ".join(reply.text.split())[:200]
+            raise ModelUnusable(f"{self.url} answers {reply.status_code}: {said}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelUnusable(f"{self.url} does not answer: {type(error).__name__}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -156,10 +158,6 @@ RETRYING = tenacity.AsyncRetrying(
     wait=tenacity.wait_exponential_jitter(multiplier=0.1, max=5, jitter=1),
     reraise=True,
 )
-
-
-def _fault_message(response: httpx.Response) -> str:
-    return f"{response.status_code}: {' '.join(response.text.split())[:200]}"
 
 
 def _checked(text: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def _category(folder: Path, name: str) -> list[Task]:
         raise UnreadableSource(f"bfcl-eval has no file of {name}", f"run `{INSTALL}`")
     answers_path = folder / "possible_answer" / cases.name
     # Where no call is right, there is no file of right calls.
-    answers = _by_id(answers_path) if answers_path.exists() else {}
+    right = _lines(answers_path) if answers_path.exists() else ()
+    answers = {answer["id"]: answer for _, answer in right}
     faults: list[tuple[int, str]] = []
     tasks: list[Task] = []
     for number, case in _lines(cases):
@@ -113,10 +114,6 @@ def _declared(function: dict[str, Any]) -> dict[str, Any]:
         },
         "required": declared.get("required", []),
     }
-
-
-def _by_id(path: Path) -> dict[str, Any]:
-    return {answer["id"]: answer for _, answer in _lines(path)}
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
