@@ -2,6 +2,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
+
 from podium.registry.v1 import tool_pb2
 from podium_kit.tool_kinds import KIND_FROM_WIRE
 from podium_kit.wire import duration_from_proto
@@ -22,6 +24,7 @@ from tool_adapters.models import (
     LlmApi,
     LlmConnection,
     LlmModel,
+    LlmOptions,
     LlmRole,
     McpConnection,
     McpHttp,
@@ -166,8 +169,24 @@ def _model(model: tool_pb2.LlmModel) -> LlmModel:
         api=LLM_APIS[model.api],
         secret=model.secret.name,
         sku=model.sku,
+        options=LlmOptions(
+            model.options.reasoning_effort,
+            model.options.verbosity,
+            model.options.service_tier,
+            _whole_numbers(MessageToDict(model.options.body)),
+            dict(model.options.headers),
+        ),
         modelled_latency_s=duration_from_proto(model.modelled_latency),
     )
+
+
+def _whole_numbers(value: Any) -> Any:
+    """A Struct holds floats alone, and providers reject 2048.0 where they want 2048."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _limits(limits: tool_pb2.ToolLimits) -> Limits:

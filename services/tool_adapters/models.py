@@ -156,6 +156,17 @@ class LlmRole(StrEnum):
 
 
 @dataclass(frozen=True)
+class LlmOptions:
+    """Settings of the requests to one model; see podium.registry.v1.LlmOptions."""
+
+    reasoning_effort: str = ""
+    verbosity: str = ""
+    service_tier: str = ""
+    body: JsonObject = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LlmModel:
     alias: str
     model: str
@@ -163,6 +174,7 @@ class LlmModel:
     api: LlmApi
     secret: str = ""
     sku: str = ""
+    options: LlmOptions = LlmOptions()
     modelled_latency_s: float = 0.0
     """What a call of a simulated model counts as; 0 means that it is measured."""
 

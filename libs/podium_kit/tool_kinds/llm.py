@@ -1,8 +1,18 @@
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import MediaKind
+from podium_kit.http_headers import header_problem
 from podium_kit.tool_kinds.checks import InvalidTool, check_url
 from podium_kit.tool_kinds.kind import ToolKind
 from podium_kit.wire.values import KIND_FROM_WIRE
+
+# Fields that decide who is asked what, what is charged and how the reply is read.
+WRITTEN_FIELDS = frozenset(
+    {"model", "messages", "input", "system", "instructions", "stream", "stream_options", "store"}
+    | {"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "tools", "tool_choice"}
+    | {"functions", "temperature", "top_p", "service_tier", "reasoning_effort", "verbosity"}
+    | {"background", "modalities", "response_format", "previous_response_id"}
+)
+WRITTEN_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "content-type", "accept"})
 
 
 def _check(spec: tool_pb2.ToolSpec) -> None:
@@ -19,6 +29,7 @@ def _check(spec: tool_pb2.ToolSpec) -> None:
             )
         check_url(f"{field}.base_url", model.base_url)
         _check_takes(f"{field}.takes", model, embeds=embeds)
+        _check_options(f"{field}.options", model)
 
 
 def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:
@@ -28,6 +39,21 @@ def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:
         raise InvalidTool(f"{field} holds a kind that is unset; give {', '.join(MediaKind)}")
     if len(set(model.takes)) < len(model.takes):
         raise InvalidTool(f"{field} names a kind twice; name it once")
+
+
+def _check_options(field: str, model: tool_pb2.LlmModel) -> None:
+    options = model.options
+    if model.api == tool_pb2.LLM_API_OPENAI_EMBEDDINGS and options.ByteSize():
+        raise InvalidTool(f"{field} is set, but an embedder has no options; leave it out")
+    if options.verbosity and model.api == tool_pb2.LLM_API_ANTHROPIC_MESSAGES:
+        raise InvalidTool(f"{field}.verbosity is OpenAI's; leave it out")
+    if written := sorted(WRITTEN_FIELDS & set(options.body)):
+        raise InvalidTool(f"{field}.body.{written[0]} is written by Podium; leave it out")
+    for name, value in options.headers.items():
+        if problem := header_problem(name, value):
+            raise InvalidTool(f"{field}.headers: {problem}")
+        if name.lower() in WRITTEN_HEADERS:
+            raise InvalidTool(f"{field}.headers.{name} is written by Podium; name a secret instead")
 
 
 def _public(connection: tool_pb2.Connection) -> tool_pb2.Connection:

@@ -2431,6 +2431,33 @@ class LatencyHistogram(Model):
     """
 
 
+class LlmOptions(Model):
+    """
+    Settings of the requests to one model.
+    """
+
+    reasoning_effort: str = ""
+    """
+    Reasoning effort, as the provider names it, for example "low". Reasoning counts towards `max_output_tokens`.
+    """
+    verbosity: str = ""
+    """
+    Length of OpenAI's answers: "low", "medium" or "high".
+    """
+    service_tier: str = ""
+    """
+    Class of service, as the provider names it, for example "flex"; the price list has a factor for each.
+    """
+    body: dict[str, Any] | None = None
+    """
+    Further fields of the body, for example {"thinking": {"type": "adaptive"}}. The fields that Podium writes are rejected.
+    """
+    headers: dict[str, str] = {}
+    """
+    Further headers, for example "anthropic-beta". They are not secret.
+    """
+
+
 class McpStdio(Model):
     """
     A server started as a process. What is started, and how, is defined where the adapters run: no one who registers a tool chooses a program, an argument or an environment variable.
@@ -4443,6 +4470,10 @@ class LlmModel(Model):
     takes: list[Literal["MEDIA_KIND_IMAGE", "MEDIA_KIND_PDF"] | str] = []
     """
     What it reads besides text; empty means text alone. An embedder takes nothing else.
+    """
+    options: LlmOptions | None = None
+    """
+    Settings of its requests; unset leaves them to the provider.
     """
 
 

@@ -137,7 +137,8 @@ class LlmAdapter(Adapter):
         api = APIS[model.api]
         secret = await self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
-        headers, body = api.headers(secret), api.body(model, question)
+        headers = {**model.options.headers, **api.headers(secret)}
+        body = api.body(model, question)
         credential, owner = _credential(call, tool, model), _owner(call, tool)
         parameters = await self._parameters.find(owner, model)
         while True:

@@ -5,7 +5,7 @@ streamed responses, and Anthropic's of streamed messages.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from podium_kit.metering import Usage
 from podium_kit.metering.usage_reports import (
@@ -89,7 +89,9 @@ class OpenAiChat:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        return body | _sampling(question)
+        options = model.options
+        body |= _stated(reasoning_effort=options.reasoning_effort, verbosity=options.verbosity)
+        return body | _common(model, question)
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = event.get("id") or completion.request_id
@@ -136,7 +138,11 @@ class OpenAiResponses:
         }
         if question.system_prompt:
             body["instructions"] = question.system_prompt
-        return body | _sampling(question)
+        body |= _stated(
+            reasoning=_stated(effort=model.options.reasoning_effort),
+            text=_stated(verbosity=model.options.verbosity),
+        )
+        return body | _common(model, question)
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         match event["type"]:
@@ -189,7 +195,8 @@ class AnthropicMessages:
         }
         if instructions := "\n\n".join(filter(None, [question.system_prompt, *system])):
             body["system"] = instructions
-        return body | _sampling(question)
+        body |= _stated(output_config=_stated(effort=model.options.reasoning_effort))
+        return body | _common(model, question)
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         match event["type"]:
@@ -235,6 +242,12 @@ def _openai_text(content: object) -> object:
     return "".join(part["text"] for part in content if part.get("type") == "text")
 
 
-def _sampling(question: Question) -> JsonObject:
+def _common(model: LlmModel, question: Question) -> JsonObject:
+    """The fields that all APIs name alike, and those of the tool's owner."""
     given = {"temperature": question.temperature, "top_p": question.top_p}
-    return {name: value for name, value in given.items() if value is not None}
+    sampling = {name: value for name, value in given.items() if value is not None}
+    return sampling | _stated(service_tier=model.options.service_tier) | model.options.body
+
+
+def _stated(**fields: Any) -> JsonObject:
+    return {name: value for name, value in fields.items() if value}

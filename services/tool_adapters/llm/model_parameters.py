@@ -42,7 +42,7 @@ class ModelParameters:
             except DomainError as error:
                 log.warning("learnt parameters are read later: %s", error.message)
         family = self._families.capabilities(model.base_url, model.model)
-        return self._cached.get(key) or family.parameters()
+        return self._cached.get(key) or family.parameters(model.options.reasoning_effort)
 
     async def learn(
         self, owner: str, model: LlmModel, rejected: ChatParameters, learnt: ChatParameters

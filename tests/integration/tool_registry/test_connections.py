@@ -1,6 +1,8 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from integration.tool_registry.builders import NO_ARGUMENTS, make_llm_spec, make_model, make_spec
 from integration.tool_registry.running_registry import Caller, RunningRegistry, rejected
@@ -164,6 +166,24 @@ async def test_who_reads_what_is_attached_goes_first(registry: RunningRegistry) 
     assert "zoom" not in [tool.name for tool in without.toolset.tools]
     assert "zoom" in [tool.name for tool in with_image.toolset.tools]
     assert len(with_image.toolset.tools) == len(without.toolset.tools)
+
+
+@pytest.mark.parametrize(
+    ("api", "options", "words"),
+    [
+        ("OPENAI_CHAT", {"body": {"max_tokens": 5}}, "options.body.max_tokens is written by"),
+        ("OPENAI_CHAT", {"headers": {"Authorization": "x"}}, "name a secret instead"),
+        ("OPENAI_CHAT", {"headers": {"host": "x"}}, "options.headers: host belongs to"),
+        ("ANTHROPIC_MESSAGES", {"verbosity": "low"}, "options.verbosity is OpenAI's"),
+    ],
+)
+async def test_options_that_podium_writes_or_the_api_lacks_are_rejected(
+    registry: RunningRegistry, api: str, options: dict[str, Any], words: str
+) -> None:
+    spec = make_llm_spec(make_model("eyes", api=tool_pb2.LlmApi.Value(f"LLM_API_{api}")))
+    ParseDict(options, spec.connection.llm.models[0].options)
+    error = await rejected(registry.as_().register(spec))
+    assert words in (error.details() or "")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -27,11 +28,15 @@ CASES = [(name, case) for name, provider in PROVIDERS.items() for case in provid
 
 
 @asynccontextmanager
-async def answering(*recordings: Recording) -> AsyncIterator[str]:
+async def answering(
+    *recordings: Recording, asked: list[tuple[dict[str, Any], Mapping[str, str]]] | None = None
+) -> AsyncIterator[str]:
     """A server that sends the recordings one after the other."""
     left = list(recordings)
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        if asked is not None:
+            asked.append((await request.json(), request.headers))
         recording = left.pop(0)
         if not recording.events:
             return web.json_response(
@@ -105,3 +110,33 @@ async def test_a_reply_becomes_an_answer_a_retry_or_a_named_failure(
         assert counted(answer) == provider.quantities
     retried = "retried, " if recording.retried else ""
     table[name][case] = f"{retried}answered ({expected})"
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("openai", {"reasoning_effort": "low", "verbosity": "high"}),
+        ("openai responses", {"reasoning": {"effort": "low"}, "text": {"verbosity": "high"}}),
+        ("anthropic", {"output_config": {"effort": "low"}}),
+    ],
+)
+async def test_options_are_written_as_each_api_names_them(
+    adapters: AdaptersUnderTest, name: str, written: dict[str, Any]
+) -> None:
+    provider = PROVIDERS[name]
+    asked: list[tuple[dict[str, Any], Mapping[str, str]]] = []
+    thinking: dict[str, Any] = {"type": "enabled", "budget_tokens": 2048, "share": 0.5}
+    async with answering(provider.cases()["stream"], asked=asked) as url:
+        spec = llm_spec(url, provider.api)
+        spec.name = f"expert-{uuid4()}"
+        options = spec.connection.llm.models[0].options
+        options.reasoning_effort, options.service_tier = "low", "flex"
+        options.verbosity = "" if name == "anthropic" else "high"
+        options.body.update({"thinking": thinking})
+        options.headers["x-team"] = "blue"
+        answer = await adapters.call(adapters.register(spec))
+    assert answer.output.content == ANSWER, answer.failure
+    [(body, headers)] = asked
+    assert body.items() >= (written | {"service_tier": "flex", "thinking": thinking}).items()
+    assert isinstance(body["thinking"]["budget_tokens"], int)
+    assert headers["x-team"] == "blue"

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -943,6 +944,7 @@ class LlmModel(_message.Message):
     TAGS_FIELD_NUMBER: _builtins.int
     MODELLED_LATENCY_FIELD_NUMBER: _builtins.int
     TAKES_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name the orchestrator chooses by, for example "reasoner-1"."""
     model: _builtins.str
@@ -975,6 +977,10 @@ class LlmModel(_message.Message):
     def takes(self) -> _containers.RepeatedScalarFieldContainer[_attachment_pb2.MediaKind.ValueType]:
         """What it reads besides text; empty means text alone. An embedder takes nothing else."""
 
+    @_builtins.property
+    def options(self) -> Global___LlmOptions:
+        """Settings of its requests; unset leaves them to the provider."""
+
     def __init__(
         self,
         *,
@@ -989,14 +995,83 @@ class LlmModel(_message.Message):
         tags: _abc.Iterable[_builtins.str] | None = ...,
         modelled_latency: _duration_pb2.Duration | None = ...,
         takes: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
+        options: Global___LlmOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["modelled_latency", b"modelled_latency", "secret", b"secret"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["modelled_latency", b"modelled_latency", "options", b"options", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "modelled_latency", b"modelled_latency", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "modelled_latency", b"modelled_latency", "options", b"options", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LlmModel: _TypeAlias = LlmModel  # noqa: Y015
+
+@_typing.final
+class LlmOptions(_message.Message):
+    """Settings of the requests to one model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REASONING_EFFORT_FIELD_NUMBER: _builtins.int
+    VERBOSITY_FIELD_NUMBER: _builtins.int
+    SERVICE_TIER_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    reasoning_effort: _builtins.str
+    """Reasoning effort, as the provider names it, for example "low". Reasoning counts towards
+    `max_output_tokens`.
+    """
+    verbosity: _builtins.str
+    """Length of OpenAI's answers: "low", "medium" or "high"."""
+    service_tier: _builtins.str
+    """Class of service, as the provider names it, for example "flex"; the price list has a factor
+    for each.
+    """
+    @_builtins.property
+    def body(self) -> _struct_pb2.Struct:
+        """Further fields of the body, for example {"thinking": {"type": "adaptive"}}. The fields that
+        Podium writes are rejected.
+        """
+
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Further headers, for example "anthropic-beta". They are not secret."""
+
+    def __init__(
+        self,
+        *,
+        reasoning_effort: _builtins.str = ...,
+        verbosity: _builtins.str = ...,
+        service_tier: _builtins.str = ...,
+        body: _struct_pb2.Struct | None = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "headers", b"headers", "reasoning_effort", b"reasoning_effort", "service_tier", b"service_tier", "verbosity", b"verbosity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LlmOptions: _TypeAlias = LlmOptions  # noqa: Y015
 
 @_typing.final
 class LlmConnection(_message.Message):
