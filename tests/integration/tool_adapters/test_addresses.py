@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 
 from embedded_servers import Database
-from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters import rebinding_program
 from integration.tool_adapters.adapters_under_test import (
     AdaptersUnderTest,
@@ -20,15 +19,11 @@ from integration.tool_adapters.adapters_under_test import (
 )
 from integration.tool_adapters.servers import WebServer
 from integration.tool_adapters.tool_specs import (
-    ANY_OBJECT,
+    connecting_specs,
     http_spec,
-    llm_spec,
-    mcp_http_spec,
-    tool_spec,
 )
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
-from podium.registry.v1 import tool_pb2
 
 CLOSED = "the address is not public"
 
@@ -47,11 +42,11 @@ async def opened(database: Database, tmp_path: Path) -> AsyncIterator[AdaptersUn
         yield running
 
 
-@pytest.mark.parametrize("place", range(4), ids=["http", "mcp", "llm", "grpc"])
+@pytest.mark.parametrize("kind", ["http", "mcp", "llm", "grpc"])
 async def test_the_same_tool_of_two_tenants_reaches_it_for_one(
-    opened: AdaptersUnderTest, web: WebServer, place: int
+    opened: AdaptersUnderTest, web: WebServer, kind: str
 ) -> None:
-    spec = specs(f"127.0.0.1:{urlsplit(web.url).port}")[place]
+    spec = connecting_specs(f"127.0.0.1:{urlsplit(web.url).port}")[kind]
     request = pb.InvokeRequest(
         key="episode/1/tool/0",
         episode_id="episode",
@@ -87,25 +82,12 @@ REJECTIONS = (
 )
 
 
-def specs(address: str) -> list[tool_pb2.ToolSpec]:
-    """A tool of every kind that connects, at that host and port."""
-    grpc_connection = tool_pb2.GrpcConnection(
-        target=address, method=METHOD, descriptor_set=descriptor_set(), plaintext=True
-    )
-    return [
-        http_spec(f"http://{address}/echo/x"),
-        mcp_http_spec("double", f"http://{address}/mcp"),
-        llm_spec(f"http://{address}/v1"),
-        tool_spec("grpc", "GRPC", ANY_OBJECT, connection=tool_pb2.Connection(grpc=grpc_connection)),
-    ]
-
-
 async def test_no_spelling_of_a_private_address_is_reached(
     adapters: AdaptersUnderTest, web: WebServer
 ) -> None:
     port = urlsplit(web.url).port
     for number, host in enumerate(FORBIDDEN):
-        for spec in specs(f"{host}:{port}"):
+        for spec in connecting_specs(f"{host}:{port}").values():
             spec.name = f"{spec.name}-{number}"
             answer = await adapters.call(adapters.register(spec, shared=False), task="Hello?")
             assert any(reason in answer.failure.message for reason in REJECTIONS), (host, answer)
@@ -127,7 +109,7 @@ async def test_a_unix_socket_is_no_target_of_a_tenants_grpc_tool(
     adapters: AdaptersUnderTest,
 ) -> None:
     for number, target in enumerate(("unix:/run/x.sock", "unix-abstract:x", "vsock:1:2")):
-        spec = specs(target)[-1]
+        spec = connecting_specs(target)["grpc"]
         spec.name = f"socket-{number}"
         answer = await adapters.call(adapters.register(spec, shared=False))
         assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE, answer

@@ -8,7 +8,6 @@ import pytest
 from embedded_servers import Database
 from integration.misbehaviour.database_wire import database_wire
 from integration.misbehaviour.faults import Fault
-from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from integration.tool_adapters.adapters_under_test import (
     AdaptersUnderTest,
     run_adapters,
@@ -18,9 +17,8 @@ from integration.tool_adapters.servers import WebServer
 from integration.tool_adapters.tool_specs import (
     ANY_OBJECT,
     calculator_spec,
+    connecting_specs,
     http_spec,
-    llm_spec,
-    mcp_http_spec,
     tool_limits,
     tool_spec,
 )
@@ -284,33 +282,15 @@ KINDS = ("http", "mcp", "llm", "grpc")
 UNKNOWN_HOST = "nobody.invalid"
 
 
-def spec_of(kind: str, host: str, port: int) -> tool_pb2.ToolSpec:
-    match kind:
-        case "http":
-            return http_spec(f"http://{host}:{port}/echo/x")
-        case "mcp":
-            return mcp_http_spec("double", f"http://{host}:{port}/mcp")
-        case "llm":
-            return llm_spec(f"http://{host}:{port}/v1")
-        case _:
-            grpc = tool_pb2.GrpcConnection(
-                target=f"{host}:{port}",
-                method=METHOD,
-                descriptor_set=descriptor_set(),
-                plaintext=True,
-            )
-            connection = tool_pb2.Connection(grpc=grpc)
-            return tool_spec("grpc", "GRPC", ANY_OBJECT, connection=connection)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("host", ["127.0.0.1", UNKNOWN_HOST])
 async def test_without_a_connection_nothing_was_used(
     adapters: AdaptersUnderTest, kind: str, host: str
 ) -> None:
-    spec = spec_of(kind, host, free_port())
+    spec = connecting_specs(f"{host}:{free_port()}")[kind]
     answer = await adapters.call(adapters.register(spec), task="Hello?")
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
+    assert host in answer.failure.message
     assert (answer.unsent, list(answer.usage.quantities), answer.attempts) == (True, [], 1)
 
 
@@ -319,16 +299,17 @@ async def test_an_address_that_is_not_public_is_never_sent_anything(
     adapters: AdaptersUnderTest, web: WebServer, kind: str
 ) -> None:
     port = int(web.url.rpartition(":")[2])
-    tool = adapters.register(spec_of(kind, "127.0.0.1", port), shared=False)
+    tool = adapters.register(connecting_specs(f"127.0.0.1:{port}")[kind], shared=False)
     answer = await adapters.call(tool, task="Hello?")
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
+    assert "not public" in answer.failure.message
     assert (answer.unsent, list(answer.usage.quantities)) == (True, [])
     assert not web.seen
 
 
 @pytest.mark.parametrize("kind", ["http", "mcp"])
 async def test_an_owner_may_charge_for_it(adapters: AdaptersUnderTest, kind: str) -> None:
-    spec = spec_of(kind, "127.0.0.1", free_port())
+    spec = connecting_specs(f"127.0.0.1:{free_port()}")[kind]
     spec.charges_unsent_calls = True
     answer = await adapters.call(adapters.register(spec))
     assert not answer.unsent
@@ -377,11 +358,3 @@ async def test_arguments_that_do_not_fit_are_free(adapters: AdaptersUnderTest) -
     spec = http_spec("http://127.0.0.1:1/", parameters={"type": "object", "required": ["q"]})
     answer = await adapters.call(adapters.register(spec), {})
     assert (answer.unsent, answer.attempts, list(answer.usage.quantities)) == (True, 0, [])
-
-
-async def test_a_missing_secret_is_noticed_before_anything_is_sent(
-    adapters: AdaptersUnderTest, web: WebServer
-) -> None:
-    http = {"secret": tool_pb2.SecretRef(name="nowhere"), "secret_header": "X-Key"}
-    answer = await adapters.call(adapters.register(http_spec(f"{web.url}/echo/x", http=http)))
-    assert (answer.unsent, web.seen) == (True, [])

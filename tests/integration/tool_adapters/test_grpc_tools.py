@@ -108,11 +108,6 @@ async def test_a_call_the_server_cannot_answer_names_what_is_missing(
     assert answer.failure.kind == kind
 
 
-async def test_a_server_that_is_not_there_is_unavailable(adapters: AdaptersUnderTest) -> None:
-    answer = await adapters.call(adapters.register(grpc_spec(1)))
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
-
-
 async def test_a_call_that_finds_the_server_away_leaves_others_alone(
     adapters: AdaptersUnderTest, health_port: int, kitchen: Kitchen
 ) -> None:
@@ -123,11 +118,3 @@ async def test_a_call_that_finds_the_server_away_leaves_others_alone(
     kitchen.known.set()
     assert away.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
     assert json.loads((await other).output.content) == {"status": "NOT_SERVING"}
-
-
-async def test_a_tenants_tool_cannot_reach_a_private_server(
-    adapters: AdaptersUnderTest, health_port: int
-) -> None:
-    answer = await adapters.call(adapters.register(grpc_spec(health_port), shared=False))
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
-    assert "not public" in answer.failure.message

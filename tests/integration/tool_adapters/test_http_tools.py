@@ -89,7 +89,7 @@ async def test_a_missing_secret_is_named(adapters: AdaptersUnderTest, web: WebSe
     answer = await adapters.call(adapters.register(http_spec(f"{web.url}/echo/x", http=SECRET)))
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
     assert "TOOL_ADAPTERS_SECRET_WEATHER_KEY" in answer.failure.message
-    assert not web.seen
+    assert (answer.unsent, web.seen) == (True, [])
 
 
 async def test_a_tenants_tool_does_not_get_the_platforms_secret(
@@ -139,12 +139,6 @@ async def test_a_reset_connection_is_tried_again_and_then_unavailable(
     assert answer.attempts == 3
 
 
-async def test_a_port_without_a_listener_is_unavailable(adapters: AdaptersUnderTest) -> None:
-    answer = await adapters.call(adapters.register(http_spec("http://127.0.0.1:1/")))
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
-    assert "127.0.0.1" in answer.failure.message
-
-
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
@@ -189,17 +183,6 @@ async def test_what_is_no_text_comes_as_a_file(adapters: AdaptersUnderTest, web:
     answer = await adapters.call(adapters.register(http_spec(f"{web.url}/image")))
     assert answer.output.files[0].data == b"\x89PNG"
     assert answer.output.files[0].media_type == "image/png"
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"])
-async def test_a_tenants_tool_cannot_reach_a_private_address(
-    adapters: AdaptersUnderTest, web: WebServer, host: str
-) -> None:
-    url = web.url.replace("127.0.0.1", host)
-    answer = await adapters.call(adapters.register(http_spec(f"{url}/echo/x"), shared=False))
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
-    assert "not public" in answer.failure.message
-    assert not web.seen
 
 
 OWN_KEY = tool_pb2.SecretRef(name="key")

@@ -196,23 +196,6 @@ async def test_a_tool_answers_with_text_and_json(
     assert answer.output.content_json == '{"result": 42}'
 
 
-async def test_a_tenants_tool_does_not_reach_a_private_server(
-    adapters: AdaptersUnderTest, server_url: str
-) -> None:
-    answer = await adapters.call(
-        adapters.register(mcp_http_spec("double", server_url), shared=False), {"number": 21}
-    )
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_PERMISSION_DENIED
-    assert "not public" in answer.failure.message
-
-
-async def test_a_server_that_is_not_there_is_unavailable(adapters: AdaptersUnderTest) -> None:
-    name = adapters.register(mcp_http_spec("double", "http://127.0.0.1:1/mcp"))
-    answer = await adapters.call(name, {"number": 21})
-    assert answer.failure.kind == failure_pb2.FAILURE_KIND_UNAVAILABLE
-    assert "127.0.0.1" in answer.failure.message
-
-
 TIME_SERVER = "argv: [mcp-server-time, --local-timezone, UTC]"
 TIME_DISCOVERY = pb.DiscoverMcpToolsRequest(
     connection=tool_pb2.McpConnection(stdio=tool_pb2.McpStdio(server="time")),

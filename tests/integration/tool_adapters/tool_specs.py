@@ -5,6 +5,7 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
+from integration.misbehaviour.grpc_server import METHOD, descriptor_set
 from podium.registry.v1 import tool_pb2 as pb
 
 ANY_OBJECT = {"type": "object"}
@@ -90,3 +91,16 @@ def mcp_http_spec(tool_name: str, url: str, **fields: Any) -> pb.ToolSpec:
     http = pb.McpHttp(url=url)
     connection = pb.Connection(mcp=pb.McpConnection(tool_name=tool_name, http=http))
     return tool_spec(tool_name, "MCP", ANY_OBJECT, connection=connection, **fields)
+
+
+def connecting_specs(address: str) -> dict[str, pb.ToolSpec]:
+    """A tool of every kind that connects, at that host and port."""
+    grpc = pb.GrpcConnection(
+        target=address, method=METHOD, descriptor_set=descriptor_set(), plaintext=True
+    )
+    return {
+        "http": http_spec(f"http://{address}/echo/x"),
+        "mcp": mcp_http_spec("double", f"http://{address}/mcp"),
+        "llm": llm_spec(f"http://{address}/v1"),
+        "grpc": tool_spec("grpc", "GRPC", ANY_OBJECT, connection=pb.Connection(grpc=grpc)),
+    }
