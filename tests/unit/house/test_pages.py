@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from unit.house.source_files import ROOT
+from unit.house.source_files import ROOT, tracked_files
 
 DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "adr").glob("*.md"))
+NAMED_TEST = re.compile(r"`((?:tests/[\w/]+/)?test_\w+\.py)`")
 NAMED_FILE = re.compile(r"`((?:\w+/)+[\w.]+)`")
 PARTS = ["Status", "Context", "Decision", "Consequences"]
 LINK = re.compile(r"\]\((\d{4}[\w-]*\.md)\)")
@@ -166,6 +167,18 @@ def test_files_that_the_architecture_names_exist(title: str) -> None:
     assert named
     missing = [path for path in named if not (ROOT / path).exists()]
     assert not missing, f"moved? name the new place in docs/architecture.md: {missing}"
+
+
+def test_tests_that_the_pages_name_exist() -> None:
+    pages = [path for path in tracked_files() if path.endswith(".md")]
+    names = {path.rsplit("/", 1)[-1] for path in tracked_files()}
+    missing = [
+        f"{page}: {name}"
+        for page in pages
+        for name in NAMED_TEST.findall((ROOT / page).read_text(encoding="utf-8"))
+        if not ((ROOT / name).exists() if "/" in name else name in names)
+    ]
+    assert not missing, f"moved? name the new place: {missing}"
 
 
 def test_the_walk_has_at_most_twelve_steps_that_each_name_a_file() -> None:
