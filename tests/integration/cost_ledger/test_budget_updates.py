@@ -41,7 +41,7 @@ async def updated(client: Client, request: pb.UpdateBudgetRequest) -> pb.Budget:
 async def test_a_new_limit_decides_the_next_call_and_keeps_what_was_spent(
     worker: Client, admin: Client
 ) -> None:
-    await admin.add_budget("0.005")
+    await admin.add_budget(limit="0.005")
     await worker.ledger.Record(make_record())
     assert (await worker.ledger.Reserve(make_reserve("k"))).HasField("rejection")
     budget = await updated(admin, change(hard_limit=usd("0.02")))
@@ -68,7 +68,7 @@ async def test_a_lower_limit_keeps_open_holds_and_rejects_what_comes_after(
 async def test_limits_that_change_while_calls_are_held_are_never_passed(
     worker: Client, admin: Client
 ) -> None:
-    await admin.add_budget("0.05")
+    await admin.add_budget(limit="0.05")
     limits = ["0.02", "0.1", "0.03", "0.06", "0.01", "0.08"]
 
     async def keep_changing() -> None:
@@ -134,7 +134,7 @@ async def test_a_budget_is_created_again_with_what_it_was_created_with(admin: Cl
     await admin.add_budget()
     changed = await updated(admin, change(hard_limit=usd("2")))
     assert await admin.add_budget() == changed
-    again = admin.add_budget("2")
+    again = admin.add_budget(limit="2")
     await rejection_of(again, grpc.StatusCode.ALREADY_EXISTS)
 
 
