@@ -1,6 +1,7 @@
 import asyncio
 import dataclasses
 import logging
+import time
 from decimal import Decimal
 
 from podium_kit.failures import FailureKind, ToolFailure
@@ -53,11 +54,15 @@ class CodeAdapter(Adapter):
         call.cut.usage, call.cut.unsent = NOTHING_USED, True
         async with self._places.slot(call.tenant):
             call.cut.usage, call.cut.unsent = None, False
-            execution = await self._run(call, tool.connection, limits)
-        seconds = Decimal(f"{execution.duration_s:.3f}")
-        usage = Usage.of(UsageSource.MEASURED, call=1, second=seconds)
+            started = time.monotonic()
+            try:
+                execution = await self._run(call, tool.connection, limits)
+            except asyncio.CancelledError:
+                # A sandbox that starts slowly is cut off before its own clock ends the run.
+                call.cut.usage = _usage(time.monotonic() - started)
+                raise
         outcome = execution.failure or Output(execution.output, files=execution.files)
-        return AdapterResult(outcome, usage)
+        return AdapterResult(outcome, _usage(execution.duration_s))
 
     async def close_episode(self, tenant: str, episode_id: str) -> None:
         await self._sandbox.close_episode(tenant, episode_id)
@@ -92,6 +97,10 @@ class CodeAdapter(Adapter):
         if connection.stateful:
             return await self._sandbox.run_in_episode(code, limits, call.tenant, call.episode_id)
         return await self._sandbox.run(code, limits)
+
+
+def _usage(seconds: float) -> Usage:
+    return Usage.of(UsageSource.MEASURED, call=1, second=Decimal(f"{seconds:.3f}"))
 
 
 def _limits(tool: ToolDefinition, connection: CodeConnection) -> Limits:
