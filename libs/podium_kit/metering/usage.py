@@ -21,6 +21,7 @@ class Dimension(StrEnum):
     IMAGE = "image"
     AUDIO_INPUT = "audio_input"
     AUDIO_OUTPUT = "audio_output"
+    PROVIDER_COST = "provider_cost"
 
 
 class UsageSource(StrEnum):
@@ -49,7 +50,8 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of one call. A dimension appears at most once.
+    """The usage of one call. A dimension appears at most once; the cost that a provider reports, 0
+    as well, is a quantity beside those that it is the cost of.
 
     `unusable_reason` says why figures of the provider cannot be priced; empty: they can.
     `service_class` is the provider's class of service; empty: the standard one.
@@ -77,10 +79,20 @@ class Usage:
         quantities = (Quantity(Dimension(name), Decimal(value)) for name, value in amounts.items())
         return cls(tuple(entry for entry in quantities if entry.amount), source)
 
+    @property
+    def has_provider_cost(self) -> bool:
+        return any(entry.dimension is Dimension.PROVIDER_COST for entry in self.quantities)
+
     @classmethod
     def total(cls, usages: "list[Usage]") -> tuple[Quantity, ...]:
+        """Sums by dimension; of reported costs only where every usage has one.
+
+        The cost of some of them, charged in place of the tokens of all, would lose the others.
+        """
         sums: defaultdict[Dimension, Decimal] = defaultdict(Decimal)
         for usage in usages:
             for entry in usage.quantities:
                 sums[entry.dimension] += entry.amount
+        if not all(usage.has_provider_cost for usage in usages if usage.quantities):
+            sums.pop(Dimension.PROVIDER_COST, None)
         return tuple(Quantity(name, sums[name]) for name in Dimension if name in sums)

@@ -6,15 +6,17 @@ beside its input. A part that is larger than its whole is cut to it, so the quan
 up to what the provider counted. A report that counts nothing at all is no report: None, and the
 caller estimates; an explicit zero is a count. A total that no model can reach, or that is
 negative, makes a usage without quantities that says why: priced by such figures, the bill would
-be wrong. Sources: the API references of OpenAI (chat completions and responses, "usage"),
-Anthropic (messages, "usage"; prompt caching) and vLLM (OpenAI-compatible server).
+be wrong. A cost that the report states is a quantity beside the tokens (ADR 56). Sources: the API
+references of OpenAI (chat completions and responses, "usage"), Anthropic (messages, "usage"; prompt
+caching), OpenRouter (usage accounting), xAI and vLLM (OpenAI-compatible server).
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, TypeGuard
 
-from podium_kit.metering.usage import Usage, UsageSource
+from podium_kit.metering.usage import Dimension, Quantity, Usage, UsageSource
+from podium_kit.money import AMOUNT_PLACES
 from podium_kit.text import storable
 
 Report = Mapping[str, Any]
@@ -23,6 +25,10 @@ BYTES_PER_TOKEN = 4
 # Far above any context window, far below what sums of money can hold.
 COUNT_MAX = 10**12
 REQUEST_ID_CHARS_MAX = 256
+# Of one call, and far above any.
+COST_MAX_USD = 10**6
+TICKS_PER_USD = 10**10
+COST_QUANTUM = Decimal(1).scaleb(-AMOUNT_PLACES)
 # Of a report within a report: those of providers have two levels.
 DEPTH_MAX = 8
 
@@ -53,6 +59,7 @@ def openai_usage(report: Report, request_id: object = "") -> Usage | None:
         _count(inside_completion, "audio_tokens"),
     )
     return _provider_usage(
+        report,
         request_id,
         input_fresh=fresh,
         cache_read=cached,
@@ -82,6 +89,7 @@ def openai_responses_usage(report: Report, request_id: object = "") -> Usage | N
         _count(_details(report, "output_tokens_details"), "reasoning_tokens"),
     )
     return _provider_usage(
+        report,
         request_id,
         input_fresh=fresh,
         cache_read=cached,
@@ -103,6 +111,7 @@ def anthropic_usage(report: Report, request_id: object = "") -> Usage | None:
     one_hour = _count(writes, "ephemeral_1h_input_tokens")
     five_minutes = _count(writes, "ephemeral_5m_input_tokens")
     return _provider_usage(
+        report,
         request_id,
         input_fresh=_count(report, "input_tokens"),
         cache_read=_count(report, "cache_read_input_tokens"),
@@ -175,11 +184,37 @@ def _split(whole: int, *parts: int) -> tuple[int, ...]:
     return (*taken, whole - sum(taken))
 
 
-def _provider_usage(request_id: object, **amounts: int) -> Usage:
+def _provider_usage(report: Report, request_id: object, **amounts: int) -> Usage:
     if reason := _unusable(amounts, *amounts):
         return _unusable_usage(request_id, reason)
-    usage = Usage.of(UsageSource.PROVIDER, **amounts)
-    return Usage(usage.quantities, usage.source, _id(request_id))
+    quantities = Usage.of(UsageSource.PROVIDER, **amounts).quantities
+    if (cost := _reported_cost(report)) is not None:
+        quantities = (*quantities, Quantity(Dimension.PROVIDER_COST, cost))
+    return Usage(quantities, UsageSource.PROVIDER, _id(request_id))
+
+
+def _reported_cost(report: Report) -> Decimal | None:
+    """The US dollars that xAI and OpenRouter report; None for none that can be charged.
+
+    With the caller's own key (BYOK) OpenRouter's cost is its fee; the model's provider bills the
+    rest.
+    """
+    ticks = _dollars(report.get("cost_in_usd_ticks"), TICKS_PER_USD)
+    cost = _dollars(report.get("cost")) if ticks is None else ticks
+    if cost is None or report.get("is_byok") is not True:
+        return cost
+    upstream = _dollars(_details(report, "cost_details").get("upstream_inference_cost"))
+    return None if upstream is None else cost + upstream
+
+
+def _dollars(value: object, units_per_usd: int = 1) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # NaN is in no range.
+    if not 0 <= value <= COST_MAX_USD * units_per_usd:
+        return None
+    # The text of a float has the digits that the provider wrote.
+    return (Decimal(str(value)) / units_per_usd).quantize(COST_QUANTUM)
 
 
 def _unusable_usage(request_id: object, reason: str) -> Usage:

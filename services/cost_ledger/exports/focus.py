@@ -59,6 +59,7 @@ UNITS = {
     Dimension.SEARCH: "searches",
     Dimension.DOCUMENT: "documents",
     Dimension.IMAGE: "images",
+    Dimension.PROVIDER_COST: "US dollars",
 }
 PRICING_PLACES = Decimal(1).scaleb(-18)
 HOUR = timedelta(hours=1)

@@ -172,6 +172,11 @@ def check_components(sku: str, components: tuple[PriceComponent, ...]) -> None:
     """Raises InvalidPrice unless every prompt at every time has one price per dimension."""
     if not components:
         raise InvalidPrice(f"{sku} has no component; what is free has unit_price 0")
+    if all(entry.dimension is Dimension.PROVIDER_COST for entry in components):
+        raise InvalidPrice(
+            f"{sku} lists provider_cost alone; add prices of its tokens or calls, which bound what "
+            "is held for a call and price those whose cost the provider does not report"
+        )
     for dimension in {entry.dimension for entry in components}:
         mine = [entry for entry in components if entry.dimension is dimension]
         _check_bands(f"{dimension.value} of {sku}", [each for each in mine if not each.hours])

@@ -2,6 +2,8 @@
 
 amount = sum over dimensions of round_half_even(quantity * unit_price / per, 12 places)
 
+The dimensions are all that the price lists, or the cost that the provider reported alone.
+
 Each dimension is rounded once, so an amount can be recomputed for ever from the stored
 quantities, the time of the call and the price version.
 """
@@ -77,7 +79,8 @@ class PriceVersion:
     def lines(self, quantities: tuple[Quantity, ...], at: datetime) -> tuple[PricedQuantity, ...]:
         """Quantities that cost nothing have no line."""
         size = prompt_tokens(quantities)
-        parts = ((entry, self._component(entry.dimension, size, at)) for entry in quantities)
+        charged = self._charged(quantities)
+        parts = ((entry, self._component(entry.dimension, size, at)) for entry in charged)
         return tuple(
             PricedQuantity(entry, component, component.amount_of(entry.amount))
             for entry, component in parts
@@ -110,6 +113,13 @@ class PriceVersion:
             return None
         fitting = min(output.largest_quantity(left.amount), asked[0].amount)
         return int(fitting) or None
+
+    def _charged(self, quantities: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
+        """The cost that the provider reported, where the price lists it; never that and the tokens
+        that it is the cost of.
+        """
+        reported = tuple(one for one in quantities if one.dimension is Dimension.PROVIDER_COST)
+        return reported if reported and Dimension.PROVIDER_COST in self._listed else quantities
 
     def _total(self, amounts: Iterable[Decimal]) -> Money:
         total = Decimal(0)

@@ -61,6 +61,8 @@ def max_output_tokens(spec: ToolSpec) -> int:
 def worst_case(price: Price, bounds: CallBounds) -> Money | None:
     """The most one call can cost; None when a priced dimension is not bounded."""
     units = dict(price.unit_prices)
+    # It takes the place of what is bounded below.
+    units.pop(Dimension.PROVIDER_COST, None)
     total = Money.zero(price.currency_code)
     for dimensions, most in bounds.groups:
         priced = dimensions & units.keys()
@@ -71,11 +73,15 @@ def worst_case(price: Price, bounds: CallBounds) -> Money | None:
 
 
 def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
-    """Returns the cost of quantities; as in the ledger, tokens without a price of their own cost
-    what input or output costs, and any other dimension without one is free.
+    """Returns the cost of quantities; as in the ledger, a reported cost that the price lists is
+    charged alone, tokens without a price of their own cost what input or output costs, and any
+    other dimension without one is free.
     """
-    units = price.unit_prices
-    cost = sum((_rate(each.dimension, units) * each.amount for each in used), Decimal(0))
+    units, charged = price.unit_prices, tuple(used)
+    if any(part.dimension is Dimension.PROVIDER_COST for part in price.components):
+        reported = tuple(each for each in charged if each.dimension is Dimension.PROVIDER_COST)
+        charged = reported or charged
+    cost = sum((_rate(each.dimension, units) * each.amount for each in charged), Decimal(0))
     return Money(cost, price.currency_code).quantized()
 
 

@@ -76,6 +76,8 @@ def price_text(price: Price | None) -> str:
     if price is None:
         return "price unknown"
     charged = [part for part in price.components if part.unit_price and not _is_usual(part, price)]
+    # The price of a reported dollar says nothing about a call.
+    charged = [part for part in charged if part.dimension is not Dimension.PROVIDER_COST]
     return " + ".join(_charge(part, price.currency_code) for part in charged) or "free"
 
 

@@ -9,6 +9,7 @@ import pytest_asyncio
 from cost_ledger.journal import service
 from integration.cost_ledger.builders import (
     GPT5,
+    GPT5_COMPONENTS,
     make_budget,
     make_capture,
     make_key,
@@ -55,6 +56,20 @@ async def test_a_capture_above_the_hold_posts_all_of_it(worker: Client, admin: C
     assert entry.amount == usd("0.05125")
     status = await worker.status()
     assert (status.posted, status.remaining) == (usd("0.05125"), usd("0"))
+
+
+async def test_a_reported_cost_is_charged_in_place_of_the_tokens_that_bound_the_hold(
+    worker: Client, admin: Client
+) -> None:
+    price = make_price("openrouter/auto", GPT5_COMPONENTS | {"provider_cost": ("1", "1")})
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
+    for key, cost in (("reported", {"provider_cost": "0.0009"}), ("silent", {})):
+        hold = (await worker.ledger.Reserve(make_reserve(key, sku="openrouter/auto"))).hold
+        assert hold.amount == usd("0.01125")
+        usage = make_usage(input_fresh=1000, output_text=100, **cost)
+        entry = (await worker.ledger.Capture(make_capture(key, usage))).entry
+        assert entry.amount == usd(cost.get("provider_cost", "0.00225"))
+        assert len(entry.usage.quantities) == 2 + len(cost)
 
 
 async def test_sequences_count_from_one_without_gaps(worker: Client) -> None:

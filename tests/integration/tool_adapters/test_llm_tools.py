@@ -1,5 +1,6 @@
 import asyncio
 import base64
+from decimal import Decimal
 from typing import Any
 
 import grpc
@@ -28,10 +29,10 @@ def serving(*replies: Scripted, **settings: Any) -> OpenAiServer:
     return OpenAiServer(replies, models=("small-model", "large-model"), **settings)
 
 
-def counted(answer: pb.InvokeResponse) -> dict[str, int]:
+def counted(answer: pb.InvokeResponse) -> dict[str, Decimal]:
     names = usage_pb2.UsageDimension.Name
     return {
-        names(entry.dimension).removeprefix("USAGE_DIMENSION_"): int(entry.amount)
+        names(entry.dimension).removeprefix("USAGE_DIMENSION_"): Decimal(entry.amount)
         for entry in answer.usage.quantities
     }
 

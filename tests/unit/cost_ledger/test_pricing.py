@@ -143,6 +143,9 @@ BANDED = (
 HOURLY = (per_million("1", INPUT), per_million("2", INPUT, hours=PEAK), per_million("3", OUTPUT))
 
 
+REPORTED_DOLLAR = PriceComponent(Dimension.PROVIDER_COST, Decimal(1), Decimal(1))
+
+
 def make_version(*components: PriceComponent, **fields: object) -> PriceVersion:
     defaults = {
         "id": "v1",
@@ -192,6 +195,48 @@ def test_a_larger_prompt_or_answer_never_costs_less(
     (fewer, more), (less, longer) = sorted((one, other)), sorted((output_one, output_other))
     smaller = cost(BANDED, input_fresh=fewer, output_text=less)
     assert smaller <= cost(BANDED, input_fresh=more, output_text=longer)
+
+
+@given(st.decimals(0, 100, places=12), TOKENS, st.integers(0, 10**6))
+def test_a_price_charges_the_reported_cost_or_the_tokens_and_never_both(
+    reported: Decimal, prompt: int, output: int
+) -> None:
+    tokens = used(input_fresh=prompt, output_text=output)
+    with_cost = (*tokens, Quantity(Dimension.PROVIDER_COST, reported))
+    by_tokens, by_report = make_version(*BANDED), make_version(*BANDED, REPORTED_DOLLAR)
+    assert by_report.cost(with_cost, MONDAY).amount == reported
+    assert by_tokens.cost(with_cost, MONDAY) == by_tokens.cost(tokens, MONDAY)
+    # What was not reported is not free.
+    assert by_report.cost(tokens, MONDAY) == by_tokens.cost(tokens, MONDAY)
+    assert by_report.worst_cost(tokens, PERIOD) == by_tokens.worst_cost(tokens, PERIOD)
+
+
+ATTEMPTS = st.lists(
+    st.tuples(TOKENS, st.none() | st.decimals(0, 100, places=12)), min_size=1, max_size=5
+)
+
+
+@given(ATTEMPTS)
+def test_attempts_that_are_charged_together_lose_none_of_them(
+    attempts: list[tuple[int, Decimal | None]],
+) -> None:
+    price = make_version(per_million("1.25", INPUT), REPORTED_DOLLAR)
+    usages = [
+        Usage(
+            (
+                *used(input_fresh=tokens),
+                *([] if cost is None else [Quantity(Dimension.PROVIDER_COST, cost)]),
+            ),
+            UsageSource.PROVIDER,
+        )
+        for tokens, cost in attempts
+    ]
+    charged = price.cost(Usage.total(usages), MONDAY).amount
+    costs = [cost for _, cost in attempts if cost is not None]
+    if len(costs) == len(attempts):
+        assert charged == sum(costs)
+    else:
+        assert charged == price.cost(used(input_fresh=sum(n for n, _ in attempts)), MONDAY).amount
 
 
 @given(
@@ -299,6 +344,7 @@ def test_prompt_tokens_without_a_price_of_their_own_cost_what_fresh_input_costs(
             "priced twice in some hours",
         ),
         ((), "has no component"),
+        ((REPORTED_DOLLAR,), "lists provider_cost alone"),
     ],
 )
 def test_a_price_with_gaps_or_doubles_is_rejected(

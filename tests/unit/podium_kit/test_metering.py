@@ -122,6 +122,44 @@ def test_anthropics_quantities_add_up_to_all_it_counted(
     assert usage.get(Dimension.CACHE_WRITE_LONG) == long
 
 
+@pytest.mark.parametrize(("reader", "names"), READERS.items())
+@given(prompt=counts, output=counts, ticks=st.integers(0, 10**13))
+def test_a_reported_cost_is_read_beside_the_tokens_and_changes_none_of_them(
+    reader: Reader, names: tuple[str, str], prompt: int, output: int, ticks: int
+) -> None:
+    report: dict[str, Any] = {names[0]: prompt, names[1]: output}
+    tokens = read(reader, report).quantities
+    cost = Decimal(ticks).scaleb(-10)
+    for stated in ({"cost_in_usd_ticks": ticks}, {"cost": float(cost)}):
+        usage = read(reader, report | stated)
+        # The float of so few digits has them all.
+        assert usage.quantities == (*tokens, Quantity(Dimension.PROVIDER_COST, cost))
+
+
+@pytest.mark.parametrize(
+    ("stated", "cost"),
+    [
+        ({"cost": 0}, "0"),
+        ({"cost": 1.0800000000000001e-05}, "0.0000108"),
+        # With the caller's own key OpenRouter's cost is its fee.
+        (
+            {"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}},
+            "0.21",
+        ),
+        ({"cost": 0.01, "is_byok": False, "cost_details": {"upstream_inference_cost": 9}}, "0.01"),
+        ({"cost": 0.01, "is_byok": True, "cost_details": {}}, None),
+        ({"cost": {"total_cost": 1}}, None),
+        *(({"cost": value}, None) for value in (None, True, "0.1", -1, float("nan"), 1e300)),
+    ],
+)
+def test_a_cost_is_read_only_where_it_is_what_the_call_costs(
+    stated: dict[str, Any], cost: str | None
+) -> None:
+    usage = read(openai_usage, {"prompt_tokens": 1, "completion_tokens": 1} | stated)
+    assert usage.has_provider_cost == (cost is not None)
+    assert usage.get(Dimension.PROVIDER_COST) == Decimal(cost or 0)
+
+
 def test_cached_tokens_are_taken_out_of_the_prompt_not_added_to_it() -> None:
     """Langfuse counted them twice (langfuse#10592, #5568)."""
     report = {
@@ -370,6 +408,9 @@ def test_total_sums_each_dimension_in_the_order_of_dimension(usages: list[Usage]
     for entry in total:
         assert entry.amount == sum(usage.get(entry.dimension) for usage in usages)
     named = {entry.dimension for usage in usages for entry in usage.quantities}
+    # A cost of some calls would be charged in place of what all of them used.
+    if not all(usage.has_provider_cost for usage in usages if usage.quantities):
+        named.discard(Dimension.PROVIDER_COST)
     assert [entry.dimension for entry in total] == [name for name in Dimension if name in named]
 
 

@@ -9,7 +9,8 @@ from tool_registry.errors import PricesUnavailable
 from tool_registry.models import Price, PriceComponent
 from tool_registry.toolsets import price_cache
 from tool_registry.toolsets.price_cache import PriceCache
-from tool_registry.toolsets.prices import cost_of
+from tool_registry.toolsets.prices import bounds_of, cost_of, worst_case
+from tool_registry.toolsets.terms import price_text
 
 PRICE = Price(
     "USD",
@@ -34,6 +35,18 @@ def test_tokens_without_a_price_cost_what_they_are_a_kind_of(
 ) -> None:
     used = [Quantity(dimension, Decimal(1000))]
     assert cost_of(PRICE, used) == Money(Decimal(amount), "USD")
+
+
+def test_a_price_of_reported_costs_is_bounded_and_described_by_its_tokens() -> None:
+    dollar = PriceComponent(Dimension.PROVIDER_COST, Decimal(1), Decimal(1))
+    price = Price("USD", (*PRICE.components, dollar))
+    tokens = [Quantity(Dimension.INPUT_FRESH, Decimal(1000))]
+    reported = [*tokens, Quantity(Dimension.PROVIDER_COST, Decimal("0.4"))]
+    assert cost_of(price, reported) == Money(Decimal("0.4"), "USD")
+    assert cost_of(price, tokens) == cost_of(PRICE, reported) == cost_of(PRICE, tokens)
+    bounds = bounds_of(30, 1000, 1000)
+    assert worst_case(price, bounds) == worst_case(PRICE, bounds) is not None
+    assert price_text(price) == price_text(PRICE)
 
 
 CALL_PRICE = Price("USD", (PriceComponent(Dimension.CALL, Decimal(1), Decimal(1)),))

@@ -39,6 +39,7 @@ CREATE TABLE rollup_day (
     image numeric,
     audio_input numeric,
     audio_output numeric,
+    provider_cost numeric,
     PRIMARY KEY (tenant, day, model, tool, price_version_id, currency)
 ) WITH (fillfactor = 80);
 CREATE INDEX rollup_day_by_day ON rollup_day (day);
@@ -70,7 +71,7 @@ BEGIN
         INSERT INTO rollup_day AS r (
             tenant, day, model, tool, price_version_id, currency, amount, calls,
             unpriced_calls, input_fresh, cache_read, cache_write_short, cache_write_long, output_text, reasoning,
-            call, second, gpu_second, search, document, image, audio_input, audio_output
+            call, second, gpu_second, search, document, image, audio_input, audio_output, provider_cost
         )
         SELECT c.tenant, (c.occur_time AT TIME ZONE 'UTC')::date, c.model, c.tool,
                c.price_version_id, c.currency, sum(c.amount), sum(c.calls),
@@ -88,7 +89,8 @@ BEGIN
                sum(sign(c.calls::numeric) * (c.quantities->>'document')::numeric),
                sum(sign(c.calls::numeric) * (c.quantities->>'image')::numeric),
                sum(sign(c.calls::numeric) * (c.quantities->>'audio_input')::numeric),
-               sum(sign(c.calls::numeric) * (c.quantities->>'audio_output')::numeric)
+               sum(sign(c.calls::numeric) * (c.quantities->>'audio_output')::numeric),
+               sum(sign(c.calls::numeric) * (c.quantities->>'provider_cost')::numeric)
         FROM charge c
         WHERE c.tenant = mark.tenant AND c.sequence > mark.after AND c.sequence <= until
         GROUP BY 1, 2, 3, 4, 5, 6
@@ -108,7 +110,8 @@ BEGIN
             document = coalesce(r.document + excluded.document, r.document, excluded.document),
             image = coalesce(r.image + excluded.image, r.image, excluded.image),
             audio_input = coalesce(r.audio_input + excluded.audio_input, r.audio_input, excluded.audio_input),
-            audio_output = coalesce(r.audio_output + excluded.audio_output, r.audio_output, excluded.audio_output);
+            audio_output = coalesce(r.audio_output + excluded.audio_output, r.audio_output, excluded.audio_output),
+            provider_cost = coalesce(r.provider_cost + excluded.provider_cost, r.provider_cost, excluded.provider_cost);
 
         UPDATE rollup_watermark w SET sequence = until WHERE w.tenant = mark.tenant;
         total := total + until - mark.after;

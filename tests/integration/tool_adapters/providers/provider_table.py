@@ -1,5 +1,6 @@
 """Providers: their reports of usage and their errors."""
 
+from decimal import Decimal
 from typing import Any
 
 from integration.tool_adapters.providers.recordings import (
@@ -238,8 +239,9 @@ PROVIDERS = {
             "completion_tokens": 7,
             "total_tokens": 42,
             "completion_tokens_details": {"reasoning_tokens": 5},
+            "cost_in_usd_ticks": 1_500_000,
         },
-        {"INPUT_FRESH": 30, "OUTPUT_TEXT": 7, "REASONING": 5},
+        {"INPUT_FRESH": 30, "OUTPUT_TEXT": 7, "REASONING": 5, "PROVIDER_COST": Decimal("0.00015")},
         OPENAI_ERRORS
         | {
             "quota": error(LIMIT, 403, {"code": "x", "error": "You ran out of credits."}),
@@ -266,7 +268,7 @@ PROVIDERS = {
     "openrouter": Provider(
         CHAT,
         counts(cost=0.0001, completion_tokens_details={"reasoning_tokens": 13}),
-        {"INPUT_FRESH": 30, "REASONING": 12},
+        {"INPUT_FRESH": 30, "REASONING": 12, "PROVIDER_COST": Decimal("0.0001")},
         OPENAI_ERRORS
         | {
             "overloaded": error(AWAY, 529, openai_error(code=529), retried=True),

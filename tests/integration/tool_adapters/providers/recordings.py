@@ -3,8 +3,9 @@
 Sources: the providers' API references, and replies that their users published (November 2026).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ class Provider:
 
     api: str
     report: Json
-    quantities: dict[str, int]
+    quantities: Mapping[str, int | Decimal]
     errors: dict[str, Recording]
     model: str = "small-model"
     first: tuple[Json, ...] = ()

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/common/v1/usage.proto\x12\x10podium.common.v1\"O\n\x08Quantity\x12\x33\n\tdimension\x18\x01 \x01(\x0e\x32 .podium.common.v1.UsageDimension\x12\x0e\n\x06\x61mount\x18\x02 \x01(\t\"\xb3\x01\n\x05Usage\x12.\n\nquantities\x18\x01 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12-\n\x06source\x18\x02 \x01(\x0e\x32\x1d.podium.common.v1.UsageSource\x12\x1b\n\x13provider_request_id\x18\x03 \x01(\t\x12\x17\n\x0funusable_reason\x18\x04 \x01(\t\x12\x15\n\rservice_class\x18\x05 \x01(\t*\xed\x03\n\x0eUsageDimension\x12\x1f\n\x1bUSAGE_DIMENSION_UNSPECIFIED\x10\x00\x12\x1f\n\x1bUSAGE_DIMENSION_INPUT_FRESH\x10\x01\x12\x1e\n\x1aUSAGE_DIMENSION_CACHE_READ\x10\x02\x12%\n!USAGE_DIMENSION_CACHE_WRITE_SHORT\x10\x03\x12$\n USAGE_DIMENSION_CACHE_WRITE_LONG\x10\x04\x12\x1f\n\x1bUSAGE_DIMENSION_OUTPUT_TEXT\x10\x05\x12\x1d\n\x19USAGE_DIMENSION_REASONING\x10\x06\x12\x18\n\x14USAGE_DIMENSION_CALL\x10\x07\x12\x1a\n\x16USAGE_DIMENSION_SECOND\x10\x08\x12\x1e\n\x1aUSAGE_DIMENSION_GPU_SECOND\x10\t\x12\x1a\n\x16USAGE_DIMENSION_SEARCH\x10\n\x12\x1c\n\x18USAGE_DIMENSION_DOCUMENT\x10\x0b\x12\x19\n\x15USAGE_DIMENSION_IMAGE\x10\x0c\x12\x1f\n\x1bUSAGE_DIMENSION_AUDIO_INPUT\x10\r\x12 \n\x1cUSAGE_DIMENSION_AUDIO_OUTPUT\x10\x0e*}\n\x0bUsageSource\x12\x1c\n\x18USAGE_SOURCE_UNSPECIFIED\x10\x00\x12\x19\n\x15USAGE_SOURCE_MEASURED\x10\x01\x12\x19\n\x15USAGE_SOURCE_PROVIDER\x10\x02\x12\x1a\n\x16USAGE_SOURCE_ESTIMATED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/common/v1/usage.proto\x12\x10podium.common.v1\"O\n\x08Quantity\x12\x33\n\tdimension\x18\x01 \x01(\x0e\x32 .podium.common.v1.UsageDimension\x12\x0e\n\x06\x61mount\x18\x02 \x01(\t\"\xb3\x01\n\x05Usage\x12.\n\nquantities\x18\x01 \x03(\x0b\x32\x1a.podium.common.v1.Quantity\x12-\n\x06source\x18\x02 \x01(\x0e\x32\x1d.podium.common.v1.UsageSource\x12\x1b\n\x13provider_request_id\x18\x03 \x01(\t\x12\x17\n\x0funusable_reason\x18\x04 \x01(\t\x12\x15\n\rservice_class\x18\x05 \x01(\t*\x90\x04\n\x0eUsageDimension\x12\x1f\n\x1bUSAGE_DIMENSION_UNSPECIFIED\x10\x00\x12\x1f\n\x1bUSAGE_DIMENSION_INPUT_FRESH\x10\x01\x12\x1e\n\x1aUSAGE_DIMENSION_CACHE_READ\x10\x02\x12%\n!USAGE_DIMENSION_CACHE_WRITE_SHORT\x10\x03\x12$\n USAGE_DIMENSION_CACHE_WRITE_LONG\x10\x04\x12\x1f\n\x1bUSAGE_DIMENSION_OUTPUT_TEXT\x10\x05\x12\x1d\n\x19USAGE_DIMENSION_REASONING\x10\x06\x12\x18\n\x14USAGE_DIMENSION_CALL\x10\x07\x12\x1a\n\x16USAGE_DIMENSION_SECOND\x10\x08\x12\x1e\n\x1aUSAGE_DIMENSION_GPU_SECOND\x10\t\x12\x1a\n\x16USAGE_DIMENSION_SEARCH\x10\n\x12\x1c\n\x18USAGE_DIMENSION_DOCUMENT\x10\x0b\x12\x19\n\x15USAGE_DIMENSION_IMAGE\x10\x0c\x12\x1f\n\x1bUSAGE_DIMENSION_AUDIO_INPUT\x10\r\x12 \n\x1cUSAGE_DIMENSION_AUDIO_OUTPUT\x10\x0e\x12!\n\x1dUSAGE_DIMENSION_PROVIDER_COST\x10\x0f*}\n\x0bUsageSource\x12\x1c\n\x18USAGE_SOURCE_UNSPECIFIED\x10\x00\x12\x19\n\x15USAGE_SOURCE_MEASURED\x10\x01\x12\x19\n\x15USAGE_SOURCE_PROVIDER\x10\x02\x12\x1a\n\x16USAGE_SOURCE_ESTIMATED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.common.v1.usage_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_USAGEDIMENSION']._serialized_start=314
-  _globals['_USAGEDIMENSION']._serialized_end=807
-  _globals['_USAGESOURCE']._serialized_start=809
-  _globals['_USAGESOURCE']._serialized_end=934
+  _globals['_USAGEDIMENSION']._serialized_end=842
+  _globals['_USAGESOURCE']._serialized_start=844
+  _globals['_USAGESOURCE']._serialized_end=969
   _globals['_QUANTITY']._serialized_start=50
   _globals['_QUANTITY']._serialized_end=129
   _globals['_USAGE']._serialized_start=132

@@ -57,10 +57,15 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     """Audio tokens in."""
     USAGE_DIMENSION_AUDIO_OUTPUT: _UsageDimension.ValueType  # 14
     """Audio tokens out."""
+    USAGE_DIMENSION_PROVIDER_COST: _UsageDimension.ValueType  # 15
+    """US dollars that the provider itself reports as the cost of the call. A price that lists it
+    charges it alone where it was reported, and the other dimensions where it was not.
+    """
 
 class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
     """What one unit of a quantity counts. Dimensions are disjoint: a token is in
-    exactly one of them, so priced quantities can be added.
+    exactly one of them, so priced quantities can be added. The one exception is
+    PROVIDER_COST, which a price charges in place of all the others.
     """
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
@@ -95,6 +100,10 @@ USAGE_DIMENSION_AUDIO_INPUT: UsageDimension.ValueType  # 13
 """Audio tokens in."""
 USAGE_DIMENSION_AUDIO_OUTPUT: UsageDimension.ValueType  # 14
 """Audio tokens out."""
+USAGE_DIMENSION_PROVIDER_COST: UsageDimension.ValueType  # 15
+"""US dollars that the provider itself reports as the cost of the call. A price that lists it
+charges it alone where it was reported, and the other dimensions where it was not.
+"""
 Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 class _UsageSource:
