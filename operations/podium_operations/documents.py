@@ -48,7 +48,7 @@ def read_each(
     for file in _files(path):
         documents = 0
         try:
-            for values in _documents(file, _text(file), list_key):
+            for values in _documents(file, read_text(file), list_key):
                 documents += 1
                 try:
                     yield file, message_of(file, values, kind)
@@ -87,7 +87,7 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
     try:
         if path == STDIN:
             return sys.stdin.buffer.read().decode()

@@ -1,21 +1,29 @@
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb2
+from podium_cli.audit.verifying import Bar, progress_bar
 from podium_cli.command import Session, command
 from podium_cli.formats import counted, format_time
 from podium_cli.inputs import parse_time
 from podium_cli.listing import Listing, listing
 from podium_cli.prices.lists import format_price, format_sku, read_price_list
+from podium_cli.prices.litellm import NotImported, read_litellm_prices
 from podium_cli.tools.tools import DryRun
 from podium_cli.unmatched import warn_of_unused_skus
 from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway
 from podium_kit.metering import is_own
+from podium_kit.wire import json_values
 
+T = TypeVar("T")
 app = typer.Typer(name="prices", help="List, show, import, delete.", no_args_is_help=True)
 
 COLUMNS = ("sku", "price", "from", "until", "source")
@@ -24,8 +32,10 @@ MARKS = {
     prices_pb2.PRICE_CHANGE_CHANGED: Text("~ changed", "yellow"),
     prices_pb2.PRICE_CHANGE_CORRECTED: Text("! corrected", "red"),
 }
-# Enough for a list of all that a provider sells; the contract takes no more at once.
-BATCH = 1000
+# Of more than the contract has at once, each request is short enough for a busy platform.
+BATCH, PART = 1000, 100
+DIFFERENCES_SHOWN = 200
+NOT_IMPORTED = ("what", "count", "examples")
 
 Sku = Annotated[str, typer.Option(help="Only SKUs that start so, like tool/.")]
 KnownAt = Annotated[str, typer.Option(help="As the price book was known then, like 2026-03-01.")]
@@ -80,38 +90,87 @@ async def show(
     session.output.result(price, listing(("", ""), rows))
 
 
+class FileFormat(StrEnum):
+    PODIUM = "podium"
+    LITELLM = "litellm"
+
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Only models or SKUs that match, like 'gpt-5*'.", show_default=False),
+]
+SkuPrefix = Annotated[str, typer.Option(help="Put before every SKU, like own/.")]
+
+
 @command(app, "import")
 async def import_prices(
     session: Session,
     file: Annotated[
         Path, typer.Argument(help="CSV, YAML or JSON, or a folder of them.", show_default=False)
     ],
+    *,
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="Who defines the form of the file.")
+    ] = FileFormat.PODIUM,
+    only: Only = None,
+    sku_prefix: SkuPrefix = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Add the prices of a list: all of them, or none. SKUs that start with own/
-    are the tenant's to price; all others need an admin key.
+    """Add the prices of a list: all of them, or none; of more than a thousand, every hundred by
+    themselves. SKUs that start with own/ are the tenant's to price; all others need an admin key.
 
     What holds already stays as it is, so a list may be imported again. A price that differs
     becomes a new version from its start on; nothing that was posted changes.
     """
-    specs = read_price_list(file)
-    if len(specs) > BATCH:
-        raise UserError(
-            f"{file} holds {counted(len(specs), 'price')}", f"split it: at most {BATCH} at once"
-        )
+
+    def wanted(*names: str) -> bool:
+        return not only or any(fnmatchcase(name, each) for name in names for each in only)
+
+    ignored = NotImported()
+    if file_format is FileFormat.LITELLM:
+        specs, ignored = read_litellm_prices(file, wanted)
+    else:
+        specs = [spec for spec in read_price_list(file) if wanted(spec.sku)]
+    if not specs:
+        reasons = "; ".join(what for what, _, _ in ignored.rows()) or "no such SKU"
+        raise UserError(f"nothing of {file} can be imported: {reasons[:300]}", "check --only")
+    for spec in specs:
+        spec.sku = f"{sku_prefix}{spec.sku}"
     admin = not all(is_own(spec.sku) for spec in specs)
     async with session.gateway(admin=admin) as gateway:
-        reply = await gateway.post(
-            "/v1/prices",
-            prices_pb2.CreatePricesRequest(specs=specs, validate_only=dry_run),
-            prices_pb2.CreatePricesResponse,
-        )
+        with progress_bar(session.output.progress, "importing") as bar:
+            reply = await _create(gateway, specs, dry_run, bar)
         await warn_of_unused_skus(gateway, session.output, (spec.sku for spec in specs))
     verb = "would be added" if dry_run else "added"
     known = len(specs) - reply.created_count
-    summary = f"{counted(reply.created_count, 'price')} {verb}, {known} known already"
-    view = Group(_differences(reply), summary) if reply.created_count else summary
-    session.output.result(reply, view)
+    rows = list(ignored.rows())
+    not_imported = [dict(zip(NOT_IMPORTED, row, strict=True)) for row in rows]
+    parts: list[RenderableType] = []
+    if reply.created_count:
+        parts.append(_differences(reply))
+    if rows:
+        parts.append(listing(("not imported", "count#", "for example"), rows))
+    parts.append(f"{counted(reply.created_count, 'price')} {verb}, {known} known already")
+    session.output.result(json_values(reply) | {"not_imported": not_imported}, Group(*parts))
+
+
+async def _create(
+    gateway: Gateway, specs: Sequence[prices_pb2.PriceSpec], dry_run: bool, bar: Bar
+) -> prices_pb2.CreatePricesResponse:
+    created = prices_pb2.CreatePricesResponse()
+    for part in _parts(specs):
+        request = prices_pb2.CreatePricesRequest(specs=part, validate_only=dry_run)
+        reply = await gateway.post("/v1/prices", request, prices_pb2.CreatePricesResponse)
+        count = created.created_count + reply.created_count
+        created.MergeFrom(reply)
+        created.created_count = count
+        bar.at(len(created.prices), len(specs))
+    return created
+
+
+def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:
+    size = BATCH if len(whole) <= BATCH else PART
+    return (whole[start : start + size] for start in range(0, len(whole), size))
 
 
 @command(app, "delete")
@@ -124,7 +183,8 @@ async def delete(
     *,
     source: Annotated[str, typer.Option(help="All that were imported from this source.")] = "",
 ) -> None:
-    """Delete prices that no call used, all of those named or none; what was used stays.
+    """Delete prices that no call used, all of those named or none; of more than a thousand, every
+    hundred by themselves. What was used stays.
 
     The price that held before holds again.
     """
@@ -139,10 +199,12 @@ async def delete(
     if not chosen:
         raise UserError(f"no price is from {source!r}", "see `podium prices list`")
     admin = not all(is_own(each.spec.sku) for each in chosen)
+    reply = prices_pb2.DeletePricesResponse()
     async with session.gateway(admin=admin) as gateway:
-        reply = await gateway.delete(
-            "/v1/prices", prices_pb2.DeletePricesResponse, ids=[each.id for each in chosen]
-        )
+        for some in _parts(chosen):
+            ids = [each.id for each in some]
+            part = await gateway.delete("/v1/prices", prices_pb2.DeletePricesResponse, ids=ids)
+            reply.MergeFrom(part)
     rows = [_row(each.spec) for each in reply.prices]
     view = Group(
         listing(COLUMNS, rows, ("source", "until")), f"{counted(len(rows), 'price')} deleted"
@@ -160,6 +222,9 @@ def _differences(reply: prices_pb2.CreatePricesResponse) -> Listing:
     for price, difference in zip(reply.prices, reply.differences, strict=True):
         if difference.change not in MARKS:
             continue
+        if len(rows) >= DIFFERENCES_SHOWN:
+            rows.append(("…", "more, see --json", "", ""))
+            break
         spec, start = price.spec, format_time(price.spec.start_time)
         rows.append((MARKS[difference.change], format_sku(spec), format_price(spec), start))
         if difference.HasField("before"):

@@ -61,15 +61,16 @@ async def test_a_capture_above_the_hold_posts_all_of_it(worker: Client, admin: C
 async def test_a_reported_cost_is_charged_in_place_of_the_tokens_that_bound_the_hold(
     worker: Client, admin: Client
 ) -> None:
-    price = make_price("openrouter/auto", GPT5_COMPONENTS | {"provider_cost": ("1", "1")})
+    price = make_price("own/router", GPT5_COMPONENTS | {"provider_cost": ("1", "1")})
     await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
     for key, cost in (("reported", {"provider_cost": "0.0009"}), ("silent", {})):
-        hold = (await worker.ledger.Reserve(make_reserve(key, sku="openrouter/auto"))).hold
+        hold = (await worker.ledger.Reserve(make_reserve(key, sku="own/router"))).hold
         assert hold.amount == usd("0.01125")
         usage = make_usage(input_fresh=1000, output_text=100, **cost)
         entry = (await worker.ledger.Capture(make_capture(key, usage))).entry
         assert entry.amount == usd(cost.get("provider_cost", "0.00225"))
         assert len(entry.usage.quantities) == 2 + len(cost)
+    assert not await findings_of(worker)
 
 
 async def test_sequences_count_from_one_without_gaps(worker: Client) -> None:

@@ -242,6 +242,35 @@ def test_spend_prices_and_budgets_are_reported_exactly(
     assert podium("budgets", "close", "monthly").returncode == 0
 
 
+def test_a_price_file_of_litellm_is_imported_once_in_parts_and_deleted_by_its_source(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    entry = {
+        "litellm_provider": "acme",
+        "mode": "chat",
+        "input_cost_per_token": 1e-06,
+        "output_cost_per_token": 2e-06,
+        "cost_per_wish": 1,
+    }
+    path = tmp_path / "litellm.json"
+    path.write_text(json.dumps({f"m-{number}": entry for number in range(1_005)}))
+    command = ("prices", "import", "--format", "litellm", str(path), "--sku-prefix", "own/")
+    dry = podium(*command, "--dry-run", "--only", "m-100*").stdout
+    assert "6 prices would be added, 0 known already" in dry
+    assert "key cost_per_wish\t6\tm-100, m-1000, m-1001" in dry
+    nothing = podium(*command, "--only", "x-*")
+    assert nothing.returncode == 1
+    assert "nothing of" in nothing.stderr
+    imported = podium.json(*command)
+    assert imported["created_count"] == len(imported["prices"]) == 1_005
+    assert [each["count"] for each in imported["not_imported"]] == [1_005]
+    assert "0 prices added, 1005 known already" in podium(*command).stdout
+    price = podium("prices", "show", "own/acme/m-7").stdout
+    assert "$1 per million input fresh; $2 per million output text" in price
+    deleted = podium("prices", "delete", "--source", "litellm")
+    assert "1005 prices deleted" in deleted.stdout, deleted.stderr
+
+
 def test_a_soft_limit_that_was_passed_is_listed_and_published(
     podium: CommandLine, model: OpenAiServer
 ) -> None:
