@@ -62,7 +62,8 @@ Scripted = str | Mapping[str, Any] | Reply | Callable[[Body], "str | Mapping[str
 class OpenAiServer:
     """The server in a thread of this process; usable as a context manager.
 
-    `vllm_version` makes it answer as vLLM does: /version, token ids, log-probabilities.
+    `vllm_version` makes it answer as vLLM does: /version, token ids, log-probabilities. `root` is
+    then the path that it reports for its models.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class OpenAiServer:
         delay_s: float = 0.0,
         api_key: str | None = None,
         vllm_version: str | None = None,
+        root: str | None = None,
         json_schema: bool = True,
         context_tokens: int | None = None,
         port: int = 0,
@@ -89,6 +91,7 @@ class OpenAiServer:
         self._delay_s = delay_s
         self._api_key = api_key
         self._vllm_version = vllm_version
+        self._root = root
         self._json_schema = json_schema
         self._context_tokens = context_tokens
         config = uvicorn.Config(self._app(), port=port, log_level="critical", access_log=False)
@@ -145,8 +148,10 @@ class OpenAiServer:
             return rejection
         owner = "vllm" if self._vllm_version else "scripted"
         length = {"max_model_len": self._context_tokens} if self._context_tokens else {}
+        root = {"root": self._root} if self._root else {}
         cards = [
-            {"id": name, "object": "model", "owned_by": owner, **length} for name in self.models
+            {"id": name, "object": "model", "owned_by": owner, **length, **root}
+            for name in self.models
         ]
         return JSONResponse({"object": "list", "data": cards})
 

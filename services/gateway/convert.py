@@ -81,6 +81,7 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
         answer_json_schema=order.answer_schema,
         output_token_limit=order.max_tokens,
         attachments=_attachments(order),
+        parallel_calls=order.parallel_calls,
     )
     if order.time_limit_s is not None:
         spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))

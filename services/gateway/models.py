@@ -129,6 +129,8 @@ class EpisodeOrder:
     temperature: float | None
     top_p: float | None
     seed: int | None
+    parallel_calls: int = 0
+    """Most calls in one turn; 0 leaves it to the policy and the model."""
     files: tuple[OrderFile, ...] = ()
 
     def choice(self, index: int, count: int) -> "EpisodeOrder":

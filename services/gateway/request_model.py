@@ -46,3 +46,5 @@ Time = Annotated[datetime, AfterValidator(_in_utc)]
 
 # Libraries write what is unset as null, which OpenAI's API takes for false.
 Flag = Annotated[bool, BeforeValidator(lambda given: False if given is None else given)]
+# True unless it is switched off, and true as null, too.
+OnByDefault = Annotated[bool, BeforeValidator(lambda given: True if given is None else given)]

@@ -5,7 +5,7 @@ from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from orchestrator_inference.prompt.budgets import SectionBudgets
-from orchestrator_inference.service import StringBounds
+from orchestrator_inference.service import PARALLEL_CALLS_LIMIT, StringBounds
 from podium_kit.rpc.settings import ServerSettings
 
 
@@ -31,7 +31,10 @@ class OrchestratorInferenceSettings(ServerSettings):
     model_sku: str = Field("", description="price-book SKU of the default model and its adapters")
     max_in_flight: int = Field(256, gt=0, description="model calls at once; more wait in order")
     parallel_calls_max: int = Field(
-        1, ge=1, le=16, description="independent tool calls a model may ask for in one action"
+        PARALLEL_CALLS_LIMIT,
+        ge=1,
+        le=PARALLEL_CALLS_LIMIT,
+        description="most tool calls in one turn, whatever policy, request and model allow",
     )
     string_bounds: StringBounds = Field(
         StringBounds.ALWAYS,

@@ -63,6 +63,7 @@ def situation_from_proto(request: pb.NextActionRequest) -> Situation:
         rules=_rules_from_proto(request),
         preferences=_preferences_from_proto(request),
         left=_left_from_proto(request),
+        parallel_calls=request.parallel_calls,
     )
 
 

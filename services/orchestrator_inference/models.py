@@ -160,6 +160,8 @@ class Situation:
     rules: TurnRules = field(default_factory=TurnRules)
     preferences: Preferences | None = None
     left: Left = field(default_factory=Left)
+    parallel_calls: int = 0
+    """Most calls in the action; 0 means as many as the model was trained to make."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ class EngineModel:
     adapts_default: bool = False
     # What an alias means; "" for a model under its own name.
     version: str = ""
+    parallel_calls: int = 1
+    """Calls that it was trained to make in one turn."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,10 @@ BUILDERS = {
 }
 
 
+# The bound of the contract's parallel_calls.
+PARALLEL_CALLS_LIMIT = 16
+
+
 class StringBounds(StrEnum):
     ALWAYS = "always"
     AFTER_CUT = "after_cut"
@@ -63,7 +67,7 @@ class StringBounds(StrEnum):
 @dataclass(frozen=True)
 class Policy:
     budgets: SectionBudgets
-    parallel_calls_max: int = 1
+    parallel_calls_max: int = PARALLEL_CALLS_LIMIT
     string_bounds: StringBounds = StringBounds.ALWAYS
     any_whitespace: bool = False
     model_sku: str = ""
@@ -113,6 +117,7 @@ class Orchestrator:
 
     async def _decide(self, situation: Situation, name: str) -> Decision:
         model = await self._engine.model(name)
+        situation = self._bounded(situation, model)
         toolset, constraint = await self._prepared(situation)
         completion, left_out = await self._complete(situation, model, toolset, constraint)
         if left_out:
@@ -126,7 +131,7 @@ class Orchestrator:
             action=parse(
                 completion,
                 toolset.sections,
-                self._policy.parallel_calls_max,
+                situation.parallel_calls,
                 situation.rules,
             ),
             completion=completion,
@@ -139,9 +144,15 @@ class Orchestrator:
 
     async def _count(self, situation: Situation, name: str) -> int:
         model = await self._engine.model(name)
+        situation = self._bounded(situation, model)
         toolset, constraint = await self._prepared(situation)
         call, _, _ = await self._fitted(situation, model, toolset, constraint)
         return await self._engine.count_tokens(call)
+
+    def _bounded(self, situation: Situation, model: EngineModel) -> Situation:
+        """Replaces an unset number of parallel calls by the model's; the operator's bounds both."""
+        wanted = situation.parallel_calls or model.parallel_calls
+        return replace(situation, parallel_calls=min(wanted, self._policy.parallel_calls_max))
 
     async def _prepared(self, situation: Situation) -> tuple[PromptToolset, Constraint | None]:
         def prepared() -> tuple[PromptToolset, Constraint | None]:
@@ -169,7 +180,7 @@ class Orchestrator:
         return ActionOptions(
             max_tokens=situation.sampling.max_tokens,
             rules=situation.rules,
-            parallel_calls_max=self._policy.parallel_calls_max,
+            parallel_calls_max=situation.parallel_calls,
             bounds=self._bounds(situation),
             any_whitespace=self._policy.any_whitespace,
         )
@@ -251,10 +262,14 @@ class Orchestrator:
         room: Room,
     ) -> tuple[ModelCall, LeftOut]:
         build = BUILDERS[situation.prompt_mode]
-        prompt = build(situation, toolset, room, self._policy.parallel_calls_max)
+        prompt = build(situation, toolset, room, situation.parallel_calls)
         messages = tuple(prompt.messages)
         call = ModelCall(situation.key, model, messages, situation.sampling, constraint)
         if constraint is None:
-            arguments = self._policy.template_arguments
-            call = replace(call, functions=prompt.functions, template_arguments=arguments)
+            call = replace(
+                call,
+                functions=prompt.functions,
+                several_calls=situation.parallel_calls > 1,
+                template_arguments=self._policy.template_arguments,
+            )
         return call, prompt.left_out

@@ -159,6 +159,8 @@ class PolicySpec:
     approval_timeout_s: float
     self_approval: bool
     no_presets: bool
+    parallel_calls: int
+    """Most calls in one turn; 0 sets no limit."""
     wire: bytes
     # What binds as well, whatever this policy says.
     floors: "tuple[Floor, ...]" = ()

@@ -94,6 +94,8 @@ class Load:
             "client_tools": [CLIENT_TOOL] if task.tools else [],
             "budget": BUDGET,
             "time_limit": TIME_LIMIT,
+            # Scripts make several calls at once, so that tools of several kinds meet a fault.
+            "parallel_calls": 8,
         }
         body = {"episode_id": episode_id, "spec": spec}
         deadline = time.monotonic() + self._accept_s

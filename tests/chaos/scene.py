@@ -163,8 +163,6 @@ async def _relayed(
     relays: dict[str, Relay] = {}
     settings: dict[str, dict[str, str]] = {
         "tool_adapters": {"allowed_hosts": '["127.0.0.1"]'},
-        # Scripts make several calls at once, so that tools of several kinds meet a fault.
-        victims.INFERENCE: {"parallel_calls_max": "8"},
     }
     for pair in PAIRS:
         if pair.called == victims.BROKER:

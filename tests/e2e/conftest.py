@@ -26,6 +26,9 @@ FIND = {"tool": "find_tools", "arguments": {"query": "calculate the product of t
 # The client has a function for it.
 CLIENT_TASK = "how warm is it at our own station in Oslo?"
 ASK_CLIENT = {"tool": "getWeather", "arguments": {"city": "Oslo"}}
+# Two guests, who are served once both have come.
+MEETING_TASK = "let Ada and Bob meet"
+MEET = {"calls": [{"tool": "meet", "arguments": {"guest": guest}} for guest in ("Ada", "Bob")]}
 # Webhooks reach receivers of this machine, and are signed with a secret of the first tenant.
 WEBHOOK_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 RECEIVING = {
@@ -40,12 +43,14 @@ CANARY = "canary-7f3a9c"
 
 def first_action(body: Mapping[str, Any]) -> Reply:
     """A sum; a minute late for the slow task; a search for tools where nothing calculates; a call
-    of the client's function where that is asked for.
+    of the client's function where that is asked for; two calls at once for those who meet.
     """
     if CLIENT_TASK in json.dumps(body["messages"]):
         return Reply(json.dumps({"thought": "I will ask the client.", **ASK_CLIENT}))
     if FINDING_TASK in json.dumps(body["messages"]):
         return Reply(json.dumps({"thought": "I need another tool.", **FIND}))
+    if MEETING_TASK in json.dumps(body["messages"]):
+        return Reply(json.dumps(MEET))
     slow = SLOW_TASK in json.dumps(body["messages"])
     return Reply(json.dumps(SUM), delay_s=60.0 if slow else 0.0)
 

@@ -32,6 +32,9 @@ Tools = Annotated[
     typer.Option("--tool", help="Only this tool; repeatable.", autocompletion=tool_names),
 ]
 TurnLimit = Annotated[int, typer.Option(min=0, help="Most turns; 0 means 50.")]
+ParallelCalls = Annotated[
+    int, typer.Option(min=0, max=16, help="Most tool calls in one turn; 0 means the policy's.")
+]
 Budget = Annotated[str, typer.Option(help="Most money, like 0.05 or '0.05 EUR'.")]
 TimeLimit = Annotated[str, typer.Option(help="Longest run, like 90s or 5m.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", help="name=value; repeatable.")]
@@ -53,6 +56,7 @@ async def run(
     policy: Policy = "",
     tool: Tools = None,
     turn_limit: TurnLimit = 0,
+    parallel_calls: ParallelCalls = 0,
     budget: Budget = "",
     time_limit: TimeLimit = "",
     label: Labels = None,
@@ -70,6 +74,7 @@ async def run(
         policy=policy,
         tool_names=tool or [],
         turn_limit=turn_limit,
+        parallel_calls=parallel_calls,
         labels=parse_labels(label or []),
         prompt_mode=parse_prompt_mode(prompt_mode),
     )

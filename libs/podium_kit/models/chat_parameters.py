@@ -17,7 +17,7 @@ OTHER = {CAP: OTHER_CAP, OTHER_CAP: CAP}
 # An answer without them is the same kind of answer.
 OPTIONAL = frozenset(
     {"temperature", "top_p", "seed", "stream_options", "stream"}
-    | {"frequency_penalty", "presence_penalty"}
+    | {"frequency_penalty", "presence_penalty", "parallel_tool_calls"}
 )
 REJECTED_STATUSES = frozenset({400, 422})
 # Rejections of a value that is merely too large say none of these.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from podium_kit.models.chat_parameters import ChatParameters
 from podium_kit.rpc.errors import InvalidArgument
@@ -39,6 +39,7 @@ class ModelCapabilities(BaseModel):
     stream_options: bool = True
     efforts: tuple[str, ...] = ()
     default_effort: str = ""
+    parallel_calls: int = Field(1, ge=1, le=16)
 
     @model_validator(mode="after")
     def _has_its_default_effort(self) -> "ModelCapabilities":

@@ -3493,6 +3493,10 @@ class EpisodeSpec(Model):
     """
     Files that the task and the user's messages speak of, at most 20, of 20 MiB together. The orchestrator reads their placeholders; a model of an llm tool is sent those of the kinds that it takes. Episodes that its tools start have none.
     """
+    parallel_calls: int = 0
+    """
+    Most independent tool calls in one turn, within what the policy and the operator allow; 0 means the policy's number. Where that is unset as well, the model decides: 4 for models that were trained to make several, 1 for any other. Holds for episodes that its tools start.
+    """
 
 
 class ListWebhookDeliveriesResponse(Model):
@@ -4575,6 +4579,10 @@ class PolicySpec(Model):
     no_presets: bool = False
     """
     True if episodes must run under a policy that the tenant wrote; only in the policies named "floor" and "platform-floor".
+    """
+    parallel_calls: int = 0
+    """
+    Most independent tool calls that an episode may make in one turn; 0 means as many as its request asks for.
     """
 
 

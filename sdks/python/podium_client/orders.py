@@ -35,6 +35,8 @@ class EpisodeOptions(TypedDict, total=False):
     # Most money; numbers and texts are US dollars.
     budget: Amount
     turn_limit: int
+    # Most tool calls in one turn.
+    parallel_calls: int
     # Longest run; numbers are seconds.
     time_limit: timedelta | float
     # What the answer must look like: a pydantic model, or a JSON Schema.
@@ -65,6 +67,7 @@ def episode_spec(
         tool_names=list(options.get("tools", ())),
         model=options.get("model", ""),
         turn_limit=options.get("turn_limit", 0),
+        parallel_calls=options.get("parallel_calls", 0),
         history=list(options.get("history", ())),
         labels=dict(options.get("labels", {})),
         client_tools=[*tools, *Functions(own).offered()],

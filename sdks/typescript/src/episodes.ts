@@ -48,6 +48,8 @@ export interface EpisodeOptions extends CallOptions {
   /** Most money. */
   budget?: Amount;
   turnLimit?: number;
+  /** Most tool calls in one turn. */
+  parallelCalls?: number;
   /** Longest run in seconds. */
   timeLimitS?: number;
   /** JSON Schema of the answer, an object. */
@@ -252,6 +254,7 @@ function specOf(task: string, options: EpisodeOptions): Input<EpisodeSpec> {
     model: options.model,
     budget: options.budget === undefined ? undefined : money(options.budget),
     turn_limit: options.turnLimit,
+    parallel_calls: options.parallelCalls,
     time_limit: options.timeLimitS === undefined ? undefined : `${options.timeLimitS}s`,
     answer_json_schema: options.answer && JSON.stringify(options.answer),
     sampling: options.sampling,

@@ -74,6 +74,7 @@ def child_spec(
         prompt_mode=spec.prompt_mode,
         sampling=spec.sampling,
         labels=spec.labels,
+        parallel_calls=spec.parallel_calls,
         parent=episode_pb2.ParentCall(
             episode_id=parent.id,
             turn=call.turn,

@@ -63,6 +63,7 @@ SPEC_METADATA = frozenset(
         "parent",
         "price_factors",
         "output_token_limit",
+        "parallel_calls",
     }
 )
 

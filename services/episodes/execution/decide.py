@@ -107,9 +107,16 @@ def next_action_request(
         must_call=_must_call(episode.spec, log, turn),
         answer_json_schema=episode.spec.answer_json_schema,
         preferences=episode.toolset.preferences,
+        parallel_calls=_parallel_calls(episode),
     )
     request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
     return request
+
+
+def _parallel_calls(episode: RunningEpisode) -> int:
+    """Returns the lower of the policy's and the request's limit; 0 where neither sets one."""
+    limits = (episode.toolset.parallel_calls, episode.spec.parallel_calls)
+    return min(filter(None, limits), default=0)
 
 
 def _must_call(spec: episode_pb2.EpisodeSpec, log: StepLog, turn: int) -> Sequence[str]:

@@ -57,7 +57,7 @@ def skill() -> AgentSkill:
         id="run_task",
         name="Run a task",
         description=f"{DESCRIPTION} `metadata.podium` of a message takes policy, tools, model,"
-        " budget_usd, turn_limit, time_limit_s and labels.",
+        " budget_usd, turn_limit, time_limit_s, parallel_calls and labels.",
         tags=["orchestration", "tools", "reasoning"],
         examples=["Which currency code does Vietnam use?"],
         input_modes=INPUT_MODES,

@@ -18,6 +18,11 @@ CHAT = ApiParameters(
             words="functions and custom tools that the client runs; others are not offered. A"
             " custom tool's text is held to no grammar",
         ),
+        honoured(
+            "parallel_tool_calls",
+            words="false: one call in a turn. Else as many as `podium.parallel_calls`, the policy,"
+            " the model and the operator allow",
+        ),
         honoured("response_format", words="text, json_object, json_schema"),
         honoured("stream", words="turns as `reasoning_content`, then the answer or the calls"),
         honoured("stream_options", words="`include_usage`; what else it has is ignored"),
@@ -48,7 +53,6 @@ CHAT = ApiParameters(
             "verbosity",
             words="orchestrators are trained for one; choose a model or a policy",
         ),
-        ignored("parallel_tool_calls", words="the operator says how many calls a turn may make"),
         ignored(
             "user",
             "store",

@@ -19,7 +19,7 @@ from gateway.chat.outcomes import StopTexts
 from gateway.chat.parameters import CHAT
 from gateway.chat.parts import note_places
 from gateway.models import EpisodeOrder, PromptMode, ToolResults
-from gateway.request_model import Flag, RequestModel
+from gateway.request_model import Flag, OnByDefault, RequestModel
 from podium_kit.money import Money
 
 ANY_OBJECT = '{"type": "object"}'
@@ -86,7 +86,14 @@ class PodiumOptions(BaseModel):
     )
     time_limit_s: float | None = Field(None, gt=0, le=86_400, description="longest run in seconds")
     prompt_mode: PromptMode | None = Field(None, description="how earlier turns are shown")
+    parallel_calls: int = Field(
+        0, ge=0, le=16, description="most tool calls in one turn; 0: the policy's, or the model's"
+    )
     labels: dict[str, str] = Field({}, description="at most 16, kept with the episode")
+
+    def calls_max(self, *, parallel: bool) -> int:
+        """Most calls in one turn; without parallel calls one, whatever number is given."""
+        return self.parallel_calls if parallel else 1
 
 
 class ChatRequest(RequestModel):
@@ -103,6 +110,7 @@ class ChatRequest(RequestModel):
     tool_choice: ToolChoice | None = Field(
         None, description="none: the client's functions are not offered"
     )
+    parallel_tool_calls: OnByDefault = Field(True, description="false: one call in a turn")
     response_format: ResponseFormat | None = Field(None, description="what the answer looks like")
     n: int | None = Field(None, ge=1, le=CHOICES_MAX, description="choices: episodes of it")
     stop: StopTexts | None = Field(None, description="what the answer ends before")
@@ -144,6 +152,7 @@ class ChatRequest(RequestModel):
             time_limit_s=options.time_limit_s,
             budget=dollars(options.budget_usd),
             prompt_mode=options.prompt_mode,
+            parallel_calls=options.calls_max(parallel=self.parallel_tool_calls),
             labels={**(self.metadata or {}), **options.labels},
             max_tokens=self.max_completion_tokens or self.max_tokens or 0,
             temperature=self.temperature,

@@ -199,6 +199,8 @@ def _require_direct(order: EpisodeOrder) -> None:
         "turn_limit": order.turn_limit,
         "time_limit_s": order.time_limit_s,
         "prompt_mode": order.prompt_mode,
+        # One call is what it makes.
+        "parallel_calls": order.parallel_calls > 1,
     }
     given |= {f"podium.{name}": value for name, value in options.items()}
     for name, value in given.items():

@@ -43,6 +43,7 @@ class TaskArguments(PodiumOptions):
             time_limit_s=self.time_limit_s,
             budget=dollars(self.budget_usd),
             prompt_mode=self.prompt_mode,
+            parallel_calls=self.parallel_calls,
             labels=self.labels,
             max_tokens=0,
             temperature=None,

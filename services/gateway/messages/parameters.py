@@ -13,7 +13,8 @@ MESSAGES = ApiParameters(
         honoured(
             "tools",
             "tool_choice",
-            words="custom tools, which the client runs; Anthropic's own are not offered",
+            words="custom tools, which the client runs; Anthropic's own are not offered."
+            " `disable_parallel_tool_use` is as `parallel_tool_calls` false above",
         ),
         honoured("max_tokens", words="as above"),
         honoured("temperature", "top_p", words="of every turn's completion"),

@@ -19,7 +19,7 @@ from gateway.chat.request import JsonSchema, NamedSchema, PodiumOptions, answer_
 from gateway.messages.blocks import AnthropicMessage, FileBlock, HostedBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
 from gateway.models import EarlierMessage, EpisodeOrder, ToolResults
-from gateway.request_model import RequestModel
+from gateway.request_model import Flag, RequestModel
 
 
 class MessagesTool(BaseModel):
@@ -75,6 +75,7 @@ class ToolChoice(BaseModel):
 
     type: Literal["auto", "any", "tool", "none"]
     name: str = ""
+    disable_parallel_tool_use: Flag = False
 
     def chat(self) -> Literal["none", "auto", "required"] | NamedTool:
         if self.type == "tool":
@@ -126,6 +127,7 @@ class MessageRequest(RequestModel):
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None
+        disabled = self.tool_choice is not None and self.tool_choice.disable_parallel_tool_use
         chosen = () if wanted == "none" else self.tools or ()
         offered = tuple(each.tool().offered() for each in chosen if isinstance(each, MessagesTool))
         system = [EarlierMessage("system", text_of(self.system))] if self.system else []
@@ -142,6 +144,7 @@ class MessageRequest(RequestModel):
             time_limit_s=options.time_limit_s,
             budget=dollars(options.budget_usd),
             prompt_mode=options.prompt_mode,
+            parallel_calls=options.calls_max(parallel=not disabled),
             labels=options.labels,
             max_tokens=self.max_tokens,
             temperature=self.temperature,

@@ -17,6 +17,7 @@ RESPONSES = ApiParameters(
             words="functions and custom tools that the client runs, and MCP servers whose tools are"
             " registered; others are not offered. A custom tool's text is held to no grammar",
         ),
+        honoured("parallel_tool_calls", words="as above"),
         honoured("text", words="`format`: text, json_object, json_schema"),
         honoured("stream", "background", words="not both"),
         honoured("temperature", "top_p", "max_output_tokens", "metadata", words="as above"),
@@ -28,7 +29,6 @@ RESPONSES = ApiParameters(
             "client_metadata",
             "context_management",
             "include",
-            "parallel_tool_calls",
             "prompt_cache_key",
             "prompt_cache_options",
             "prompt_cache_retention",

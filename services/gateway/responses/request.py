@@ -34,7 +34,7 @@ from gateway.models import (
     PriorMessages,
     ToolResults,
 )
-from gateway.request_model import Flag, RequestModel
+from gateway.request_model import Flag, OnByDefault, RequestModel
 from gateway.responses.items import (
     CustomTool,
     Input,
@@ -112,6 +112,7 @@ class ResponseRequest(RequestModel):
         description="functions and custom tools that the client runs, and registered MCP servers",
     )
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | McpChoice | None = None
+    parallel_tool_calls: OnByDefault = Field(True, description="false: one call in a turn")
     text: TextOptions = TextOptions()
     stream: Flag = False
     background: Flag = Field(False, description="answered at once; ask for it by its id")
@@ -170,6 +171,7 @@ class ResponseRequest(RequestModel):
             time_limit_s=options.time_limit_s,
             budget=dollars(options.budget_usd),
             prompt_mode=options.prompt_mode,
+            parallel_calls=options.calls_max(parallel=self.parallel_tool_calls),
             labels={**(self.metadata or {}), **options.labels, **label_of(self.mcp_tools())},
             max_tokens=self.max_output_tokens or 0,
             temperature=self.temperature,

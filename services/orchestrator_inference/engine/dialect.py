@@ -42,6 +42,8 @@ class Dialect:
         if call.functions:
             # vLLM shows them all the same, and leaves the reply as the model wrote it.
             body["tool_choice"] = "none" if self.is_vllm else "auto"
+            if not (self.is_vllm or call.several_calls):
+                body["parallel_tool_calls"] = False
         if self.is_vllm:
             # Log-probabilities of the sampled tokens alone, and ids as sampled: text
             # tokenised again gives other ids.

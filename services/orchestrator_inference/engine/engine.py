@@ -27,6 +27,8 @@ class ModelCall:
     sampling: Sampling
     constraint: Constraint | None
     functions: tuple[Mapping[str, Any], ...] = ()
+    several_calls: bool = False
+    """True if the reply may call more than one of the functions."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -2,6 +2,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import httpx
 from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.errors import EngineProtocolError, ModelNotFound
 from orchestrator_inference.models import EngineModel
+from podium_kit.models.model_families import ModelFamiliesFile
 
 FRESH_S = 2.0
 OTHER_ENGINE = "openai-compatible"
@@ -16,11 +18,18 @@ Card = Mapping[str, Any]
 
 
 class ModelCatalogue:
-    def __init__(self, client: httpx.AsyncClient, default: str, aliases: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        default: str,
+        aliases: Mapping[str, str],
+        families: ModelFamiliesFile,
+    ) -> None:
         self._client = client
         self._host = client.base_url.netloc.decode()
         self._default = aliases.get(default, default)
         self._aliases = aliases
+        self._families = families
         self._models: dict[str, EngineModel] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
@@ -68,7 +77,21 @@ class ModelCatalogue:
             raise rejection(self._host, "", response, None)
         identity = await self._identity(cards)
         default = self._default or next((card["id"] for card in cards), "")
-        return [_model(card, default, *identity) for card in cards]
+        models = (_model(card, default, *identity) for card in cards)
+        return [
+            replace(model, parallel_calls=self._parallel_calls(card, model))
+            for card, model in zip(cards, models, strict=True)
+        ]
+
+    def _parallel_calls(self, card: Card, model: EngineModel) -> int:
+        """Calls that a model was trained to make in one turn, by its name.
+
+        vLLM reports as `root` from where it read a model that it serves under a name of the
+        operator's.
+        """
+        names = {model.name, str(card.get("root") or model.name)} if model.is_vllm else {model.name}
+        url = str(self._client.base_url)
+        return max(self._families.capabilities(url, name).parallel_calls for name in names)
 
     async def _identity(self, cards: list[Card]) -> tuple[str, bool, str]:
         known = next(iter(self._models.values()), None)

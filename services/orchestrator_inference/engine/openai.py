@@ -67,8 +67,8 @@ class OpenAiEngine:
         self._client = client
         self._timeout_s = timeout_s
         self._host = client.base_url.netloc.decode()
-        self._catalogue = ModelCatalogue(client, default_model, model_aliases or {})
         self._families = families or ModelFamiliesFile()
+        self._catalogue = ModelCatalogue(client, default_model, model_aliases or {}, self._families)
         self._dialects: dict[str, Dialect] = {}
 
     async def model(self, name: str) -> EngineModel:

@@ -18,10 +18,11 @@ def system_line(listing: str, calls_max: int) -> str:
     """Returns the model's role, its reply format and its tools: the same on every turn, so that
     engines find it in their prefix cache.
     """
-    call = ONE_CALL if calls_max == 1 else SEVERAL_CALLS
+    one = f"To call a tool: {ONE_CALL}"
+    several = f"To call at most {calls_max} independent tools: {SEVERAL_CALLS}"
     lines = ["You are good at using tools. Reply with one JSON object."]
     if listing:
-        lines += [f"To call a tool: {call}", 'To finish: {"answer": text}']
+        lines += [one if calls_max == 1 else several, 'To finish: {"answer": text}']
         lines += [TOOLS, listing]
     else:
         lines.append('Reply with {"answer": text}.')

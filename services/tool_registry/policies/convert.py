@@ -62,6 +62,7 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         approval_timeout_s=duration_from_proto(spec.approval_timeout),
         self_approval=spec.self_approval,
         no_presets=spec.no_presets,
+        parallel_calls=spec.parallel_calls,
         wire=spec.SerializeToString(deterministic=True),
     )
 

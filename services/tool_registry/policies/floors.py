@@ -41,6 +41,7 @@ def bound(policy: PolicyVersion, floors: Sequence[Floor]) -> PolicyVersion:
         budget_ids=tuple(dict.fromkeys(budgets)),
         self_approval=all(each.self_approval for each in (spec, *below)),
         approval_timeout_s=_shortest(spec, below),
+        parallel_calls=_fewest(spec, *below),
     )
     return replace(policy, spec=tightened, digest=_digest(policy, floors))
 
@@ -89,3 +90,7 @@ def _shortest(policy: PolicySpec, below: Sequence[PolicySpec]) -> float:
     bounds = [each.approval_timeout_s for each in below if each.approval_timeout_s]
     own = policy.approval_timeout_s
     return min(own or APPROVAL_TIMEOUT_S, *bounds) if bounds else own
+
+
+def _fewest(*policies: PolicySpec) -> int:
+    return min((each.parallel_calls for each in policies if each.parallel_calls), default=0)

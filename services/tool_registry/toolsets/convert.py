@@ -64,6 +64,7 @@ class ToolsetWriter:
             training_consent=policy.training_consent,
             budget_ids=policy.budget_ids,
             self_approval=policy.self_approval,
+            parallel_calls=policy.parallel_calls,
         )
         if toolset.finder:
             message.tools.append(FIND_TOOLS_DEFINITION)

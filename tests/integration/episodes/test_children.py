@@ -70,12 +70,14 @@ async def test_child_answers_for_the_callers_identity_under_the_callers_policy(
 ) -> None:
     with_researcher(platform)
     labels = {"team": "research"}
-    parent = await platform.run(policy="careful", tool_names=["researcher"], labels=labels)
+    parent = await platform.run(
+        policy="careful", tool_names=["researcher"], labels=labels, parallel_calls=1
+    )
     assert parent.answer == "child's 42"
     child = await platform.episode(child_id(parent.id))
     assert (child.answer, child.spec.task) == ("child's 42", CHILD_TASK)
     assert (child.spec.policy, list(child.spec.tool_names)) == ("careful", ["researcher"])
-    assert dict(child.spec.labels) == labels
+    assert (dict(child.spec.labels), child.spec.parallel_calls) == (labels, 1)
     assert (child.spec.parent.episode_id, child.spec.parent.depth) == (parent.id, 1)
     users = {hold.subject.user for hold in platform.neighbours.ledger.holds.values()}
     assert users == {make_identity().subject}

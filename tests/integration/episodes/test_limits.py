@@ -47,6 +47,18 @@ async def test_an_episode_ends_when_its_tokens_are_used_up(platform: Platform) -
     assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys()
 
 
+@pytest.mark.parametrize(
+    ("policy", "request_", "lower"), [(0, 0, 0), (0, 3, 3), (4, 0, 4), (4, 8, 4), (4, 2, 2)]
+)
+async def test_a_turn_has_as_many_calls_as_the_policy_and_the_request_allow(
+    platform: Platform, policy: int, request_: int, lower: int
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.registry.toolset.parallel_calls = policy
+    await platform.run(parallel_calls=request_)
+    assert [each.parallel_calls for each in neighbours.orchestrator.requests] == [lower]
+
+
 async def test_llm_tools_share_what_the_model_left(platform: Platform) -> None:
     neighbours = platform.neighbours
     neighbours.registry.toolset = expert_toolset()

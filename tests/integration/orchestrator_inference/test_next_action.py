@@ -127,11 +127,42 @@ async def test_native_tool_calls_of_an_engine_are_accepted(start_service: Any) -
     assert response.action.tool_calls.calls[0].model_call_id == "call_1"
 
 
-async def test_several_calls_at_once_when_the_settings_allow_them(start_service: Any) -> None:
-    with OpenAiServer([{"calls": [CALL, CALL]}]) as engine:
-        stub = await start_service(engine.base_url, parallel_calls_max=4)
+@pytest.mark.parametrize(
+    ("model", "changes", "request_", "calls_max"),
+    [
+        ("scripted-model", {}, 0, 1),
+        ("scripted-model", {}, 2, 2),
+        ("scripted-model", {"parallel_calls_max": 2}, 8, 2),
+        ("Qwen3-8B", {}, 0, 4),
+        ("Qwen3-8B", {}, 1, 1),
+        ("Qwen3-8B", {"parallel_calls_max": 3}, 0, 3),
+    ],
+)
+async def test_a_turn_has_as_many_calls_as_request_model_and_operator_allow(
+    start_service: Any, model: str, changes: dict[str, Any], request_: int, calls_max: int
+) -> None:
+    replies = [{"calls": [CALL] * count} for count in (calls_max, calls_max + 1)]
+    with OpenAiServer(replies, models=[model]) as engine:
+        stub = await start_service(engine.base_url, **changes)
+        fits, exceeds = [
+            (await stub.NextAction(make_request(parallel_calls=request_))).action for _ in replies
+        ]
+    indexes = [call.index for call in fits.tool_calls.calls]
+    assert indexes == list(range(calls_max))
+    assert f"at most {calls_max} are allowed" in exceeds.malformed.message
+    body = engine.requests[0]
+    shown, schema = body["messages"][0]["content"], json.dumps(body["response_format"])
+    assert (f"at most {calls_max} independent tools" in shown) is (calls_max > 1)
+    assert (f'"maxItems": {calls_max}' in schema) is (calls_max > 1)
+
+
+async def test_vllm_names_the_model_that_it_serves_under_another_name(start_service: Any) -> None:
+    with OpenAiServer(
+        [{"calls": [CALL, CALL]}], vllm_version="0.32.0", root="/models/Nemotron-Orchestrator-8B"
+    ) as engine:
+        stub = await start_service(engine.base_url)
         response = await stub.NextAction(make_request())
-    assert [call.index for call in response.action.tool_calls.calls] == [0, 1]
+    assert len(response.action.tool_calls.calls) == 2
 
 
 async def test_usage_is_split_into_disjoint_quantities(start_service: Any) -> None:

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 from integration.orchestrator_inference.test_next_action import CALCULATOR, make_request
-from openai_server import OpenAiServer
+from openai_server import OpenAiServer, Reply
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import policy_pb2
 
@@ -65,8 +65,33 @@ async def test_an_engine_that_is_not_vllm_calls_by_itself(start_service: Any) ->
         stub = await start_service(engine.base_url)
         response = await stub.NextAction(make_template_request())
     assert engine.requests[0]["tool_choice"] == "auto"
+    assert engine.requests[0]["parallel_tool_calls"] is False
     assert "chat_template_kwargs" not in engine.requests[0]
     assert response.action.final_answer == "42"
+
+
+async def test_several_calls_of_a_turn(start_service: Any) -> None:
+    functions = [{"function": {**CALL, "arguments": json.dumps(CALL["arguments"])}}] * 2
+    native = Reply("", message={"tool_calls": functions})
+    both = REPLY + REPLY.partition("</think>")[2]
+    with OpenAiServer([native]) as engine, OpenAiServer([both], vllm_version="1") as vllm:
+        for each in (engine, vllm):
+            stub = await start_service(each.base_url)
+            response = await stub.NextAction(make_template_request(parallel_calls=2))
+            assert len(response.action.tool_calls.calls) == 2
+            assert "parallel_tool_calls" not in each.requests[0]
+
+
+async def test_an_engine_that_rejects_the_limit_of_calls_is_asked_without_it(
+    start_service: Any,
+) -> None:
+    words = "Unsupported parameter: 'parallel_tool_calls' is not supported with this model."
+    rejection = Reply(words, 400, error={"param": "parallel_tool_calls"})
+    with OpenAiServer([rejection, "42"]) as engine:
+        stub = await start_service(engine.base_url)
+        response = await stub.NextAction(make_template_request())
+    assert response.action.final_answer == "42"
+    assert ["parallel_tool_calls" in each for each in engine.requests] == [True, False]
 
 
 EXPERTS = {

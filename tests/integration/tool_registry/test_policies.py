@@ -367,7 +367,11 @@ async def test_the_rest_of_an_episodes_terms_is_the_stricter_one(
     registry.budgets.ids |= {"mine", "all"}
     await ada.register(make_spec("mail", sku=""))
     await ada.create_policy(
-        "loose", unknown_price=ADMIT, training_consent=True, budget_ids=["mine", "all"]
+        "loose",
+        unknown_price=ADMIT,
+        training_consent=True,
+        budget_ids=["mine", "all"],
+        parallel_calls=8,
     )
     await ada.create_policy(
         "floor",
@@ -376,6 +380,7 @@ async def test_the_rest_of_an_episodes_terms_is_the_stricter_one(
         budget_ids=["all"],
         unknown_price=policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING,
         price_ceiling=DOLLAR,
+        parallel_calls=2,
     )
     toolset = (await ada.resolve(policy=policy)).toolset
     assert toolset.policy_name == (policy or "balanced")
@@ -384,8 +389,27 @@ async def test_the_rest_of_an_episodes_terms_is_the_stricter_one(
     assert toolset.unknown_price == policy_pb2.UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING
     assert toolset.price_ceiling == DOLLAR
     assert toolset.approval_timeout.seconds == 60
+    assert toolset.parallel_calls == 2
     assert not toolset.training_consent
     assert list(toolset.budget_ids) == (["all", "mine"] if policy == "loose" else ["all"])
+
+
+async def test_a_policy_limits_the_calls_of_a_turn_and_what_binds_its_caller_only_tightens(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    await ada.create_policy("several", parallel_calls=4)
+    await ada.create_policy("eight", parallel_calls=8)
+    await ada.create_policy("one", parallel_calls=1)
+
+    async def limit(policy: str) -> int:
+        return (await ada.resolve(policy=policy)).toolset.parallel_calls
+
+    assert [await limit(policy) for policy in ("several", "balanced")] == [4, 0]
+    await ada.bind("eight", "user:ada")
+    assert [await limit(policy) for policy in ("several", "balanced")] == [4, 8]
+    await ada.bind("one", "user:ada")
+    assert [await limit(policy) for policy in ("several", "balanced")] == [1, 1]
 
 
 async def test_a_new_version_of_the_floor_holds_at_once(registry: RunningRegistry) -> None:

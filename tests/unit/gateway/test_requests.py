@@ -51,7 +51,7 @@ def test_codex_is_understood() -> None:
     """Public report 49."""
     request = ResponseRequest.model_validate(sent("codex"))
     assert request.ignored() == (
-        *("parallel_tool_calls", "reasoning", "store", "include", "service_tier"),
+        *("reasoning", "store", "include", "service_tier"),
         *("prompt_cache_key", "client_metadata"),
         *("tools[2]:web_search", "tools[3]:local_shell", "tools[4]:namespace"),
         *("tools[1].format:grammar", "input[3]:web_search_call"),
@@ -323,6 +323,44 @@ def test_thoughts_alone_are_no_task(request_: MessageRequest | ResponseRequest) 
     assert request_.results() is None
     with pytest.raises(InvalidChat, match="the task is empty"):
         request_.order(Choice("", ""))
+
+
+SAID: dict[str, Any] = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}]}
+ANTHROPIC: dict[str, Any] = {**SAID, "max_tokens": 9}
+ASKED: dict[str, Any] = {"model": "podium", "input": "6*7?"}
+
+
+def disabled(value: bool | None) -> dict[str, Any]:
+    return {"tool_choice": {"type": "auto", "disable_parallel_tool_use": value}}
+
+
+@pytest.mark.parametrize(
+    ("request_type", "asked", "parallel", "one"),
+    [
+        (ChatRequest, SAID, {"parallel_tool_calls": True}, {"parallel_tool_calls": False}),
+        (ChatRequest, SAID, {"parallel_tool_calls": None}, {"parallel_tool_calls": False}),
+        (ResponseRequest, ASKED, {"parallel_tool_calls": True}, {"parallel_tool_calls": False}),
+        (ResponseRequest, ASKED, {"parallel_tool_calls": None}, {"parallel_tool_calls": False}),
+        (MessageRequest, ANTHROPIC, disabled(False), disabled(True)),
+        (MessageRequest, ANTHROPIC, disabled(None), disabled(True)),
+    ],
+)
+def test_a_client_may_rule_out_parallel_calls_and_else_limits_them_by_number(
+    request_type: type[ChatRequest | ResponseRequest | MessageRequest],
+    asked: dict[str, Any],
+    parallel: dict[str, Any],
+    one: dict[str, Any],
+) -> None:
+    limits = [{}, parallel, one]
+    options: list[dict[str, Any]] = [{}, {"podium": {"parallel_calls": 3}}]
+    found = [
+        [
+            request_type.model_validate({**asked, **limit, **option}).order(PODIUM).parallel_calls
+            for option in options
+        ]
+        for limit in limits
+    ]
+    assert found == [[0, 3], [0, 3], [1, 1]]
 
 
 CLIENTS = Path(__file__).parents[3] / "docs" / "clients.md"

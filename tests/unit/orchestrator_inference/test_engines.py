@@ -30,6 +30,7 @@ from orchestrator_inference.models import (
 from orchestrator_inference.policy_engines.blueprint import Json
 from orchestrator_inference.policy_engines.keeper import EngineKeeper
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.policy_versions import VersionStore
 from podium_kit.rpc.errors import DomainError, FailedPrecondition
 
@@ -233,7 +234,7 @@ async def listed(card: dict[str, Any], page: httpx.Response) -> EngineModel:
 
     transport = httpx.MockTransport(answer)
     async with httpx.AsyncClient(base_url="http://engine/v1/", transport=transport) as client:
-        [model] = await ModelCatalogue(client, "", {}).all()
+        [model] = await ModelCatalogue(client, "", {}, ModelFamiliesFile()).all()
     return model
 
 

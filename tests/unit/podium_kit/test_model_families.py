@@ -60,6 +60,26 @@ def test_a_request_has_what_its_model_accepts(
 
 
 @pytest.mark.parametrize(
+    ("base_url", "model", "calls"),
+    [
+        (OPENAI, "gpt-5-mini", 4),
+        (OPENAI, "o3", 1),
+        (ANTHROPIC, "claude-opus-4-8", 4),
+        ("http://vllm:8000/v1", "nvidia/Nemotron-Orchestrator-8B", 4),
+        ("http://vllm:8000/v1", "Qwen/Qwen3-8B", 4),
+        ("http://vllm:8000/v1", "smollm2-135m-podium", 1),
+        # Trained here, by episodes of one call a turn.
+        ("http://vllm:8000/v1", "policy-qwen3-v12", 1),
+        ("https://openrouter.ai/api/v1", "some/model", 1),
+    ],
+)
+def test_only_models_that_were_trained_for_it_make_several_calls_in_a_turn(
+    base_url: str, model: str, calls: int
+) -> None:
+    assert ModelFamiliesFile().capabilities(base_url, model).parallel_calls == calls
+
+
+@pytest.mark.parametrize(
     ("document", "words"),
     [
         ([], "valid dictionary"),

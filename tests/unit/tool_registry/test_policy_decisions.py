@@ -71,6 +71,7 @@ POLICIES = st.builds(
     training_consent=st.booleans(),
     budget_ids=st.just(()),
     approval_timeout_s=st.just(0.0),
+    parallel_calls=st.just(0),
     wire=st.just(b""),
 )
 # Nothing but ceilings keeps a tool out, so that what a ceiling decides shows every time.
@@ -217,6 +218,7 @@ TERMS = st.fixed_dictionaries(
         "budget_ids": st.lists(WORDS, max_size=3).map(tuple),
         "approval_timeout_s": st.just(0.0) | SECONDS,
         "no_presets": st.booleans(),
+        "parallel_calls": st.integers(0, 16),
     }
 )
 ANY = st.builds(lambda spec, terms: replace(spec, **terms), POLICIES, TERMS)
@@ -274,6 +276,8 @@ def test_the_terms_of_an_episode_are_the_strictest_ones(
         assert set(each.budget_ids) <= set(together.budget_ids)
         assert each.training_consent or not together.training_consent
         assert each.self_approval or not together.self_approval
+        if each.parallel_calls:
+            assert 1 <= together.parallel_calls <= each.parallel_calls
         if each.approval_timeout_s:
             timeout_s = together.approval_timeout_s or APPROVAL_TIMEOUT_S
             assert timeout_s <= each.approval_timeout_s

@@ -161,6 +161,8 @@ def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:
         turn_limit=limits.turn_limit,
         time_limit=duration_to_proto(limits.time_limit_s),
         prompt_mode=orchestrator_pb.PromptMode.ValueType(limits.prompt_mode),
+        # As versions are served that are trained on it, and as demonstrations are written.
+        parallel_calls=1,
         sampling=orchestrator_pb.Sampling(
             temperature=limits.temperature, top_p=TOP_P, max_tokens=limits.max_tokens
         ),

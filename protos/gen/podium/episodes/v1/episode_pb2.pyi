@@ -207,6 +207,7 @@ class EpisodeSpec(_message.Message):
     ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     OUTPUT_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
+    PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -225,6 +226,11 @@ class EpisodeSpec(_message.Message):
     """Most output tokens that the orchestrator and llm tools together write, from the
     start, or from the caller's results, to the end or to the next calls for the caller.
     0 means no limit. Episodes that its tools start have none.
+    """
+    parallel_calls: _builtins.int
+    """Most independent tool calls in one turn, within what the policy and the operator allow; 0
+    means the policy's number. Where that is unset as well, the model decides: 4 for models
+    that were trained to make several, 1 for any other. Holds for episodes that its tools start.
     """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -314,10 +320,11 @@ class EpisodeSpec(_message.Message):
         answer_json_schema: _builtins.str = ...,
         output_token_limit: _builtins.int = ...,
         attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
+        parallel_calls: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parallel_calls", b"parallel_calls", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

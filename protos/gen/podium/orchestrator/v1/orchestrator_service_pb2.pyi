@@ -375,6 +375,7 @@ class NextActionRequest(_message.Message):
     TIME_LEFT_FIELD_NUMBER: _builtins.int
     MUST_CALL_FIELD_NUMBER: _builtins.int
     ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
     model: _builtins.str
@@ -390,6 +391,10 @@ class NextActionRequest(_message.Message):
     answer_json_schema: _builtins.str
     """JSON Schema with an object as its root, which the final answer fits: it is the
     JSON. Unset means any text.
+    """
+    parallel_calls: _builtins.int
+    """Most tool calls in the action, within what the operator allows; 0 means as many as the
+    model was trained to make.
     """
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolDefinition]:
@@ -441,10 +446,11 @@ class NextActionRequest(_message.Message):
         time_left: _duration_pb2.Duration | None = ...,
         must_call: _abc.Iterable[_builtins.str] | None = ...,
         answer_json_schema: _builtins.str = ...,
+        parallel_calls: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["money_left", b"money_left", "preferences", b"preferences", "sampling", b"sampling", "time_left", b"time_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "history", b"history", "instruction", b"instruction", "key", b"key", "model", b"model", "money_left", b"money_left", "must_answer", b"must_answer", "must_call", b"must_call", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_left", b"time_left", "tools", b"tools", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "history", b"history", "instruction", b"instruction", "key", b"key", "model", b"model", "money_left", b"money_left", "must_answer", b"must_answer", "must_call", b"must_call", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_left", b"time_left", "tools", b"tools", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

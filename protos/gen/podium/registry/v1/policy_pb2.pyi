@@ -222,6 +222,7 @@ class PolicySpec(_message.Message):
     APPROVAL_TIMEOUT_FIELD_NUMBER: _builtins.int
     SELF_APPROVAL_FIELD_NUMBER: _builtins.int
     NO_PRESETS_FIELD_NUMBER: _builtins.int
+    PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant, at most 64 characters."""
     preset: Global___PolicyPreset.ValueType
@@ -237,6 +238,10 @@ class PolicySpec(_message.Message):
     no_presets: _builtins.bool
     """True if episodes must run under a policy that the tenant wrote; only in the
     policies named "floor" and "platform-floor".
+    """
+    parallel_calls: _builtins.int
+    """Most independent tool calls that an episode may make in one turn; 0 means as many as
+    its request asks for.
     """
     @_builtins.property
     def preferences(self) -> Global___PreferenceVector:
@@ -297,10 +302,11 @@ class PolicySpec(_message.Message):
         approval_timeout: _duration_pb2.Duration | None = ...,
         self_approval: _builtins.bool = ...,
         no_presets: _builtins.bool = ...,
+        parallel_calls: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "no_presets", b"no_presets", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
