@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -151,7 +151,7 @@ def _http_auth(http: tool_pb2.HttpConnection) -> HttpAuth | None:
 
 def _llm(llm: tool_pb2.LlmConnection) -> LlmConnection:
     return LlmConnection(
-        models=tuple(_model(model) for model in llm.models),
+        models=tuple(at for model in llm.models for at in _at_endpoints(model)),
         role=LLM_ROLES.get(llm.role, LlmRole.GENERALIST),
         system_prompt=llm.system_prompt,
         max_output_tokens=llm.max_output_tokens or 1024,
@@ -159,15 +159,21 @@ def _llm(llm: tool_pb2.LlmConnection) -> LlmConnection:
     )
 
 
-def _model(model: tool_pb2.LlmModel) -> LlmModel:
+def _at_endpoints(model: tool_pb2.LlmModel) -> Iterator[LlmModel]:
+    single = tool_pb2.LlmEndpoint(base_url=model.base_url, secret=model.secret)
+    for endpoint in model.endpoints or [single]:
+        yield _model(model, endpoint)
+
+
+def _model(model: tool_pb2.LlmModel, endpoint: tool_pb2.LlmEndpoint) -> LlmModel:
     if model.api not in LLM_APIS:
         raise InvalidCall(f"model {model.alias} names no api; its usage cannot be read")
     return LlmModel(
         alias=model.alias,
         model=model.model,
-        base_url=model.base_url,
+        base_url=endpoint.base_url,
         api=LLM_APIS[model.api],
-        secret=model.secret.name,
+        secret=endpoint.secret.name,
         sku=model.sku,
         options=LlmOptions(
             model.options.reasoning_effort,

@@ -168,6 +168,8 @@ class LlmOptions:
 
 @dataclass(frozen=True)
 class LlmModel:
+    """A model at one of its endpoints."""
+
     alias: str
     model: str
     base_url: str
@@ -181,7 +183,10 @@ class LlmModel:
 
 @dataclass(frozen=True)
 class LlmConnection:
-    """A language model, or a choice of several, as a tool; without a prompt its role's."""
+    """A language model, or a choice of several, as a tool; without a prompt its role's.
+
+    A model of several endpoints is in `models` once for each.
+    """
 
     models: tuple[LlmModel, ...]
     role: LlmRole = LlmRole.GENERALIST
@@ -255,7 +260,7 @@ class ToolDefinition:
     def aliases(self) -> tuple[str, ...]:
         """The models of an llm tool, one of which every call states."""
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
-        return tuple(model.alias for model in models)
+        return tuple(dict.fromkeys(model.alias for model in models))
 
     @property
     def resource(self) -> Hashable:
@@ -273,4 +278,4 @@ class ToolDefinition:
     def modelled_latency_s(self, alias: str) -> float:
         """The stated latency of a model's call in seconds; 0 means that it is measured."""
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
-        return sum(model.modelled_latency_s for model in models if model.alias == alias)
+        return next((each.modelled_latency_s for each in models if each.alias == alias), 0.0)

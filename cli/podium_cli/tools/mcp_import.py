@@ -34,7 +34,8 @@ def rejected_host(url: str, allowed: Iterable[str] = (), tenant: str = "") -> st
 def _hosts(connection: tool_pb2.Connection) -> Iterator[str]:
     urls = [connection.http.url_template, connection.mcp.http.url]
     urls += [connection.http.auth.oauth2_client_credentials.token_url]
-    urls += [model.base_url for model in connection.llm.models]
+    for model in connection.llm.models:
+        urls += [model.base_url, *(endpoint.base_url for endpoint in model.endpoints)]
     for url in urls:
         try:
             host = urlsplit(url).hostname

@@ -27,9 +27,25 @@ def _check(spec: tool_pb2.ToolSpec) -> None:
                 f"{field}.api does not fit connection.llm.role: the role embedder and the api"
                 " openai_embeddings go together"
             )
-        check_url(f"{field}.base_url", model.base_url)
+        _check_endpoints(field, model)
         _check_takes(f"{field}.takes", model, embeds=embeds)
         _check_options(f"{field}.options", model)
+
+
+def _check_endpoints(field: str, model: tool_pb2.LlmModel) -> None:
+    if not model.endpoints:
+        if not model.base_url:
+            raise InvalidTool(f"{field}.base_url is empty; give it, or several endpoints")
+        check_url(f"{field}.base_url", model.base_url)
+        return
+    if model.base_url or model.secret.name:
+        unused = "base_url" if model.base_url else "secret"
+        raise InvalidTool(f"{field}.{unused} is set beside endpoints, which have their own")
+    for index, endpoint in enumerate(model.endpoints):
+        place = f"{field}.endpoints[{index}]"
+        check_url(f"{place}.base_url", endpoint.base_url)
+        if endpoint in model.endpoints[:index]:
+            raise InvalidTool(f"{place} is there twice; give it once")
 
 
 def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:

@@ -4421,6 +4421,21 @@ class ListToolFactsResponse(Model):
     """
 
 
+class LlmEndpoint(Model):
+    """
+    One endpoint of several that serve a model.
+    """
+
+    base_url: str = ""
+    """
+    Base URL of the API, up to and including "/v1".
+    """
+    secret: SecretRef | None = None
+    """
+    API key, which is sent to this endpoint alone; unset means none is sent.
+    """
+
+
 class LlmModel(Model):
     """
     One model a tool of kind llm can call.
@@ -4439,7 +4454,7 @@ class LlmModel(Model):
     """
     base_url: str = ""
     """
-    Base URL of the API, up to and including "/v1".
+    Base URL of the API, up to and including "/v1"; unset with `endpoints`.
     """
     api: Literal["LLM_API_OPENAI_CHAT", "LLM_API_ANTHROPIC_MESSAGES", "LLM_API_OPENAI_EMBEDDINGS", "LLM_API_OPENAI_RESPONSES"] | str | None = (
         None
@@ -4449,7 +4464,7 @@ class LlmModel(Model):
     """
     secret: SecretRef | None = None
     """
-    API key; unset means none is sent.
+    API key; unset means none is sent. Unset with `endpoints`, which have their own.
     """
     sku: str = ""
     """
@@ -4478,6 +4493,10 @@ class LlmModel(Model):
     options: LlmOptions | None = None
     """
     Settings of its requests; unset leaves them to the provider.
+    """
+    endpoints: Annotated[list[LlmEndpoint], Field(validate_default=True)] = []
+    """
+    Several endpoints that serve the same model at the same price, in place of `base_url` and `secret`. A call asks the one with the fewest calls in flight, and the next one where it fails before it has written anything. One that failed is left alone for its Retry-After, or 5 s.
     """
 
 

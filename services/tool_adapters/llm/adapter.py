@@ -1,12 +1,14 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.metering import Dimension, Usage
 from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.adapter import NOTHING_USED, Adapter, AdapterResult, CallFailed, Output, ToolCall
-from tool_adapters.http.client import Credential, HttpClient, HttpRequest
+from tool_adapters.http.client import Credential, HttpClient, HttpRequest, host_of
 from tool_adapters.llm.apis import (
     AnthropicMessages,
     LlmApiFormat,
@@ -22,6 +24,7 @@ from tool_adapters.llm.embeddings import (
     embeddings_usage,
     read_embeddings,
 )
+from tool_adapters.llm.endpoints import Endpoints
 from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
@@ -57,43 +60,42 @@ class LlmAdapter(Adapter):
         self._secrets = secrets
         self._prompts = prompts
         self._providers = providers
+        self._endpoints = Endpoints()
         self._parameters = parameters
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         assert isinstance(tool.connection, LlmConnection)
-        model = _model(tool.connection, call.model_alias)
-        if model.api is LlmApi.OPENAI_EMBEDDINGS:
-            return await self._embed(call, tool, model)
-        question = self._prompts.question(call, tool.connection)
-        # Should the wait for a place be cut off: until the request is sent nothing is used.
-        call.cut.usage, call.cut.unsent = NOTHING_USED, True
-        async with self._providers.slot(call.tenant, model):
-            with telemetry.model_call(model.api.value, model.model) as span:
-                result = await self._answer(call, tool, model, question)
-                _record(span, model, result)
-        return result
+        models = [each for each in tool.connection.models if each.alias == call.model_alias]
+        ask: Callable[[LlmModel], Awaitable[AdapterResult]]
+        if models[0].api is LlmApi.OPENAI_EMBEDDINGS:
+            ask = partial(self._vectors, call, tool, embeddings_body(models[0], call.arguments))
+        else:
+            question = self._prompts.question(call, tool.connection)
+            ask = partial(self._answer, call, tool, question)
 
-    async def _embed(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> AdapterResult:
-        """Fails as a whole where one of the texts has no vector."""
-        body = embeddings_body(model, call.arguments)
-        call.cut.usage, call.cut.unsent = NOTHING_USED, True
-        async with self._providers.slot(call.tenant, model):
-            with telemetry.model_call(model.api.value, model.model) as span:
-                result = await self._vectors(call, tool, model, body)
-                _record(span, model, result)
-        return result
+        async def ask_in_turn(model: LlmModel) -> AdapterResult:
+            # Should the wait for a place be cut off: until the request is sent nothing is used.
+            call.cut.usage, call.cut.unsent = NOTHING_USED, True
+            async with self._providers.slot(call.tenant, model):
+                with telemetry.model_call(model.api.value, model.model) as span:
+                    result = await ask(model)
+                    _record(span, model, result)
+            return result
+
+        return await self._endpoints.answer(call.tenant, _owner(call, tool), models, ask_in_turn)
 
     async def _vectors(
-        self, call: ToolCall, tool: ToolDefinition, model: LlmModel, body: JsonObject
+        self, call: ToolCall, tool: ToolDefinition, body: JsonObject, model: LlmModel
     ) -> AdapterResult:
-        texts = body["input"]
-        url, secret = model.base_url.rstrip("/") + PATH, await self._secret(call, tool, model)
-        headers = {"authorization": f"Bearer {secret}"} if secret else {}
-        credential = _credential(call, tool, model)
-        request = HttpRequest("POST", url, headers, body, credential=credential)
-        # A request that is cut off once it is sent may be billed.
-        call.cut.usage = embeddings_usage({}, texts, "")
+        """Fails as a whole where one of the texts has no vector."""
+        texts, url = body["input"], model.base_url.rstrip("/") + PATH
         try:
+            secret = await self._secret(call, tool, model)
+            headers = {"authorization": f"Bearer {secret}"} if secret else {}
+            credential = _credential(call, tool, model)
+            request = HttpRequest("POST", url, headers, body, credential=credential)
+            # A request that is cut off once it is sent may be billed.
+            call.cut.usage = embeddings_usage({}, texts, "")
             async with self._client.opened(request, tool, call.cut) as arriving:
                 reply = await arriving.whole(REPLY_BYTES_MAX)
             require_success(reply)
@@ -104,11 +106,13 @@ class LlmAdapter(Adapter):
         return AdapterResult(output, usage, model.sku)
 
     async def _secret(self, call: ToolCall, tool: ToolDefinition, model: LlmModel) -> str:
-        owner, name = _owner(call, tool), model.secret
-        return for_header(name, await self._secrets.value(owner, name)) if name else ""
+        if not (name := model.secret):
+            return ""
+        host = host_of(model.base_url)
+        return for_header(name, await self._secrets.value(_owner(call, tool), name, host))
 
     async def _answer(
-        self, call: ToolCall, tool: ToolDefinition, model: LlmModel, question: Question
+        self, call: ToolCall, tool: ToolDefinition, question: Question, model: LlmModel
     ) -> AdapterResult:
         completion = StreamedCompletion()
         try:
@@ -160,10 +164,6 @@ def _owner(call: ToolCall, tool: ToolDefinition) -> str:
 
 def _credential(call: ToolCall, tool: ToolDefinition, model: LlmModel) -> Credential:
     return (holder(_owner(call, tool), model.secret), model.secret)
-
-
-def _model(connection: LlmConnection, alias: str) -> LlmModel:
-    return next(model for model in connection.models if model.alias == alias)
 
 
 def _outcome(completion: StreamedCompletion, cut_is_answer: bool = False) -> Output | ToolFailure:

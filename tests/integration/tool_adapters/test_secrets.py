@@ -227,6 +227,22 @@ async def test_a_users_secret_acts_for_that_user_at_that_users_hosts(
     assert not left.secrets
 
 
+async def test_a_users_key_of_a_model_goes_to_that_users_hosts_alone(
+    vault: Vault, web: WebServer
+) -> None:
+    await vault.put_users("ada", "of-ada-alone", LOCAL)
+    reference = tool_pb2.SecretRef(name="secret://user/mine")
+    spec = llm_spec("", "ANTHROPIC_MESSAGES")
+    del spec.connection.llm.models[1]
+    for url in (web.url.replace(LOCAL, "localhost"), web.url):
+        spec.connection.llm.models[0].endpoints.add(base_url=f"{url}/v1", secret=reference)
+    vault.adapters.register(spec)
+    await vault.call(spec.name)
+    [asked] = web.seen
+    assert asked["headers"]["host"] == web.url.removeprefix("http://")
+    assert asked["headers"]["x-api-key"] == "of-ada-alone"
+
+
 async def test_a_key_that_another_person_created_reads_no_secrets_of_its_user(
     vault: Vault, web: WebServer
 ) -> None:

@@ -48,8 +48,13 @@ OWNERS: list[Callable[[RunningRegistry], Caller]] = [
 
 
 def specs() -> dict[str, tool_pb2.ToolSpec]:
-    model = make_model("small", base_url=f"https://{HIDDEN}.test/v1", secret=SECRET)
-    found = {"expert": make_llm_spec(model, name="expert")}
+    address = f"https://{HIDDEN}.test/v1"
+    endpoint = tool_pb2.LlmEndpoint(base_url=address, secret=SECRET)
+    models = [
+        make_model("small", base_url=address, secret=SECRET),
+        make_model("large", base_url="", endpoints=[endpoint]),
+    ]
+    found = {"expert": make_llm_spec(*models, name="expert")}
     found["expert"].connection.llm.system_prompt = f"You know {HIDDEN}."
     for name, connection in CONNECTIONS.items():
         kind = tool_pb2.ToolKind.Value(f"TOOL_KIND_{str(connection.WhichOneof('target')).upper()}")
@@ -90,7 +95,7 @@ async def test_connections_of_shared_tools_are_hidden_from_tenants(
             assert tool.spec.connection.WhichOneof("target") == kind
             assert tool.spec.description
     shown = (await registry.as_("acme", Scope.EPISODES_RUN).get("expert")).spec.connection.llm
-    [model] = shown.models
+    model, _ = shown.models
     assert (model.alias, model.model, model.sku) == ("small", "vendor/small", "llm/small")
     assert model.description and shown.role == tool_pb2.LLM_ROLE_GENERALIST
 
@@ -183,6 +188,36 @@ async def test_options_that_podium_writes_or_the_api_lacks_are_rejected(
     spec = make_llm_spec(make_model("eyes", api=tool_pb2.LlmApi.Value(f"LLM_API_{api}")))
     ParseDict(options, spec.connection.llm.models[0].options)
     error = await rejected(registry.as_().register(spec))
+    assert words in (error.details() or "")
+
+
+ADDRESS = "https://api.example.com/v1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"base_url": ""}, "models[0].base_url is empty; give it, or several endpoints"),
+        ({"endpoints": [{"base_url": ADDRESS}]}, "models[0].base_url is set beside endpoints"),
+        (
+            {"base_url": "", "secret": SECRET, "endpoints": [{"base_url": ADDRESS}]},
+            "models[0].secret is set beside endpoints",
+        ),
+        (
+            {"base_url": "", "endpoints": [{"base_url": ADDRESS}, {"base_url": ADDRESS}]},
+            "models[0].endpoints[1] is there twice",
+        ),
+        ({"base_url": "", "endpoints": [{"secret": SECRET}]}, "endpoints[0].base_url is empty"),
+        (
+            {"base_url": "", "endpoints": [{"base_url": "https://key@api.example.com/v1"}]},
+            "endpoints[0].base_url holds credentials; use a secret",
+        ),
+    ],
+)
+async def test_a_model_has_one_address_or_several_endpoints(
+    registry: RunningRegistry, fields: dict[str, Any], words: str
+) -> None:
+    error = await rejected(registry.as_().register(make_llm_spec(make_model("eyes", **fields))))
     assert words in (error.details() or "")
 
 

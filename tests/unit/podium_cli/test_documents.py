@@ -287,10 +287,13 @@ def test_what_may_be_public_is_not(url: str) -> None:
 
 def test_every_kind_that_connects_is_looked_at() -> None:
     model = tool_pb2.LlmModel(base_url="http://127.0.0.1:8000/v1")
+    endpoint = tool_pb2.LlmEndpoint(base_url="http://127.0.0.1:8001/v1")
+    replicated = tool_pb2.LlmModel(endpoints=[endpoint])
     mcp = tool_pb2.McpHttp(url="http://127.0.0.1/mcp")
     kinds = [
         tool_pb2.Connection(mcp=tool_pb2.McpConnection(http=mcp)),
         tool_pb2.Connection(llm=tool_pb2.LlmConnection(models=[model, model])),
+        tool_pb2.Connection(llm=tool_pb2.LlmConnection(models=[replicated])),
         tool_pb2.Connection(grpc=tool_pb2.GrpcConnection(target="dns:///127.0.0.1:443")),
     ]
     for connection in kinds:

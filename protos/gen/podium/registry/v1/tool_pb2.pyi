@@ -945,12 +945,13 @@ class LlmModel(_message.Message):
     MODELLED_LATENCY_FIELD_NUMBER: _builtins.int
     TAKES_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    ENDPOINTS_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name the orchestrator chooses by, for example "reasoner-1"."""
     model: _builtins.str
     """The model's name at the provider."""
     base_url: _builtins.str
-    """Base URL of the API, up to and including "/v1"."""
+    """Base URL of the API, up to and including "/v1"; unset with `endpoints`."""
     api: Global___LlmApi.ValueType
     """The API it speaks."""
     sku: _builtins.str
@@ -961,7 +962,7 @@ class LlmModel(_message.Message):
     """Provider name for policies, for example "openai"."""
     @_builtins.property
     def secret(self) -> Global___SecretRef:
-        """API key; unset means none is sent."""
+        """API key; unset means none is sent. Unset with `endpoints`, which have their own."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -981,6 +982,13 @@ class LlmModel(_message.Message):
     def options(self) -> Global___LlmOptions:
         """Settings of its requests; unset leaves them to the provider."""
 
+    @_builtins.property
+    def endpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___LlmEndpoint]:
+        """Several endpoints that serve the same model at the same price, in place of `base_url` and
+        `secret`. A call asks the one with the fewest calls in flight, and the next one where it fails
+        before it has written anything. One that failed is left alone for its Retry-After, or 5 s.
+        """
+
     def __init__(
         self,
         *,
@@ -996,14 +1004,43 @@ class LlmModel(_message.Message):
         modelled_latency: _duration_pb2.Duration | None = ...,
         takes: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
         options: Global___LlmOptions | None = ...,
+        endpoints: _abc.Iterable[Global___LlmEndpoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["modelled_latency", b"modelled_latency", "options", b"options", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "model", b"model", "modelled_latency", b"modelled_latency", "options", b"options", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "endpoints", b"endpoints", "model", b"model", "modelled_latency", b"modelled_latency", "options", b"options", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LlmModel: _TypeAlias = LlmModel  # noqa: Y015
+
+@_typing.final
+class LlmEndpoint(_message.Message):
+    """One endpoint of several that serve a model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_URL_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    base_url: _builtins.str
+    """Base URL of the API, up to and including "/v1"."""
+    @_builtins.property
+    def secret(self) -> Global___SecretRef:
+        """API key, which is sent to this endpoint alone; unset means none is sent."""
+
+    def __init__(
+        self,
+        *,
+        base_url: _builtins.str = ...,
+        secret: Global___SecretRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_url", b"base_url", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LlmEndpoint: _TypeAlias = LlmEndpoint  # noqa: Y015
 
 @_typing.final
 class LlmOptions(_message.Message):
