@@ -8,17 +8,6 @@ from podium_kit.failures import ToolFailure
 from podium_kit.metering import Dimension
 from podium_kit.money import Money
 
-PROMPT = frozenset(
-    {
-        Dimension.INPUT_FRESH,
-        Dimension.CACHE_READ,
-        Dimension.CACHE_WRITE_SHORT,
-        Dimension.CACHE_WRITE_LONG,
-        Dimension.AUDIO_INPUT,
-    }
-)
-COMPLETION = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT})
-
 
 class StopReason(StrEnum):
     ANSWERED = "answered"

@@ -25,7 +25,7 @@ KIND_HELP = f"Only this kind: {', '.join(KINDS)}; repeatable."
 
 app = typer.Typer(
     name="tools",
-    help="List, show, search, try, apply, import, follow, describe, delete.",
+    help="List, show, search, try, test, apply, import, follow, describe, delete.",
     no_args_is_help=True,
 )
 

@@ -24,6 +24,18 @@ class Dimension(StrEnum):
     PROVIDER_COST = "provider_cost"
 
 
+PROMPT_TOKENS = frozenset(
+    {
+        Dimension.INPUT_FRESH,
+        Dimension.CACHE_READ,
+        Dimension.CACHE_WRITE_SHORT,
+        Dimension.CACHE_WRITE_LONG,
+        Dimension.AUDIO_INPUT,
+    }
+)
+COMPLETION_TOKENS = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT})
+
+
 class UsageSource(StrEnum):
     MEASURED = "measured"
     PROVIDER = "provider"

@@ -4736,6 +4736,9 @@ class DirectCall(Model):
     A call without an episode.
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
     id: str = ""
     """
     UUIDv7 made by the caller; also its trace id.
@@ -4799,6 +4802,10 @@ class DirectCall(Model):
     files: Annotated[list[OutputFile], Field(validate_default=True)] = []
     """
     Files that the tool made; usually none.
+    """
+    latency: Duration | None = None
+    """
+    Time from the first attempt to the answer; unset for a call that was not made.
     """
 
 

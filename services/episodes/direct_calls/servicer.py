@@ -59,6 +59,8 @@ def call_to_proto(stored: StoredCall) -> pb.DirectCall:
     message.files.extend(answer.output.files)
     message.finish_reason = answer.finish_reason
     message.usage.CopyFrom(answer.usage)
+    if answer.HasField("latency"):
+        message.latency.CopyFrom(answer.latency)
     if stored.cost is not None:
         message.cost.CopyFrom(money_to_proto(stored.cost))
     return message

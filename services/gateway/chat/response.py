@@ -5,8 +5,8 @@ from gateway.chat.call_ids import CallId
 from gateway.chat.client_tools import input_of
 from gateway.chat.outcomes import finish_reason, has_answer
 from gateway.http.sse import data
-from gateway.models import COMPLETION, PROMPT, Outcome
-from podium_kit.metering import Dimension
+from gateway.models import Outcome
+from podium_kit.metering import COMPLETION_TOKENS, PROMPT_TOKENS, Dimension
 from podium_kit.money import Money
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ def _tool_calls(outcome: Outcome, custom: Set[str]) -> list[Json]:
 
 def usage(*outcomes: Outcome) -> Json:
     """Tokens of the orchestrator and of llm tools together, for this request."""
-    prompt, completed = _tokens(outcomes, PROMPT), _tokens(outcomes, COMPLETION)
+    prompt, completed = _tokens(outcomes, PROMPT_TOKENS), _tokens(outcomes, COMPLETION_TOKENS)
     cached = _tokens(outcomes, frozenset({Dimension.CACHE_READ}))
     reasoning = _tokens(outcomes, frozenset({Dimension.REASONING}))
     return {

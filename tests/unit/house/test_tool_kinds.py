@@ -6,9 +6,9 @@ from podium_kit.tool_kinds import ALL, KINDS, ToolKind
 from unit.house.source_files import ROOT, product_files
 
 FILES_MAX = 8
-# Models judge and describe as well, orchestrators share a budget, and MCP
+# Models judge, describe and are tested as well, orchestrators share a budget, and MCP
 # servers are followed.
-NAMED_OFTEN = {"llm": 14, "podium": 12, "mcp": 11}
+NAMED_OFTEN = {"llm": 15, "podium": 12, "mcp": 11}
 ADAPTERS_README = ROOT / "services" / "tool_adapters" / "README.md"
 
 

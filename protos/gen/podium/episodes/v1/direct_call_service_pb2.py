@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.adapters.v1 import tool_adapter_service_pb2 as podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
@@ -33,7 +34,7 @@ from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,podium/episodes/v1/direct_call_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a-podium/adapters/v1/tool_adapter_service.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"\xb7\x03\n\x0e\x44irectCallSpec\x12\x19\n\ttool_name\x18\x01 \x01(\tB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bmodel_alias\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\x12\x46\n\x08messages\x18\x04 \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessageB\x07\xfa\xbb\x18\x03@\xe8\x07\x12\x32\n\x08sampling\x18\x05 \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12\'\n\x06\x62udget\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12>\n\x06labels\x18\x07 \x03(\x0b\x32..podium.episodes.v1.DirectCallSpec.LabelsEntry\x12\x16\n\x0e\x61rguments_json\x18\x08 \x01(\t\x12\x39\n\x0b\x61ttachments\x18\t \x03(\x0b\x32\x1c.podium.common.v1.AttachmentB\x06\xfa\xbb\x18\x02@\x14\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xde\x03\n\nDirectCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".podium.episodes.v1.DirectCallSpec\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12\x15\n\rfinish_reason\x18\x05 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12&\n\x05usage\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12%\n\x04\x63ost\x18\x08 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\nledger_key\x18\t \x01(\t\x12\x13\n\x0bpolicy_name\x18\n \x01(\t\x12\x16\n\x0epolicy_version\x18\x0b \x01(\x05\x12\x14\n\x0ctool_version\x18\x0c \x01(\x05\x12\x13\n\x0bmodel_alias\x18\r \x01(\t\x12/\n\x0b\x63reate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x63ontent_json\x18\x0f \x01(\t\x12-\n\x05\x66iles\x18\x10 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\xf4\x02\n\x16StartDirectCallRequest\x12\xa7\x01\n\x07\x63\x61ll_id\x18\x01 \x01(\tB\x95\x01\xfa\xbb\x18\x90\x01\x08\x01\x32\x46[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:Da lower-case UUIDv7 (RFC 9562), or a UUIDv8 that the gateway derives\x12\x38\n\x04spec\x18\x02 \x01(\x0b\x32\".podium.episodes.v1.DirectCallSpecB\x06\xfa\xbb\x18\x02\x08\x01\x12\x1f\n\x0f\x61ttachment_data\x18\x03 \x03(\x0c\x42\x06\xfa\xbb\x18\x02@\x14\x12/\n\nfile_quota\x18\x04 \x01(\x0b\x32\x1b.podium.common.v1.FileQuota\x12$\n\rrunning_limit\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x17StartDirectCallResponse\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.DirectCall\"5\n\x14GetDirectCallRequest\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04wait\x18\x02 \x01(\x08\"E\n\x15GetDirectCallResponse\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.DirectCall2\x89\x02\n\x11\x44irectCallService\x12|\n\x0fStartDirectCall\x12*.podium.episodes.v1.StartDirectCallRequest\x1a+.podium.episodes.v1.StartDirectCallResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12v\n\rGetDirectCall\x12(.podium.episodes.v1.GetDirectCallRequest\x1a).podium.episodes.v1.GetDirectCallResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:runb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,podium/episodes/v1/direct_call_service.proto\x12\x12podium.episodes.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a-podium/adapters/v1/tool_adapter_service.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"\xb7\x03\n\x0e\x44irectCallSpec\x12\x19\n\ttool_name\x18\x01 \x01(\tB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bmodel_alias\x18\x02 \x01(\t\x12\x0e\n\x06policy\x18\x03 \x01(\t\x12\x46\n\x08messages\x18\x04 \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessageB\x07\xfa\xbb\x18\x03@\xe8\x07\x12\x32\n\x08sampling\x18\x05 \x01(\x0b\x32 .podium.orchestrator.v1.Sampling\x12\'\n\x06\x62udget\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12>\n\x06labels\x18\x07 \x03(\x0b\x32..podium.episodes.v1.DirectCallSpec.LabelsEntry\x12\x16\n\x0e\x61rguments_json\x18\x08 \x01(\t\x12\x39\n\x0b\x61ttachments\x18\t \x03(\x0b\x32\x1c.podium.common.v1.AttachmentB\x06\xfa\xbb\x18\x02@\x14\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x04\n\nDirectCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".podium.episodes.v1.DirectCallSpec\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12\x15\n\rfinish_reason\x18\x05 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x19.podium.common.v1.Failure\x12&\n\x05usage\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12%\n\x04\x63ost\x18\x08 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\x12\n\nledger_key\x18\t \x01(\t\x12\x13\n\x0bpolicy_name\x18\n \x01(\t\x12\x16\n\x0epolicy_version\x18\x0b \x01(\x05\x12\x14\n\x0ctool_version\x18\x0c \x01(\x05\x12\x13\n\x0bmodel_alias\x18\r \x01(\t\x12/\n\x0b\x63reate_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x63ontent_json\x18\x0f \x01(\t\x12-\n\x05\x66iles\x18\x10 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\x12*\n\x07latency\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf4\x02\n\x16StartDirectCallRequest\x12\xa7\x01\n\x07\x63\x61ll_id\x18\x01 \x01(\tB\x95\x01\xfa\xbb\x18\x90\x01\x08\x01\x32\x46[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:Da lower-case UUIDv7 (RFC 9562), or a UUIDv8 that the gateway derives\x12\x38\n\x04spec\x18\x02 \x01(\x0b\x32\".podium.episodes.v1.DirectCallSpecB\x06\xfa\xbb\x18\x02\x08\x01\x12\x1f\n\x0f\x61ttachment_data\x18\x03 \x03(\x0c\x42\x06\xfa\xbb\x18\x02@\x14\x12/\n\nfile_quota\x18\x04 \x01(\x0b\x32\x1b.podium.common.v1.FileQuota\x12$\n\rrunning_limit\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x17StartDirectCallResponse\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.DirectCall\"5\n\x14GetDirectCallRequest\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04wait\x18\x02 \x01(\x08\"E\n\x15GetDirectCallResponse\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.DirectCall2\x89\x02\n\x11\x44irectCallService\x12|\n\x0fStartDirectCall\x12*.podium.episodes.v1.StartDirectCallRequest\x1a+.podium.episodes.v1.StartDirectCallResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12v\n\rGetDirectCall\x12(.podium.episodes.v1.GetDirectCallRequest\x1a).podium.episodes.v1.GetDirectCallResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:runb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,20 +61,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DIRECTCALLSERVICE'].methods_by_name['StartDirectCall']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_DIRECTCALLSERVICE'].methods_by_name['GetDirectCall']._loaded_options = None
   _globals['_DIRECTCALLSERVICE'].methods_by_name['GetDirectCall']._serialized_options = b'\252\273\030\014episodes:run'
-  _globals['_DIRECTCALLSPEC']._serialized_start=389
-  _globals['_DIRECTCALLSPEC']._serialized_end=828
-  _globals['_DIRECTCALLSPEC_LABELSENTRY']._serialized_start=783
-  _globals['_DIRECTCALLSPEC_LABELSENTRY']._serialized_end=828
-  _globals['_DIRECTCALL']._serialized_start=831
-  _globals['_DIRECTCALL']._serialized_end=1309
-  _globals['_STARTDIRECTCALLREQUEST']._serialized_start=1312
-  _globals['_STARTDIRECTCALLREQUEST']._serialized_end=1684
-  _globals['_STARTDIRECTCALLRESPONSE']._serialized_start=1686
-  _globals['_STARTDIRECTCALLRESPONSE']._serialized_end=1757
-  _globals['_GETDIRECTCALLREQUEST']._serialized_start=1759
-  _globals['_GETDIRECTCALLREQUEST']._serialized_end=1812
-  _globals['_GETDIRECTCALLRESPONSE']._serialized_start=1814
-  _globals['_GETDIRECTCALLRESPONSE']._serialized_end=1883
-  _globals['_DIRECTCALLSERVICE']._serialized_start=1886
-  _globals['_DIRECTCALLSERVICE']._serialized_end=2151
+  _globals['_DIRECTCALLSPEC']._serialized_start=421
+  _globals['_DIRECTCALLSPEC']._serialized_end=860
+  _globals['_DIRECTCALLSPEC_LABELSENTRY']._serialized_start=815
+  _globals['_DIRECTCALLSPEC_LABELSENTRY']._serialized_end=860
+  _globals['_DIRECTCALL']._serialized_start=863
+  _globals['_DIRECTCALL']._serialized_end=1385
+  _globals['_STARTDIRECTCALLREQUEST']._serialized_start=1388
+  _globals['_STARTDIRECTCALLREQUEST']._serialized_end=1760
+  _globals['_STARTDIRECTCALLRESPONSE']._serialized_start=1762
+  _globals['_STARTDIRECTCALLRESPONSE']._serialized_end=1833
+  _globals['_GETDIRECTCALLREQUEST']._serialized_start=1835
+  _globals['_GETDIRECTCALLREQUEST']._serialized_end=1888
+  _globals['_GETDIRECTCALLRESPONSE']._serialized_start=1890
+  _globals['_GETDIRECTCALLRESPONSE']._serialized_end=1959
+  _globals['_DIRECTCALLSERVICE']._serialized_start=1962
+  _globals['_DIRECTCALLSERVICE']._serialized_end=2227
 # @@protoc_insertion_point(module_scope)

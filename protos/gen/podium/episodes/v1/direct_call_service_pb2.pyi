@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -140,6 +141,7 @@ class DirectCall(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     CONTENT_JSON_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    LATENCY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     ended: _builtins.bool
@@ -186,6 +188,10 @@ class DirectCall(_message.Message):
     def files(self) -> _containers.RepeatedCompositeFieldContainer[_tool_adapter_service_pb2.OutputFile]:
         """Files that the tool made; usually none."""
 
+    @_builtins.property
+    def latency(self) -> _duration_pb2.Duration:
+        """Time from the first attempt to the answer; unset for a call that was not made."""
+
     def __init__(
         self,
         *,
@@ -205,10 +211,11 @@ class DirectCall(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         content_json: _builtins.str = ...,
         files: _abc.Iterable[_tool_adapter_service_pb2.OutputFile] | None = ...,
+        latency: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "failure", b"failure", "spec", b"spec", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "failure", b"failure", "latency", b"latency", "spec", b"spec", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "id", b"id", "ledger_key", b"ledger_key", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
