@@ -73,7 +73,11 @@ COMMANDS = {
         "Create, list, deliveries, replay, delete: where events are sent.",
     ),
     "train": ("train", TRAINING, "Make tasks, run episodes, and give users what was learnt."),
-    "tools": ("tools", TOOLS, "List, show, search, try, apply, import, follow, describe, delete."),
+    "tools": (
+        "tools",
+        TOOLS,
+        "List, show, search, try, test, apply, import, follow, describe, delete.",
+    ),
     "approvals": ("commands.approvals", EPISODES, "List the calls that wait for a person."),
     "policies": (
         "policies",
