@@ -15,7 +15,7 @@ class Call:
     failure: str = ""
     order: str = ""
     message: str = ""
-    """Of the failure, as the model read it."""
+    """Message of the failure, as the model read it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Observed:
     ended: frozenset[str]
     blocked_starts: int
     orders: dict[str, str]
-    """Of the orders that were to be placed: the episode of each, whose child may place it."""
+    """Episodes by the order that each, or a child of it, was to place."""
     records: Sequence[Record]
     charges: Sequence[Charge]
     bills: Sequence[Bill]
@@ -63,7 +63,7 @@ class Observed:
     """Orders as the outside service placed them, each as often as it was placed."""
     open_holds: Sequence[str] = ()
     reported: dict[str, Decimal] = field(default_factory=dict)
-    """What the episodes' own rows say they cost."""
+    """Costs as the rows of the episodes state them."""
     poisoned: frozenset[str] = frozenset()
     excused: frozenset[str] = frozenset()
     """Tools whose own server was harmed, so that a failure of theirs is a true answer."""

@@ -30,7 +30,7 @@ class InvalidModelFamilies(InvalidArgument):
 
 
 class ModelCapabilities(BaseModel):
-    """What a chat model accepts; the file explains each field."""
+    """Parameters that a chat model accepts; the file explains each field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -132,10 +132,16 @@ class ModelFamiliesFile:
     def _read(self) -> ModelFamilies:
         try:
             return ModelFamilies(yaml.safe_load(self._path.read_text()))
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InvalidModelFamilies(f"{self._path}: {error}") from error
         except InvalidModelFamilies as error:
             raise InvalidModelFamilies(f"{self._path}: {error.message}") from error
+
+
+class _ModelEntry(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    names: tuple[str, ...]
 
 
 class _FamilyEntry(BaseModel):
@@ -144,7 +150,7 @@ class _FamilyEntry(BaseModel):
     hosts: tuple[str, ...]
     names: tuple[str, ...] = ()
     like: str = ""
-    models: tuple[dict[str, Any], ...] = ()
+    models: tuple[_ModelEntry, ...] = ()
 
 
 class _Document(BaseModel):
@@ -163,11 +169,13 @@ def _families(document: _Document) -> Iterator[ModelFamily]:
             entries.append(other)
             shared = {**(other.model_extra or {}), **shared}
         models = tuple(
-            (pattern.lower(), _capabilities(f"families.{name}.models", {**shared, **stated}))
+            (
+                pattern.lower(),
+                _capabilities(f"families.{name}.models", {**shared, **(model.model_extra or {})}),
+            )
             for each in entries
-            for given in each.models
-            for stated in [{key: value for key, value in given.items() if key != "names"}]
-            for pattern in given.get("names", ())
+            for model in each.models
+            for pattern in model.names
         )
         others = _capabilities(f"families.{name}", shared)
         yield ModelFamily(name, entry.hosts, entry.names, models, others)

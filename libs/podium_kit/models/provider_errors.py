@@ -16,6 +16,8 @@ from podium_kit.failures import FailureKind
 from podium_kit.http_headers import RETRY_AFTER_MAX_S, retry_after_s
 
 DEPTH_MAX = 6
+# A message is read by people; a body of megabytes would be searched on the event loop.
+CHARACTERS_MAX = 16_384
 _OF_STATUS = {
     401: (FailureKind.PERMISSION_DENIED, False),
     402: (FailureKind.RATE_LIMITED, False),
@@ -115,8 +117,8 @@ class ProviderError:
         fault = _fault(body, status)
         if fault is None:
             return None
-        texts = [*texts_of(fault), headers.get("x-amzn-errortype", "")]
-        words = "\n".join(texts)
+        named = headers.get("x-amzn-errortype", "")
+        words = "\n".join([named, *texts_of(fault)])[:CHARACTERS_MAX]
         meant = _status(status, fault, headers)
         kind, is_retryable = _meaning(meant, words)
         wanted_s = retry_after_s(headers)
@@ -154,13 +156,13 @@ def _fault(body: object, status: int) -> Any:
     if not isinstance(body, Mapping):
         return body if status >= 400 else None
     if error := body.get("error"):
-        # xAI's code stands beside the text.
+        # xAI gives the code beside the text.
         return {**body, "message": error} if isinstance(error, str) else error
     failed = body.get("response")
     if body.get("type") == "response.failed" and isinstance(failed, Mapping):
         return failed.get("error") or {"message": "the response failed"}
-    is_error = status >= 400 or "error" in (body.get("type"), str(body.get("object")).lower())
-    return body if is_error else None
+    is_error = body.get("type") == "error" or body.get("object") in ("error", "Error")
+    return body if is_error or status >= 400 else None
 
 
 def _status(status: int, fault: Any, headers: Mapping[str, str]) -> int:
@@ -178,7 +180,7 @@ def _status(status: int, fault: Any, headers: Mapping[str, str]) -> int:
     return status
 
 
-def _message(fault: Any) -> str:
+def _message(fault: Any, depth: int = DEPTH_MAX) -> str:
     """The provider's words for a person; "" when there are none."""
     if isinstance(fault, str):
         return fault
@@ -187,15 +189,11 @@ def _message(fault: Any) -> str:
         value = given.get(name)
         if isinstance(value, str) and value:
             return value
-        if isinstance(value, Mapping | list):
-            inner = [text for each in _entries(value) if (text := _message(each))]
-            if inner:
+        if isinstance(value, Mapping | list) and depth:
+            parts = value if isinstance(value, list) else [value]
+            if inner := [text for each in parts if (text := _message(each, depth - 1))]:
                 return "; ".join(inner)
     return ""
-
-
-def _entries(value: Mapping[str, Any] | list[Any]) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def named_parameters(fault: Any, depth: int = DEPTH_MAX) -> Iterator[str]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import combinations, pairwise
 
 from cost_ledger.errors import InvalidPrice
-from podium_kit.metering import Dimension, Quantity
+from podium_kit.metering import PROMPT_TOKENS, Dimension, Quantity
 
 DAYS = 7
 MINUTES_PER_DAY = 24 * 60
@@ -81,15 +81,6 @@ PER_MAX = Decimal(10) ** 15
 EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN)
 QUANTUM = Decimal(1).scaleb(-12)
 TOKEN = Decimal(1)
-PROMPT = frozenset(
-    {
-        Dimension.INPUT_FRESH,
-        Dimension.CACHE_READ,
-        Dimension.CACHE_WRITE_SHORT,
-        Dimension.CACHE_WRITE_LONG,
-        Dimension.AUDIO_INPUT,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +156,9 @@ class PriceComponent:
 
 def prompt_tokens(quantities: Iterable[Quantity]) -> Decimal:
     """Size of a call's prompt: all of it, cached or not."""
-    return sum((entry.amount for entry in quantities if entry.dimension in PROMPT), Decimal(0))
+    return sum(
+        (entry.amount for entry in quantities if entry.dimension in PROMPT_TOKENS), Decimal(0)
+    )
 
 
 def check_components(sku: str, components: tuple[PriceComponent, ...]) -> None:

@@ -28,10 +28,12 @@ from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import COMPLETION_TOKENS, PROMPT_TOKENS
 from podium_kit.rpc.identity import acting_as
 from podium_kit.telemetry import EndedEpisode
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import failure_from_proto, failure_to_proto
+from podium_kit.wire.values import dimension_to_proto
 
 REASON = "the call was cut off by the episode's end; whether it was made is not known"
 KINDS = {StopReason.CANCELLED: FailureKind.CANCELLED, StopReason.DEADLINE: FailureKind.TIMEOUT}
@@ -92,18 +94,8 @@ def _body(episode: RunningEpisode, log: StepLog, key: str, failure: failure_pb2.
 
 # Of agents that no one named: the platform's default orchestrator.
 DEFAULT_AGENT = "podium"
-READ = (
-    usage_pb2.USAGE_DIMENSION_INPUT_FRESH,
-    usage_pb2.USAGE_DIMENSION_CACHE_READ,
-    usage_pb2.USAGE_DIMENSION_CACHE_WRITE_SHORT,
-    usage_pb2.USAGE_DIMENSION_CACHE_WRITE_LONG,
-    usage_pb2.USAGE_DIMENSION_AUDIO_INPUT,
-)
-WRITTEN = (
-    usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT,
-    usage_pb2.USAGE_DIMENSION_REASONING,
-    usage_pb2.USAGE_DIMENSION_AUDIO_OUTPUT,
-)
+READ = frozenset(map(dimension_to_proto, PROMPT_TOKENS))
+WRITTEN = frozenset(map(dimension_to_proto, COMPLETION_TOKENS))
 
 
 def ended_episode(episode: RunningEpisode, ending: Ending, progress: Progress) -> EndedEpisode:

@@ -28,7 +28,7 @@ from orchestrator_inference.policy_engines.blueprint import (
 )
 from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 
-SAID_CHARS_MAX = 500
+REASON_CHARS_MAX = 500
 # Seconds to connect and for an answer.
 TIMEOUT_S = (5.0, 30.0)
 
@@ -42,8 +42,8 @@ class ClusterUnreachable(Unavailable):
 
 
 class ClusterRejected(FailedPrecondition):
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"the API server rejects with {status}: {said[:SAID_CHARS_MAX]}")
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"the API server rejects with {status}: {reason[:REASON_CHARS_MAX]}")
         self.status = status
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
-from podium_kit.metering import Dimension, Usage
+from podium_kit.metering import COMPLETION_TOKENS, PROMPT_TOKENS, Usage
 from podium_kit.metering.usage_reports import estimated_usage
 from tool_adapters.adapter import NOTHING_USED, Adapter, AdapterResult, CallFailed, Output, ToolCall
 from tool_adapters.http.client import Credential, HttpClient, HttpRequest, host_of
@@ -39,12 +39,6 @@ APIS: dict[LlmApi, LlmApiFormat] = {
     LlmApi.ANTHROPIC_MESSAGES: AnthropicMessages(),
 }
 PARTIAL_SHOWN = 2000
-READ = (
-    Dimension.INPUT_FRESH,
-    Dimension.CACHE_READ,
-    Dimension.CACHE_WRITE_SHORT,
-    Dimension.CACHE_WRITE_LONG,
-)
 
 
 class LlmAdapter(Adapter):
@@ -212,7 +206,7 @@ def _reported(model: LlmModel, completion: StreamedCompletion) -> Usage | None:
 
 
 def _record(span: telemetry.ModelCall, model: LlmModel, result: AdapterResult) -> None:
-    read = sum(result.usage.get(dimension) for dimension in READ)
-    written = result.usage.get(Dimension.OUTPUT_TEXT) + result.usage.get(Dimension.REASONING)
+    read = sum(map(result.usage.get, PROMPT_TOKENS))
+    written = sum(map(result.usage.get, COMPLETION_TOKENS))
     reason = "stop" if isinstance(result.outcome, Output) else result.outcome.kind.value
     span.answered(model.model, int(read), int(written), reason)

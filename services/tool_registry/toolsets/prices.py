@@ -9,21 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from podium_kit.metering import Dimension, Quantity
+from podium_kit.metering import COMPLETION_TOKENS, PROMPT_TOKENS, Dimension, Quantity
 from podium_kit.money import Money
 from tool_registry.models import Price, ToolSpec
 
 DEFAULT_OUTPUT_TOKENS = 1_024
-INPUT_TOKENS = frozenset(
-    {
-        Dimension.INPUT_FRESH,
-        Dimension.CACHE_READ,
-        Dimension.CACHE_WRITE_SHORT,
-        Dimension.CACHE_WRITE_LONG,
-        Dimension.AUDIO_INPUT,
-    }
-)
-OUTPUT_TOKENS = frozenset({Dimension.OUTPUT_TEXT, Dimension.REASONING, Dimension.AUDIO_OUTPUT})
 SECONDS = (Dimension.SECOND, Dimension.GPU_SECOND)
 
 
@@ -48,7 +38,10 @@ def bounds_of(timeout_s: float, input_tokens: int, output_tokens: int) -> CallBo
     groups = [(frozenset({Dimension.CALL}), Decimal(1))]
     groups += [(frozenset({dimension}), timeout) for dimension in SECONDS]
     if input_tokens:
-        groups += [(INPUT_TOKENS, Decimal(input_tokens)), (OUTPUT_TOKENS, Decimal(output_tokens))]
+        groups += [
+            (PROMPT_TOKENS, Decimal(input_tokens)),
+            (COMPLETION_TOKENS, Decimal(output_tokens)),
+        ]
     return CallBounds(tuple(groups))
 
 
@@ -86,8 +79,8 @@ def cost_of(price: Price, used: Iterable[Quantity]) -> Money:
 
 
 def _rate(dimension: Dimension, units: Mapping[Dimension, Decimal]) -> Decimal:
-    if dimension in INPUT_TOKENS:
+    if dimension in PROMPT_TOKENS:
         dimension = dimension if dimension in units else Dimension.INPUT_FRESH
-    elif dimension in OUTPUT_TOKENS:
+    elif dimension in COMPLETION_TOKENS:
         dimension = dimension if dimension in units else Dimension.OUTPUT_TEXT
     return units.get(dimension, Decimal(0))

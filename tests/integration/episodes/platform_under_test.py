@@ -102,7 +102,7 @@ class Outage:
         self._error = error
         self._over = asyncio.Event()
         self.calls = 0
-        """How many calls it met."""
+        """Returns the number of calls that it met."""
 
     def end(self) -> None:
         self._over.set()

@@ -231,7 +231,7 @@ async def test_more_records_than_a_batch_are_restored_to_an_empty_topic(
 async def test_a_record_whose_place_no_broker_said_is_found(
     stream: Stream, engine: AsyncEngine
 ) -> None:
-    """As after a broker that died between a record and its acknowledgement."""
+    """The broker died between a record and its acknowledgement."""
     stream.topic.grow = lambda: None
     await stream.publish(count=3)
     async with engine.begin() as connection:

@@ -11,7 +11,6 @@ from cost_ledger.errors import InvalidMonth, InvalidPrice, InvalidReport
 from cost_ledger.exports.models import Month
 from cost_ledger.models import Call, Entry, EntryKind, Postings, Subject
 from cost_ledger.prices.components import (
-    PROMPT,
     PriceComponent,
     TokenBand,
     WeeklyHours,
@@ -21,7 +20,7 @@ from cost_ledger.prices.components import (
 from cost_ledger.prices.models import Period, PriceHistory, PriceVersion
 from cost_ledger.prices.specs import PriceKey, PriceSpec
 from cost_ledger.spend.models import LAST_DAY, SpendReport
-from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.metering import PROMPT_TOKENS, Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -307,7 +306,7 @@ def test_hours_touch_a_period_when_they_hold_at_a_minute_of_it(period: Period) -
         raise AssertionError("three days without a working hour")
 
 
-@given(st.sampled_from(sorted(PROMPT)), TOKENS)
+@given(st.sampled_from(sorted(PROMPT_TOKENS)), TOKENS)
 def test_prompt_tokens_without_a_price_of_their_own_cost_what_fresh_input_costs(
     dimension: Dimension, tokens: int
 ) -> None:

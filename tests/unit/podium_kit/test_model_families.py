@@ -84,6 +84,7 @@ def test_only_models_that_were_trained_for_it_make_several_calls_in_a_turn(
     [
         ([], "valid dictionary"),
         ({"families": {"x": {}}}, "families.x.hosts"),
+        ({"families": {"x": {"hosts": ["h"], "models": [{"names": 1}]}}}, "models.0.names"),
         ({"families": {"x": {"hosts": ["h"], "sampling": "maybe"}}}, "families.x: sampling"),
         ({"families": {"x": {"hosts": ["h"], "cap": "y"}}}, "families.x: cap: Extra inputs"),
         ({"families": {"x": {"hosts": ["h"], "like": "y"}}}, "families.x.like: there is no 'y'"),
@@ -108,6 +109,8 @@ def test_a_changed_file_is_read_again_and_an_invalid_one_is_not_used(tmp_path: P
         path.write_text(text)
         os.utime(path, ns=(changed, changed))
         assert file.capabilities("http://h/v1", "m").output_cap == "max_tokens"
+    path.write_bytes(b"\xff\xfe\xff")
+    assert file.capabilities("http://h/v1", "m").output_cap == "max_tokens"
     path.unlink()
     assert file.capabilities("http://h/v1", "m").output_cap == "max_tokens"
 

@@ -216,3 +216,14 @@ def test_errors_of_aws_are_named_by_a_header() -> None:
     error = ProviderError.read(400, headers, {"message": "no more"})
     assert error is not None
     assert (error.kind, error.is_retryable) == (LIMITED, False)
+
+
+def test_an_error_of_any_depth_and_size_is_read() -> None:
+    deep: dict[str, Any] = {"message": "deep"}
+    for _ in range(900):
+        deep = {"message": deep, "object": deep, "error": None}
+    assert ProviderError.read(400, {}, deep) is not None
+    assert ProviderError.read(200, {}, deep) is None
+    long = ProviderError.read(429, {}, openai("x" * 10_000_000 + " insufficient_quota"))
+    assert long is not None
+    assert long.is_retryable
