@@ -37,7 +37,12 @@ from episodes.store import EpisodeStore
 from episodes.webhooks.service import Webhooks
 from episodes.webhooks.servicer import WebhooksServicer
 from episodes.webhooks.store import WebhookStore
-from episodes.workflows.connection import RENEWAL_INTERVAL_S, TemporalConnection, backlog_age_s
+from episodes.workflows.connection import (
+    RENEWAL_INTERVAL_S,
+    TemporalConnection,
+    backlog_age_s,
+    waiting_tasks,
+)
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServiceServicer_to_server
 from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServiceServicer_to_server
@@ -124,7 +129,7 @@ async def serve(config: ServerConfig) -> None:
             queued.backlog_age_s,
             calls.backlog_age_s,
         ),
-        total(queued.size, calls.size),
+        total(queued.size, calls.size, partial(waiting_tasks, temporal, config.task_queue)),
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),

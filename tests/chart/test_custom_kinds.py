@@ -27,7 +27,6 @@ KINDS = {
     "ServingRuntime",
     "TrainJob",
     "TrainingRuntime",
-    "TriggerAuthentication",
     "WorkerDeployment",
     "WorkerResourceTemplate",
 }

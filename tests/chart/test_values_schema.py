@@ -71,7 +71,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("components.gateway.podDisruptionBudget.maxUnavailable", 0, ""),
     ("components.gateway.terminationGracePeriodSeconds", 0, ""),
     ("components.gateway.autoscaling.cpuUtilization", 101, ""),
-    ("components.gateway.autoscaling.kafkaLag", {"consumerGroup": "g"}, "'lagThreshold'"),
+    ("components.gateway.autoscaling.kafkaLag", {"consumerGroup": "g"}, "'kafkaLag'"),
     ("components.gateway.extraVolumeMounts", [{"name": "x"}], "'mountPath'"),
     ("fullnameOverride", "Podium_1", ""),
     ("imageRegistry", "registry.example.com/", ""),

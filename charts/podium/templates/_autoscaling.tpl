@@ -1,33 +1,7 @@
-{{/* host:port, comma-separated, as KEDA finds them from its own namespace. Arguments: root, hosts. */}}
-{{- define "podium.fromElsewhere" -}}
-{{- regexReplaceAll "(^|,)([^.,:]+):" .hosts (printf "${1}${2}.%s.svc.%s:" .root.Release.Namespace .root.Values.clusterDomain) -}}
-{{- end }}
-
-{{/* Triggers of KEDA for a component. Arguments: root, component, versioned (the worker controller fills three in). */}}
+{{/* Triggers of KEDA for a component. Open work is the only trigger beside the processor: KEDA makes no autoscaler at all
+     where one of several triggers cannot be read. Arguments: root, component. */}}
 {{- define "podium.triggers" -}}
-{{- $scaling := .component.autoscaling }}{{ $temporal := .root.Values.endpoints.temporal }}
-{{- $cpu := true }}
-{{- with $scaling.temporalBacklog }}{{ $cpu = false }}
-- type: temporal
-  metadata:
-    endpoint: {{ include "podium.fromElsewhere" (dict "root" $.root "hosts" $temporal.target) | quote }}
-    namespace: {{ ternary "" $temporal.namespace (not (empty $.versioned)) | quote }}
-    taskQueue: {{ $temporal.taskQueue | quote }}
-    queueTypes: workflow,activity
-    targetQueueSize: {{ . | toString | quote }}
-    enableTLS: {{ $temporal.tls.enabled | toString | quote }}
-    {{- with and $temporal.tls.enabled $temporal.tls.serverName }}
-    tlsServerName: {{ . | quote }}
-    {{- end }}
-    {{- if $.versioned }}
-    workerDeploymentName: ""
-    workerDeploymentBuildId: ""
-    {{- end }}
-  {{- if $temporal.tls.enabled }}
-  authenticationRef: {name: {{ include "podium.name" (dict "root" $.root "name" "temporal-scaler") }}}
-  {{- end }}
-{{- end }}
-{{- with $scaling.openWork }}{{ $cpu = false }}
+{{- with .component.autoscaling.openWork }}
 # Most episodes and all direct calls are on no queue of Temporal's: the episodes server counts them.
 - type: metrics-api
   metadata:
@@ -35,42 +9,21 @@
     format: prometheus
     valueLocation: podium_episodes_work_open
     targetValue: {{ . | toString | quote }}
-{{- end }}
-{{- with $scaling.kafkaLag }}{{ $cpu = false }}
-- type: kafka
-  metadata:
-    bootstrapServers: {{ include "podium.fromElsewhere" (dict "root" $.root "hosts" $.root.Values.endpoints.kafka.bootstrap) | quote }}
-    topic: {{ $.root.Values.kafka.trajectories.topic | quote }}
-    consumerGroup: {{ .consumerGroup | quote }}
-    lagThreshold: {{ .lagThreshold | toString | quote }}
-    activationLagThreshold: "1"
-    # A group without offsets counts as lagging from the start, or nothing would ever start it.
-    offsetResetPolicy: earliest
-{{- end }}
-{{- if $cpu }}
+{{- else }}
 - type: cpu
   metricType: Utilization
-  metadata: {value: {{ $scaling.cpuUtilization | toString | quote }}}
+  metadata: {value: {{ .component.autoscaling.cpuUtilization | toString | quote }}}
 {{- end }}
 {{- end }}
 
-{{/* No more consumers of a topic than it has partitions: the rest would idle. */}}
-{{- define "podium.maxReplicas" -}}
-{{- if .component.autoscaling.kafkaLag -}}
-{{ min .component.autoscaling.maxReplicas .root.Values.kafka.trajectories.partitions }}
-{{- else -}}
-{{ .component.autoscaling.maxReplicas }}
-{{- end -}}
-{{- end }}
-
-{{/* Spec of a ScaledObject or, without KEDA, of a HorizontalPodAutoscaler. Arguments: as above, and target. */}}
+{{/* Spec of a ScaledObject or, without KEDA, of a HorizontalPodAutoscaler. Arguments: as above, and target (empty where the worker controller names it). */}}
 {{- define "podium.scaledObjectSpec" -}}
 scaleTargetRef: {{ .target | default dict | toJson }}
 pollingInterval: 15
 cooldownPeriod: 300
 minReplicaCount: {{ .component.autoscaling.minReplicas }}
-maxReplicaCount: {{ include "podium.maxReplicas" . }}
-{{- if or .component.autoscaling.temporalBacklog .component.autoscaling.openWork .component.autoscaling.kafkaLag }}
+maxReplicaCount: {{ .component.autoscaling.maxReplicas }}
+{{- if .component.autoscaling.openWork }}
 fallback: {failureThreshold: 3, replicas: {{ .component.autoscaling.minReplicas }}, behavior: currentReplicasIfHigher}
 {{- end }}
 triggers: {{- include "podium.triggers" . | trim | nindent 2 }}
@@ -79,7 +32,7 @@ triggers: {{- include "podium.triggers" . | trim | nindent 2 }}
 {{- define "podium.horizontalPodAutoscalerSpec" -}}
 scaleTargetRef: {{ .target | default dict | toJson }}
 minReplicas: {{ .component.autoscaling.minReplicas }}
-maxReplicas: {{ include "podium.maxReplicas" . }}
+maxReplicas: {{ .component.autoscaling.maxReplicas }}
 metrics:
   - type: Resource
     resource: {name: cpu, target: {type: Utilization, averageUtilization: {{ .component.autoscaling.cpuUtilization }}}}

@@ -51,7 +51,7 @@ class BacklogMetrics:
             "podium.episodes.work.open",
             [self._reported("work")],
             unit="{item}",
-            description="episodes and direct calls that wait for a worker or have one",
+            description="episodes and direct calls that wait for a worker or have one, and waiting tasks",
         )
 
     async def poll(self) -> None:

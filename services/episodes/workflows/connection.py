@@ -8,12 +8,13 @@ over two minutes: a Service's address stays translated to that pod for as long a
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import tenacity
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.taskqueue.v1 import TaskQueue, TaskQueueStats
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, TLSConfig
@@ -169,8 +170,22 @@ TYPES = (
 
 async def backlog_age_s(temporal: TemporalConnection, task_queue: str) -> float:
     """Returns the seconds that the oldest task has waited; 0 without one. Raises RPCError."""
+    found = await _statistics(temporal, task_queue)
+    return max(_seconds(each.approximate_backlog_age) for each in found)
+
+
+async def waiting_tasks(temporal: TemporalConnection, task_queue: str) -> float:
+    """Returns how many tasks wait; 0 while Temporal is away, since no worker could take any."""
+    try:
+        found = await _statistics(temporal, task_queue)
+    except RPCError:
+        return 0.0
+    return float(sum(each.approximate_backlog_count for each in found))
+
+
+async def _statistics(temporal: TemporalConnection, task_queue: str) -> list[TaskQueueStats]:
     client = temporal.client
-    ages = []
+    found = []
     for kind in TYPES:
         request = DescribeTaskQueueRequest(
             namespace=client.namespace,
@@ -178,9 +193,11 @@ async def backlog_age_s(temporal: TemporalConnection, task_queue: str) -> float:
             task_queue_type=kind,
             report_stats=True,
         )
-        reply = await client.workflow_service.describe_task_queue(request)
-        ages.append(_seconds(reply.stats.approximate_backlog_age))
-    return max(ages)
+        reply = await client.workflow_service.describe_task_queue(
+            request, timeout=timedelta(seconds=ANSWER_TIMEOUT_S)
+        )
+        found.append(reply.stats)
+    return found
 
 
 def _seconds(duration: Duration) -> float:

@@ -23,7 +23,7 @@ from episodes.models import OutboxRecord
 from episodes.publication.store_outbox import OutboxStore
 from episodes.queue.metrics import oldest
 from episodes.server import MIGRATIONS
-from episodes.workflows.connection import TemporalConnection, backlog_age_s
+from episodes.workflows.connection import TemporalConnection, backlog_age_s, waiting_tasks
 from episodes.workflows.settings import TemporalSettings
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import (
@@ -304,7 +304,19 @@ async def test_a_task_that_no_worker_takes_grows_old(temporal: EmbeddedTemporal)
         "Forgotten", id=uuid.uuid4().hex, task_queue=queue, execution_timeout=timedelta(minutes=5)
     )
     first = await older_than(connection, queue, 0)
+    assert await waiting_tasks(connection, queue) == 1
     assert await older_than(connection, queue, first) > first
+
+
+@pytest.mark.chaos
+async def test_no_task_waits_while_temporal_is_away(temporal: EmbeddedTemporal) -> None:
+    connection = await TemporalConnection.open(temporal.target, "default", TemporalSettings())
+    process = psutil.Process(temporal.process.pid)
+    process.suspend()
+    try:
+        assert await waiting_tasks(connection, "episodes") == 0
+    finally:
+        process.resume()
 
 
 async def older_than(connection: TemporalConnection, queue: str, age_s: float) -> float:
