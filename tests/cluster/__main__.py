@@ -12,6 +12,7 @@ import time
 
 from cluster.checks import CHECKS
 from cluster.finding import NotSo
+from cluster.images import watched_images
 from cluster.release import CommandFailed, Release, missing_programs
 
 FAILURES = (NotSo, CommandFailed, subprocess.TimeoutExpired)
@@ -54,7 +55,8 @@ def _table(release: Release, chosen: list[str], keep: bool) -> int:
         if name not in (install, *chosen) or (keep and name == uninstall):
             continue
         try:
-            mark, found = "ok", check(release)
+            with watched_images(release.namespace):
+                mark, found = "ok", check(release)
         except FAILURES as error:
             mark, found = "FAILED", str(error)
             failed += 1

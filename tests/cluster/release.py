@@ -2,14 +2,17 @@
 
 import base64
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from chart.rendering import ROOT
+from cluster.images import check_images
 
 Json = dict[str, Any]
 TIMEOUT_S = 900
@@ -22,19 +25,38 @@ class CommandFailed(Exception):
 
 
 def run(*command: str, stdin: str | None = None) -> str:
-    ended = subprocess.run(
+    """Raises CommandFailed, and NotSo once a pod of the row has no image."""
+    with subprocess.Popen(
         command,
         cwd=ROOT,
-        input=stdin,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    if ended.returncode:
-        said = (ended.stderr or ended.stdout).strip()
-        raise CommandFailed(f"{' '.join(command[:4])}: status {ended.returncode}: {said[-2000:]}")
-    return ended.stdout
+        # What a shell has started ends with it.
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = _outputs(process, stdin)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        said = (stderr or stdout).strip()
+        raise CommandFailed(f"{' '.join(command[:4])}: status {process.returncode}: {said[-2000:]}")
+    return stdout
+
+
+def _outputs(process: "subprocess.Popen[str]", stdin: str | None) -> tuple[str, str]:
+    until, given = time.monotonic() + TIMEOUT_S, stdin
+    while True:
+        check_images()
+        try:
+            return process.communicate(given, timeout=1)
+        except subprocess.TimeoutExpired:
+            given = None
+            if time.monotonic() > until:
+                raise
 
 
 def missing_programs() -> list[str]:

@@ -51,7 +51,7 @@ class BacklogMetrics:
             "podium.episodes.work.open",
             [self._reported("work")],
             unit="{item}",
-            description="episodes and direct calls that wait for a worker or have one, and waiting tasks",
+            description="episodes and direct calls that wait or run, and tasks that wait",
         )
 
     async def poll(self) -> None:
