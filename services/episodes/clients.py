@@ -66,12 +66,15 @@ class RegistryClient:
         fitting: FittingRequest | None = None,
         price_factors: Mapping[str, str] | None = None,
         client_tools: Sequence[tool_pb2.ClientTool] = (),
+        *,
+        for_direct_calls: bool = False,
     ) -> toolset_pb2.Toolset:
         request = registry_pb.ResolveToolsetRequest(
             policy=policy,
             tool_names=tool_names,
             price_factors=price_factors,
             client_tools=client_tools,
+            for_direct_calls=for_direct_calls,
         )
         if fitting is not None:
             request.task, request.tools_max = fitting.task, fitting.tools_max

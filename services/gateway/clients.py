@@ -340,7 +340,7 @@ class CatalogueClient:
 
     async def tools(self) -> list[ToolModels]:
         """Language models that the active policy lets be called without a person's approval."""
-        request = tool_registry_service_pb2.ResolveToolsetRequest(with_embedders=True)
+        request = tool_registry_service_pb2.ResolveToolsetRequest(for_direct_calls=True)
         try:
             toolset = (await answer(self._tools.ResolveToolset(request))).toolset
         except FailedPrecondition:

@@ -175,6 +175,7 @@ def _subject(cost: EmbeddingCost) -> hold_pb2.Subject:
 
 
 def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
+    unavailable = facts.unavailable
     return tool_pb2.ToolFacts(
         tool_name=facts.tool_name,
         model_alias=facts.model_alias,
@@ -182,4 +183,6 @@ def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:
         success_rate=facts.success_rate,
         latencies=tool_pb2.LatencyHistogram(counts=facts.latencies.counts),
         usage=quantities_to_proto(facts.usage),
+        unavailable_for=duration_to_proto(unavailable.for_s) if unavailable else None,
+        unavailable_reason=unavailable.reason if unavailable else "",
     )

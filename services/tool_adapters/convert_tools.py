@@ -182,6 +182,7 @@ def _model(model: tool_pb2.LlmModel, endpoint: tool_pb2.LlmEndpoint) -> LlmModel
             _whole_numbers(MessageToDict(model.options.body)),
             dict(model.options.headers),
         ),
+        capabilities=MessageToDict(model.capabilities, preserving_proto_field_name=True),
         modelled_latency_s=duration_from_proto(model.modelled_latency),
     )
 

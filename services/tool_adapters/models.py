@@ -177,6 +177,8 @@ class LlmModel:
     secret: str = ""
     sku: str = ""
     options: LlmOptions = LlmOptions()
+    capabilities: JsonObject = field(default_factory=dict)
+    """What its owner states of it; the rest is its family's."""
     modelled_latency_s: float = 0.0
     """What a call of a simulated model counts as; 0 means that it is measured."""
 

@@ -16,9 +16,9 @@ from podium_kit.text import whole_characters
 from podium_kit.tool_kinds import ToolKind
 from tool_adapters.adapter import Adapter, Answer, ModelConversation, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress, first_answer
-from tool_adapters.calls.bulkheads import Gate, Gates
+from tool_adapters.calls.bulkheads import COOL_DOWN_S, Gate, Gates
 from tool_adapters.calls.effects import EffectLog
-from tool_adapters.calls.facts import FactsBook
+from tool_adapters.calls.facts import FactsBook, Unavailability
 from tool_adapters.calls.schemas import arguments_failure
 from tool_adapters.errors import InvalidCall
 from tool_adapters.models import JsonObject, SideEffect, ToolDefinition
@@ -109,7 +109,14 @@ class Invoker:
         if answer.attempts:
             well = not isinstance(answer.outcome, ToolFailure)
             subject = (tool.name, alias)
-            self.facts.record(call.tenant, subject, answer.latency_s, answer.usage, succeeded=well)
+            self.facts.record(
+                call.tenant,
+                subject,
+                answer.latency_s,
+                answer.usage,
+                succeeded=well,
+                unavailable=_unavailability(gate, answer),
+            )
         return answer
 
     async def _guarded(self, progress: CallProgress, gate: Gate, timeout_s: float) -> Answer:
@@ -208,6 +215,16 @@ def _is_unwell(tool: ToolDefinition, answer: Answer) -> bool:
     # A program that runs for too long is not the sandbox's illness.
     unwell = UNWELL - {FailureKind.TIMEOUT} if tool.kind.may_run_long else UNWELL
     return answer.outcome.kind in unwell
+
+
+def _unavailability(gate: Gate, answer: Answer) -> Unavailability | None:
+    if gate.breaker.closes_in_s:
+        return Unavailability("it did not answer several times in a row", gate.breaker.closes_in_s)
+    failure = answer.outcome
+    if not (isinstance(failure, ToolFailure) and failure.kind is FailureKind.RATE_LIMITED):
+        return None
+    reason = "it is rate-limited" if failure.retryable else "its quota is used up"
+    return Unavailability(reason, failure.retry_after_s or COOL_DOWN_S)
 
 
 def _resting(tool: ToolDefinition, gate: Gate) -> ToolFailure:

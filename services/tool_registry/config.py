@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
@@ -30,6 +32,9 @@ class ToolRegistrySettings(ServerSettings):
     )
     embeddings_model: str = Field("text-embedding-3-small", description="its model")
     embeddings_api_key: SecretStr | None = Field(None, description="its API key")
+    model_families_file: Path | None = Field(
+        None, description="YAML of what chat models accept, in place of the shipped one"
+    )
     llm_input_tokens_max: int = Field(
         32_768, gt=0, description="input tokens of the most expensive llm call, for price ceilings"
     )

@@ -239,6 +239,14 @@ class Price:
 
 
 @dataclass(frozen=True)
+class Unavailability:
+    """The reason why a tenant's calls of a tool are expected to fail, and until when; UTC."""
+
+    reason: str
+    until: datetime
+
+
+@dataclass(frozen=True)
 class Facts:
     """Measured behaviour of a tool, or of one model of it; usage is that of all calls."""
 
@@ -248,6 +256,7 @@ class Facts:
     latencies: LatencyHistogram
     success_rate: float
     usage: tuple[Quantity, ...] = ()
+    unavailable: Unavailability | None = None
 
     @cached_property
     def latency_p50_s(self) -> float:
@@ -279,6 +288,7 @@ class FactsSource:
 @dataclass(frozen=True)
 class FactsReport:
     facts: Facts
+    tenant: str
     time: datetime
 
 

@@ -15,6 +15,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
 )
 from podium_kit import telemetry
 from podium_kit.models.embeddings import Embeddings
+from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
@@ -46,6 +47,7 @@ from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.tools.batch import ToolBatches
 from tool_registry.tools.catalogue import Catalogues
 from tool_registry.tools.convert import stored_spec, with_terms
+from tool_registry.tools.model_capabilities import ToolModelCapabilities
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
@@ -105,7 +107,13 @@ async def assembled(
         services = [
             Service(
                 add_ToolRegistryServiceServicer_to_server,
-                ToolRegistryServicer(registry, batches, resolution, following),
+                ToolRegistryServicer(
+                    registry,
+                    batches,
+                    resolution,
+                    following,
+                    ToolModelCapabilities(ModelFamiliesFile(settings.model_families_file)),
+                ),
                 "podium.registry.v1.ToolRegistryService",
             ),
             Service(

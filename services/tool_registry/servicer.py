@@ -18,7 +18,7 @@ from tool_registry.following.convert import (
     server_id_from_proto,
 )
 from tool_registry.following.service import Following
-from tool_registry.models import PLATFORM, MeasuredTool, ToolVersion
+from tool_registry.models import PLATFORM, MeasuredTool, ToolSpec, ToolVersion
 from tool_registry.tools.batch import Read, ToolBatches
 from tool_registry.tools.convert import (
     kind_from_proto,
@@ -28,6 +28,7 @@ from tool_registry.tools.convert import (
 )
 from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.listing import ToolFilter, take_page
+from tool_registry.tools.model_capabilities import ToolModelCapabilities
 from tool_registry.tools.service import Registry
 from tool_registry.toolsets.convert import (
     ToolsetWriter,
@@ -48,24 +49,26 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         batches: ToolBatches,
         resolution: Resolution,
         following: Following,
+        capabilities: ToolModelCapabilities,
     ) -> None:
         self._registry = registry
         self._batches = batches
         self._following = following
+        self._capabilities = capabilities
         self._resolution = resolution
         self._toolsets = ToolsetWriter()
 
     async def RegisterTool(
         self, request: pb.RegisterToolRequest, context: Context
     ) -> pb.RegisterToolResponse:
-        spec = new_spec_from_proto(request.spec)
+        spec = self._spec(request.spec)
         tool, created = await self._registry.register(spec, request.shared, request.validate_only)
         return pb.RegisterToolResponse(tool=tool_to_proto(tool), created=created)
 
     async def RegisterTools(
         self, request: pb.RegisterToolsRequest, context: Context
     ) -> pb.RegisterToolsResponse:
-        specs = list(map(_read, request.specs))
+        specs = [self._read(spec) for spec in request.specs]
         outcomes = await self._batches.register(specs, request.shared, request.validate_only)
         return pb.RegisterToolsResponse(
             tools=[
@@ -76,7 +79,10 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
         tool = (await self._registry.catalogue()).tools.get(request.name, request.version)
-        return pb.GetToolResponse(tool=tool_as_seen(tool, current_identity()))
+        message = tool_as_seen(tool, current_identity())
+        for alias, known in self._capabilities.of(tool_to_proto(tool).spec).items():
+            message.model_capabilities[alias].CopyFrom(known)
+        return pb.GetToolResponse(tool=message)
 
     async def ListTools(
         self, request: pb.ListToolsRequest, context: Context
@@ -149,7 +155,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             fitting_from_proto(request),
             PriceFactors.read(request.price_factors),
             client_tools_from_proto(request.client_tools),
-            with_embedders=request.with_embedders,
+            for_direct_calls=request.for_direct_calls,
         )
         return self._toolsets.reply(toolset)
 
@@ -182,7 +188,8 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def RecordToolFacts(
         self, request: pb.RecordToolFactsRequest, context: Context
     ) -> pb.RecordToolFactsResponse:
-        facts = [facts_from_proto(entry) for entry in request.facts]
+        now = self._resolution.clock()
+        facts = [facts_from_proto(entry, now) for entry in request.facts]
         await self._resolution.record_facts(request.reporter, facts)
         return pb.RecordToolFactsResponse()
 
@@ -196,16 +203,21 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             if not names or entry.facts.tool_name in names
         ]
         page, token = take_page(measured, _subject, request.page_size, request.page_token)
+        now = self._resolution.clock()
         return pb.ListToolFactsResponse(
-            facts=[measured_to_proto(entry) for entry in page], next_page_token=token
+            facts=[measured_to_proto(entry, now) for entry in page], next_page_token=token
         )
 
+    def _spec(self, message: tool_pb2.ToolSpec) -> ToolSpec:
+        spec = new_spec_from_proto(message)
+        self._capabilities.check(message)
+        return spec
 
-def _read(message: tool_pb2.ToolSpec) -> Read:
-    try:
-        return new_spec_from_proto(message)
-    except DomainError as error:
-        return error
+    def _read(self, message: tool_pb2.ToolSpec) -> Read:
+        try:
+            return self._spec(message)
+        except DomainError as error:
+            return error
 
 
 def _name(tool: ToolVersion) -> str:

@@ -157,6 +157,22 @@ def _row(
     )
 
 
+def _accepted(known: tool_pb2.LlmCapabilities) -> str:
+    """Returns for example `openai; max_completion_tokens; sampling rejected; efforts low, high`."""
+    efforts = [
+        f"{effort} (default)" if effort == known.default_effort else effort
+        for effort in known.efforts
+    ]
+    parts = [
+        known.family or "unknown family",
+        known.output_cap,
+        f"sampling {known.sampling.replace('_', ' ')}",
+        "" if known.stream_options else "no stream_options",
+        f"efforts {', '.join(efforts)}" if efforts else "no reasoning effort",
+    ]
+    return "; ".join(filter(None, parts))
+
+
 def _described(tool: tool_pb2.Tool) -> RenderableType:
     spec = tool.spec
     kind = enum_word(tool_pb2.ToolKind.Name(spec.kind), "TOOL_KIND_")
@@ -167,6 +183,11 @@ def _described(tool: tool_pb2.Tool) -> RenderableType:
         Text.assemble((spec.name, "bold"), f"  {kind} v{tool.version}, {effect}, {price}"),
         Text(spec.description.strip()),
         *([Text(f"tags: {', '.join(spec.tags)}", style="dim")] if spec.tags else []),
+        *(
+            Text(f"{alias}: {_accepted(tool.model_capabilities[alias])}")
+            for alias in (model.alias for model in spec.connection.llm.models)
+            if alias in tool.model_capabilities
+        ),
         Syntax(schema, "json", background_color="default"),
         *(Text(notice, style="yellow") for notice in spec.notices),
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ class ModelCapabilities(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    family: str = ""
     output_cap: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     sampling: Literal["accepted", "rejected", "one_of_two", "without_reasoning"] = "accepted"
     stream_options: bool = True
@@ -84,8 +86,32 @@ class ModelFamilies:
         except ValidationError as error:
             raise InvalidModelFamilies(_first_problem(error)) from error
 
-    def family(self, base_url: str, model: str) -> ModelFamily | None:
-        """The family of a model at an address; None for one that is not known."""
+    def capabilities(
+        self, base_url: str, model: str, stated: Mapping[str, Any]
+    ) -> ModelCapabilities:
+        """The capabilities of the model's family, and over them the stated ones.
+
+        What is stated may name the family. Raises InvalidArgument.
+        """
+        family = self._named(stated["family"]) if "family" in stated else None
+        family = family or self._family(base_url, model)
+        name = model.lower().rpartition("/")[2]
+        known = family.capabilities(name) if family else ModelCapabilities()
+        # The family's default effort need not be one of other efforts.
+        replaced = {"default_effort": ""} if "efforts" in stated else {}
+        try:
+            return ModelCapabilities.model_validate({**known.model_dump(), **replaced, **stated})
+        except ValidationError as error:
+            raise InvalidArgument(_first_problem(error)) from error
+
+    def _named(self, name: str) -> ModelFamily:
+        found = next((family for family in self._families if family.name == name), None)
+        if found is None:
+            names = ", ".join(family.name for family in self._families)
+            raise InvalidArgument(f"there is no family {name!r}; name one of {names}")
+        return found
+
+    def _family(self, base_url: str, model: str) -> ModelFamily | None:
         host, name = (urlsplit(base_url).hostname or "").lower(), model.lower()
         for family in self._families:
             if any(fnmatchcase(host, pattern) for pattern in family.hosts):
@@ -101,11 +127,6 @@ class ModelFamilies:
             None,
         )
 
-    def capabilities(self, base_url: str, model: str) -> ModelCapabilities:
-        family = self.family(base_url, model)
-        name = model.lower().rpartition("/")[2]
-        return family.capabilities(name) if family else ModelCapabilities()
-
 
 class ModelFamiliesFile:
     """The families of a file, which is read again once it has changed.
@@ -119,7 +140,10 @@ class ModelFamiliesFile:
         self._modified = self._path.stat().st_mtime_ns
         self._families = self._read()
 
-    def capabilities(self, base_url: str, model: str) -> ModelCapabilities:
+    def capabilities(
+        self, base_url: str, model: str, stated: Mapping[str, Any] = MappingProxyType({})
+    ) -> ModelCapabilities:
+        """See ModelFamilies.capabilities."""
         try:
             modified = self._path.stat().st_mtime_ns
             if modified != self._modified:
@@ -127,7 +151,7 @@ class ModelFamiliesFile:
                 self._families = self._read()
         except (OSError, InvalidModelFamilies) as error:
             log.error("the model families stay as they were: %s", error)
-        return self._families.capabilities(base_url, model)
+        return self._families.capabilities(base_url, model, stated)
 
     def _read(self) -> ModelFamilies:
         try:
@@ -171,13 +195,16 @@ def _families(document: _Document) -> Iterator[ModelFamily]:
         models = tuple(
             (
                 pattern.lower(),
-                _capabilities(f"families.{name}.models", {**shared, **(model.model_extra or {})}),
+                _capabilities(
+                    f"families.{name}.models",
+                    {**shared, **(model.model_extra or {}), "family": name},
+                ),
             )
             for each in entries
             for model in each.models
             for pattern in model.names
         )
-        others = _capabilities(f"families.{name}", shared)
+        others = _capabilities(f"families.{name}", {**shared, "family": name})
         yield ModelFamily(name, entry.hosts, entry.names, models, others)
 
 

@@ -2431,6 +2431,41 @@ class LatencyHistogram(Model):
     """
 
 
+class LlmCapabilities(Model):
+    """
+    What a chat model accepts. In a spec, an unset field is its family's.
+    """
+
+    family: str = ""
+    """
+    A family of libs/podium_kit/models/model_families.yaml, or of the operator's file, for a model whose address and name do not show it, for example "openai" behind a proxy.
+    """
+    output_cap: str = ""
+    """
+    The field that limits the output: "max_tokens" or "max_completion_tokens".
+    """
+    sampling: str = ""
+    """
+    Whether temperature and top_p are "accepted", "rejected", "one_of_two" or accepted "without_reasoning".
+    """
+    stream_options: bool | None = None
+    """
+    False for a model that rejects stream_options.
+    """
+    efforts: list[str] = []
+    """
+    Reasoning efforts, as the provider names them.
+    """
+    default_effort: str = ""
+    """
+    The effort of a request that names none.
+    """
+    parallel_calls: int = 0
+    """
+    Tool calls that an orchestrator makes in one turn where neither policy nor request says.
+    """
+
+
 class LlmOptions(Model):
     """
     Settings of the requests to one model.
@@ -3077,6 +3112,14 @@ class ToolFacts(Model):
     usage: Annotated[list[Quantity], Field(validate_default=True)] = []
     """
     What all the calls used together.
+    """
+    unavailable_for: Duration | None = None
+    """
+    How much longer calls of this tenant are expected to fail, counted from the report on; unset means that none is. At most five minutes count.
+    """
+    unavailable_reason: str = ""
+    """
+    The reason, for example "it is rate-limited".
     """
 
 
@@ -4497,6 +4540,10 @@ class LlmModel(Model):
     endpoints: Annotated[list[LlmEndpoint], Field(validate_default=True)] = []
     """
     Several endpoints that serve the same model at the same price, in place of `base_url` and `secret`. A call asks the one with the fewest calls in flight, and the next one where it fails before it has written anything. One that failed is left alone for its Retry-After, or 5 s.
+    """
+    capabilities: LlmCapabilities | None = None
+    """
+    What the model accepts, where it differs from what is known of its family.
     """
 
 
@@ -6274,6 +6321,12 @@ class Tool(Model):
     delete_time: AwareDatetime | None = None
     """
     Time at which it was deleted; unset means it is not. A deleted version is read by its number until its retention ends, because recent episodes refer to it.
+    """
+    model_capabilities: Annotated[
+        dict[str, LlmCapabilities], Field(validate_default=True)
+    ] = {}
+    """
+    What each of its chat models accepts, by alias; filled where one tool is read.
     """
 
 

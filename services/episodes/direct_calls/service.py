@@ -131,7 +131,9 @@ class DirectCalls:
 
     async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
         try:
-            toolset = await self.registry.resolve(spec.policy, [spec.tool_name])
+            toolset = await self.registry.resolve(
+                spec.policy, [spec.tool_name], for_direct_calls=True
+            )
         except FailedPrecondition as error:
             if error.reason != TOOL_REJECTED:
                 raise

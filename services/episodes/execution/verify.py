@@ -178,7 +178,9 @@ class VerifierCalls:
     async def _resolve(self, episode: RunningEpisode, name: str) -> toolset_pb2.ResolvedTool:
         if tool := episode.tool(name):
             return tool
-        toolset = await self.registry.resolve(episode.stored.new.policy_name, [name])
+        toolset = await self.registry.resolve(
+            episode.stored.new.policy_name, [name], for_direct_calls=True
+        )
         return next(tool for tool in toolset.tools if tool.name == name)
 
     async def _invoke(

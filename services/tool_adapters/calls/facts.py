@@ -1,4 +1,4 @@
-"""Latency and success of tools over a rolling window, per tenant and tool."""
+"""Latency, success and availability of tools, per tenant; measured over a rolling window."""
 
 import time
 from collections import deque
@@ -25,6 +25,15 @@ class Facts:
     latencies: LatencyHistogram
     success_rate: float
     usage: tuple[Quantity, ...]
+    unavailable: "Unavailability | None" = None
+
+
+@dataclass(frozen=True)
+class Unavailability:
+    """The reason why the next call of a tool would fail, and for how many seconds."""
+
+    reason: str
+    for_s: float
 
 
 @dataclass(frozen=True)
@@ -39,15 +48,27 @@ class FactsBook:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._samples: dict[str, dict[Subject, deque[_Sample]]] = {}
+        self._unavailable: dict[tuple[str, Subject], tuple[str, float]] = {}
         self._changed: set[str] = set()
 
     def record(
-        self, tenant: str, subject: Subject, latency_s: float, usage: Usage, *, succeeded: bool
+        self,
+        tenant: str,
+        subject: Subject,
+        latency_s: float,
+        usage: Usage,
+        *,
+        succeeded: bool,
+        unavailable: Unavailability | None = None,
     ) -> None:
         sample = _Sample(self._clock(), latency_s, usage, succeeded)
         for one in {subject, (subject[0], "")}:
             windows = self._samples.setdefault(tenant, {})
             windows.setdefault(one, deque(maxlen=SAMPLES_MAX)).append(sample)
+        self._unavailable.pop((tenant, subject), None)
+        if unavailable is not None:
+            until = self._clock() + unavailable.for_s
+            self._unavailable[tenant, subject] = unavailable.reason, until
         self._changed.add(tenant)
 
     def take_changes(self) -> dict[str, list[Facts]]:
@@ -77,10 +98,21 @@ class FactsBook:
                 samples.popleft()
             if not samples:
                 del windows[subject]
-        return [_facts(subject, samples) for subject, samples in windows.items()]
+        return [
+            _facts(subject, samples, self._unavailability(tenant, subject))
+            for subject, samples in windows.items()
+        ]
+
+    def _unavailability(self, tenant: str, subject: Subject) -> Unavailability | None:
+        reason, until = self._unavailable.get((tenant, subject), ("", 0.0))
+        for_s = until - self._clock()
+        if for_s > 0:
+            return Unavailability(reason, for_s)
+        self._unavailable.pop((tenant, subject), None)
+        return None
 
 
-def _facts(subject: Subject, samples: deque[_Sample]) -> Facts:
+def _facts(subject: Subject, samples: deque[_Sample], unavailable: Unavailability | None) -> Facts:
     return Facts(
         tool_name=subject[0],
         model_alias=subject[1],
@@ -88,4 +120,5 @@ def _facts(subject: Subject, samples: deque[_Sample]) -> Facts:
         latencies=LatencyHistogram.of(sample.latency_s for sample in samples),
         success_rate=sum(sample.succeeded for sample in samples) / len(samples),
         usage=Usage.total([sample.usage for sample in samples]),
+        unavailable=unavailable,
     )

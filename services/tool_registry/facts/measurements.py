@@ -6,7 +6,7 @@ come as histograms and usage as sums, so merging is addition and loses nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from podium_kit.metering import LatencyHistogram, Usage, UsageSource
 from tool_registry.errors import InvalidFacts
 from tool_registry.facts.store import FactsStore, Kept
-from tool_registry.models import Facts, FactsSource
+from tool_registry.models import Facts, FactsReport, FactsSource
 
 # How much older than a tool's newest report another one may be, and still count.
 REPORT_LIFETIME = timedelta(minutes=10)
@@ -33,6 +33,8 @@ def utc_now() -> datetime:
 @dataclass(frozen=True, eq=False)
 class Measurements:
     facts: Mapping[Subject, Facts]
+    unavailable: frozenset[str]
+    """Tools with a model that cannot answer now."""
     version: int
     until: datetime
 
@@ -65,16 +67,28 @@ class MeasurementBook:
     ) -> Measurements:
         reports = await self._store.reports(tenant, now - LAST_KNOWN)
         oldest = min((report.time for report in reports), default=now)
-        merged = merge(report.facts for report in reports)
+        merged = merge(_seen_by(tenant, report, now) for report in reports)
+        recoveries = {
+            key: each.unavailable.until for key, each in merged.items() if each.unavailable
+        }
         # The same object means that nothing changed, so that nothing is described again.
         facts = {key: before[key] if before.get(key) == new else new for key, new in merged.items()}
-        return Measurements(facts, version, oldest + LAST_KNOWN)
+        until = min([oldest + LAST_KNOWN, *recoveries.values()])
+        return Measurements(facts, frozenset(tool for tool, _ in recoveries), version, until)
 
 
 def merge(facts: Iterable[Facts]) -> dict[Subject, Facts]:
     """One per tool and model; `facts` are sorted by them. No samples weigh nothing."""
     measured = (entry for entry in facts if entry.sample_count)
     return {key: _merged(list(group)) for key, group in groupby(measured, _key)}
+
+
+def _seen_by(tenant: str, report: FactsReport, now: datetime) -> Facts:
+    """One tenant's arguments, keys and rate limits say nothing about another's calls."""
+    unavailable = report.facts.unavailable
+    if unavailable is None or (report.tenant == tenant and unavailable.until > now):
+        return report.facts
+    return replace(report.facts, unavailable=None)
 
 
 def check_facts(facts: Facts) -> None:
@@ -97,7 +111,9 @@ def _merged(group: list[Facts]) -> Facts:
     succeeded = sum(entry.success_rate * entry.sample_count for entry in group)
     used = [Usage(entry.usage, UsageSource.MEASURED) for entry in group]
     name, alias = _key(group[0])
-    return Facts(name, alias, total, latencies, succeeded / total, Usage.total(used))
+    found = [entry.unavailable for entry in group if entry.unavailable]
+    last = max(found, key=lambda each: each.until, default=None)
+    return Facts(name, alias, total, latencies, succeeded / total, Usage.total(used), last)
 
 
 def _key(facts: Facts) -> Subject:

@@ -35,7 +35,7 @@ SUPERSEDE = text(
 )
 REPORTS = text(
     """
-    SELECT facts, report_time FROM tool_facts
+    SELECT facts, tenant, report_time FROM tool_facts
     WHERE owner IN (:tenant, :platform) AND report_time >= :oldest
     ORDER BY tool_name, model_alias
     """
@@ -44,8 +44,10 @@ REPORTS = text(
 
 @dataclass(frozen=True)
 class FactsFormat:
-    write: Callable[[Facts], bytes]
-    read: Callable[[bytes], Facts]
+    """The stored form of the facts of a report, by the report's time."""
+
+    write: Callable[[Facts, datetime], bytes]
+    read: Callable[[bytes, datetime], Facts]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,12 @@ class FactsStore:
         values = {"tenant": tenant, "platform": PLATFORM, "oldest": oldest}
         async with transaction(self._engine) as connection:
             rows = await connection.execute(REPORTS, values)
-            return [FactsReport(self._stored_as.read(row.facts), row.report_time) for row in rows]
+            return [
+                FactsReport(
+                    self._stored_as.read(row.facts, row.report_time), row.tenant, row.report_time
+                )
+                for row in rows
+            ]
 
     def _values(
         self, source: FactsSource, owner: str, facts: Facts, now: datetime
@@ -90,7 +97,7 @@ class FactsStore:
             "owner": owner,
             "tool_name": facts.tool_name,
             "model_alias": facts.model_alias,
-            "facts": self._stored_as.write(facts),
+            "facts": self._stored_as.write(facts, now),
             "report_time": now,
         }
 

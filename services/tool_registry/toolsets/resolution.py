@@ -29,7 +29,12 @@ from tool_registry.tools.store import ToolStore
 from tool_registry.toolsets.best_tools import best_of, readers_first
 from tool_registry.toolsets.estimates import requoted
 from tool_registry.toolsets.price_cache import PriceCache
-from tool_registry.toolsets.resolver import CallDecision, PlannedCall, decide_call
+from tool_registry.toolsets.resolver import (
+    CallDecision,
+    PlannedCall,
+    decide_call,
+    without_unavailable,
+)
 from tool_registry.toolsets.service import Sources, Toolsets, narrowed, without_embedders
 from tool_registry.toolsets.views import mean_cost, with_client_tools
 
@@ -69,7 +74,7 @@ class Resolution:
         factors: PriceFactors,
         client_tools: Sequence[ClientTool] = (),
         *,
-        with_embedders: bool = False,
+        for_direct_calls: bool = False,
     ) -> Toolset:
         """The frozen toolset; its descriptions quote prices times their factors. Raises
         PolicyNotFound, PresetDisabled, ToolNotFound, ToolRejected, PricesUnavailable, and
@@ -81,8 +86,10 @@ class Resolution:
             raise PresetDisabled(offered.policy.spec.name, floor)
         await self._note_use(offered.policy)
         toolset = narrowed(offered, wanted)
-        if not (wanted or with_embedders):
+        if not (wanted or for_direct_calls):
             toolset = without_embedders(toolset)
+        if not for_direct_calls:
+            toolset = self._available(toolset, sources)
         if fitting is not None:
             past = self.experience.of(current_identity().tenant)
             ranked = await self.search.rank(catalogue.tools, fitting.task, past)
@@ -107,7 +114,8 @@ class Resolution:
     async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[ToolAccess, ...]:
         """Explains the decision on each tool, under a stored policy or one that is only tried."""
         catalogue, sources = await self._sources()
-        return (await self._toolset(catalogue, sources, policy, spec)).decisions
+        toolset = await self._toolset(catalogue, sources, policy, spec)
+        return self._available(toolset, sources).decisions
 
     async def check(
         self, policy: str, calls: Sequence[PlannedCall]
@@ -156,6 +164,10 @@ class Resolution:
         tenant = current_identity().tenant
         for each in (policy, *(floor.policy for floor in policy.spec.floors)):
             await self.uses.note(tenant, each)
+
+    def _available(self, toolset: Toolset, sources: Sources) -> Toolset:
+        known = self.toolsets.known(sources)
+        return without_unavailable(toolset, sources.measured.unavailable, known)
 
     async def _toolset(
         self, catalogue: Catalogue, sources: Sources, name: str, spec: PolicySpec | None

@@ -3,8 +3,8 @@
 Tools are resolved one by one, so that a change touches only the tools it concerns.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from podium_kit.money import Money
 from tool_registry.models import (
@@ -14,13 +14,14 @@ from tool_registry.models import (
     Price,
     ResolvedTool,
     ToolAccess,
+    Toolset,
     ToolSpec,
     ToolVersion,
 )
 from tool_registry.policies.compiled import Circumstances, admission, needs_approval, rejection
 from tool_registry.toolsets.estimates import estimates_of
 from tool_registry.toolsets.prices import worst_case_of
-from tool_registry.toolsets.terms import terms_of
+from tool_registry.toolsets.terms import terms_of, unavailable_text
 from tool_registry.toolsets.views import (
     FactsByModel,
     PricesBySku,
@@ -65,6 +66,34 @@ def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> Resolve
         sources_of(tool, known),
         _decision(policy, tool.spec, rejections),
         _view(tool, choices, policy, known) if choices else None,
+    )
+
+
+def without_unavailable(toolset: Toolset, unavailable: Collection[str], known: Known) -> Toolset:
+    """The toolset without the models that cannot answer now, where another one of their tool can.
+
+    `unavailable` names the tools that have such models.
+    """
+    changed = {}
+    for name in unavailable:
+        tool, decision = toolset.by_name.get(name), toolset.decision(name)
+        if tool is None or decision is None:
+            continue
+        spec = tool.version.spec
+        causes = [unavailable_text(facts_of(spec, each, known.facts)) for each in tool.models]
+        pairs = list(zip(tool.models, causes, strict=True))
+        if choices := [choice for choice, cause in pairs if not cause]:
+            view = _view(tool.version, choices, toolset.policy.spec, known)
+            reasons = "; ".join(f"{choice.alias}: {cause}" for choice, cause in pairs if cause)
+            changed[name] = view, replace(decision, reason=f"{decision.reason}; without {reasons}")
+    if not changed:
+        return toolset
+    return replace(
+        toolset,
+        tools=tuple(changed.get(tool.version.spec.name, (tool,))[0] for tool in toolset.tools),
+        decisions=tuple(
+            changed[each.name][1] if each.name in changed else each for each in toolset.decisions
+        ),
     )
 
 

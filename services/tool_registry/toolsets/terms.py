@@ -4,7 +4,8 @@ One short line that a prompt never cuts, always in the same order, so that a mod
 
     $0.01, 1-5 s, 99%, weight 0.5
 
-Price, median and 90th percentile of latency, success, weight. A tool with a choice of models has
+Price, median and 90th percentile of latency, success, weight; at the end, that its calls fail at
+present. A tool with a choice of models has
 these for each of them. Figures are coarse: a model needs no more, and a prompt whose words stay
 the same is served from the engine's cache.
 """
@@ -98,6 +99,16 @@ def success_text(facts: Facts | None) -> str:
     return f"{step}%" if step else f"under {SUCCESS_STEPS[-1]}%"
 
 
+def unavailable_text(facts: Facts | None) -> str:
+    """Returns for example `unavailable now (it is rate-limited)`; empty for most tools.
+
+    The seconds that it lasts would change with every prompt.
+    """
+    if facts is None or facts.unavailable is None:
+        return ""
+    return f"unavailable now ({facts.unavailable.reason})"
+
+
 def cost_text(price: Price | None, facts: Facts | None) -> str:
     """Returns the mean cost of a call, for example `$0.002 a call`; empty when the price states it,
     or when no call has cost anything.
@@ -112,6 +123,7 @@ def _terms(spec: ToolSpec, price: Price | None, facts: Facts | None, weight: flo
     charged = "priced by what it calls" if spec.kind.starts_episode else price_text(price)
     parts = [charged, cost_text(price, facts), latency_text(facts), success_text(facts)]
     parts += [_weight(weight)] if weight is not None else []
+    parts.append(unavailable_text(facts))
     return ", ".join(part for part in parts if part)
 
 

@@ -166,3 +166,31 @@ async def test_vectors_come_from_another_endpoint_too(adapters: AdaptersUnderTes
 
 def sent_keys(server: OpenAiServer) -> list[str]:
     return [headers["authorization"] for headers in server.headers]
+
+
+async def test_a_model_that_cannot_answer_now_is_reported_until_it_answers(
+    adapters: AdaptersUnderTest,
+) -> None:
+    async def reported(tool: str, calls: int) -> tool_pb2.ToolFacts:
+        while True:
+            facts = await adapters.registry.facts_of(tool)
+            found = next(each for each in facts if each.model_alias == "small")
+            if found.sample_count >= calls:
+                return found
+            await asyncio.sleep(0.01)
+
+    quota = {"code": "insufficient_quota", "message": "no credit"}
+    exhausted = Reply(status=429, error=quota)
+    limited = Reply("slow down", status=429, headers=LONG)
+    with serving(limited, exhausted, Reply(status=503), "42") as server:
+        tool = adapters.register(llm_spec(server.base_url, limits=tool_limits(attempts=1)))
+        await adapters.call(tool)
+        first = await reported(tool, 1)
+        assert first.unavailable_reason == "it is rate-limited"
+        assert first.unavailable_for.ToTimedelta().total_seconds() > 3_000
+        await adapters.call(tool)
+        assert (await reported(tool, 2)).unavailable_reason == "its quota is used up"
+        await adapters.call(tool)
+        assert not (await reported(tool, 3)).HasField("unavailable_for"), "one failure says little"
+        await adapters.call(tool)
+        assert not (await reported(tool, 4)).unavailable_reason

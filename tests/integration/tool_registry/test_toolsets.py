@@ -132,6 +132,52 @@ async def test_models_are_an_enum_and_have_terms_of_their_own(registry: RunningR
     assert dict(tool.model_skus) == {"strong": "llm/strong", "quick": "llm/quick"}
 
 
+async def test_a_model_that_cannot_answer_now_is_left_out_for_the_tenant_that_met_it(
+    registry: RunningRegistry,
+) -> None:
+    await registry.platform().register(
+        make_llm_spec(make_model("strong"), make_model("quick")), shared=True
+    )
+    limited = make_facts("answer", "strong", unavailable_for=seconds(30))
+    limited.unavailable_reason = "it is rate-limited"
+    await registry.as_("acme", Scope.LEDGER_WRITE).record(limited)
+    reply = await registry.as_("acme").resolve()
+    [tool], [decision] = reply.toolset.tools, reply.decisions
+    assert list(tool.model_aliases) == ["quick"]
+    assert json.loads(tool.parameters_json_schema)["properties"]["model"]["enum"] == ["quick"]
+    assert "without strong: unavailable now (it is rate-limited)" in decision.reason
+    [other] = (await registry.as_("globex").resolve()).toolset.tools
+    assert list(other.model_aliases) == ["strong", "quick"]
+    assert "unavailable" not in other.terms
+    direct = await registry.as_("acme").tools.ResolveToolset(
+        pb.ResolveToolsetRequest(for_direct_calls=True)
+    )
+    [chosen] = direct.toolset.tools
+    assert list(chosen.model_aliases) == ["strong", "quick"]
+    assert "99%, unavailable now (it is rate-limited); quick" in chosen.terms
+    registry.clock.advance(timedelta(seconds=31))
+    [recovered] = (await registry.as_("acme").resolve()).toolset.tools
+    assert list(recovered.model_aliases) == ["strong", "quick"]
+    assert "unavailable" not in recovered.terms
+
+
+async def test_what_cannot_answer_now_is_marked_where_nothing_replaces_it(
+    registry: RunningRegistry,
+) -> None:
+    ada, adapters = registry.as_(), registry.as_("acme", Scope.LEDGER_WRITE)
+    await ada.register(make_spec())
+    await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
+    away = {"unavailable_for": seconds(86_400), "unavailable_reason": "its quota is used up"}
+    await adapters.record(make_facts("calculator", **away))
+    await adapters.record(*(make_facts("answer", each, **away) for each in ("strong", "quick")))
+    answer, calculator = (await ada.resolve()).toolset.tools
+    assert calculator.terms.endswith("99%, unavailable now (its quota is used up)")
+    assert answer.terms.count("unavailable now (its quota is used up)") == 2
+    assert list(answer.model_aliases) == ["strong", "quick"]
+    registry.clock.advance(timedelta(minutes=5, seconds=1))
+    assert "unavailable" not in (await ada.resolve()).toolset.tools[1].terms, "never tried again"
+
+
 async def test_a_denied_model_leaves_the_enum_and_the_tool_stays(
     registry: RunningRegistry,
 ) -> None:

@@ -64,6 +64,12 @@ class GroupConfig(Section):
     latency_spread_min_s: float = Field(
         0.0, ge=0, description="seconds; as for cost: what a busy engine takes longer is noise"
     )
+    unavailable_penalty: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="of the reward, times the share of calls that found their tool unavailable",
+    )
     ignored: frozenset[WeightName] = Field(
         frozenset(), description="weights that rewards leave out though prompts state them"
     )

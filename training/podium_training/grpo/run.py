@@ -25,7 +25,7 @@ from podium_training.grpo.model.policy import load_policy, prompt_digest
 from podium_training.grpo.model.recomputing import recompute
 from podium_training.grpo.objective.advantages import Advantage
 from podium_training.grpo.objective.losses import KlEstimator, Level, Loss, LossOptions
-from podium_training.grpo.objective.rewards import SpreadFloors, Weight
+from podium_training.grpo.objective.rewards import RewardRules, Weight
 from podium_training.grpo.objective.staleness import StalenessBound
 from podium_training.grpo.process_group import ProcessGroup, join_process_group
 from podium_training.grpo.publishing import Publisher, base_digest
@@ -158,11 +158,13 @@ def make_trainer(
     config: RunConfig, learner: Learner, reader: LogReader, processes: ProcessGroup
 ) -> Trainer:
     groups = config.groups
-    floors = SpreadFloors(groups.cost_spread_min, groups.latency_spread_min_s)
+    reward_rules = RewardRules(
+        groups.cost_spread_min, groups.latency_spread_min_s, groups.unavailable_penalty
+    )
     rules = GroupRules(
         groups.members_min_share,
         groups.std_floor,
-        floors,
+        reward_rules,
         _staleness(config),
         frozenset(map(Weight, groups.ignored)),
     )

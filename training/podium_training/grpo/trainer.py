@@ -206,7 +206,7 @@ class Trainer:
         self.step += 1
         due = self.step % self.options.checkpoint_every == 0 or self.step == self.options.steps
         rate = self.options.rate(self.step)
-        groups = compared(self.pending, self.assembler.estimator, self.assembler.rules.floors)
+        groups = compared(self.pending, self.assembler.estimator, self.assembler.rules.reward_rules)
         self.pending = []
         self.left_out.step_taken(self._not_used())
         self.processes.broadcast(Plan(tuple(groups), due, rate))

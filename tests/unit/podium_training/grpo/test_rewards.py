@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podium.common.v1 import failure_pb2
 from podium.registry.v1 import policy_pb2
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.episodes import Episode, Limits
@@ -14,7 +15,7 @@ from podium_training.grpo.objective.advantages import GROUP_ESTIMATORS, Advantag
 from podium_training.grpo.objective.rewards import (
     Features,
     Preferences,
-    SpreadFloors,
+    RewardRules,
     normalised,
     rewards,
 )
@@ -64,11 +65,11 @@ def test_the_order_of_a_group_does_not_matter(
     assert shuffled == pytest.approx(rewards(group, preferences)[order])
 
 
-@given(GROUPS, st.builds(SpreadFloors, cost=st.floats(0, 20), latency_s=st.floats(0, 200)))
+@given(GROUPS, st.builds(RewardRules, cost=st.floats(0, 20), latency_s=st.floats(0, 200)))
 def test_every_normalised_element_is_between_nothing_and_one(
-    group: list[Features], floors: SpreadFloors
+    group: list[Features], rules: RewardRules
 ) -> None:
-    scaled = normalised(group, floors)
+    scaled = normalised(group, rules)
     assert np.all((scaled >= 0) & (scaled <= 1))
 
 
@@ -84,14 +85,37 @@ def test_faster_earns_more_when_time_matters() -> None:
 
 
 def test_differences_below_a_floor_count_in_proportion() -> None:
-    floors = SpreadFloors(cost=0.01, latency_s=10.0)
+    rules = RewardRules(cost=0.01, latency_s=10.0)
     noise = [make_episode(cost=0.001, latency_s=4.0), make_episode(cost=0.002, latency_s=3.0)]
     both = prefer(compute=1.0, latency=1.0)
     assert list(rewards(noise, both)) == pytest.approx([1.0, 1.0]), "stretched to whole weights"
-    assert list(rewards(noise, both, floors)) == pytest.approx([1.9, 1.9])
-    assert list(rewards(noise, prefer(compute=1.0), floors)) == pytest.approx([1.0, 0.9])
+    assert list(rewards(noise, both, rules)) == pytest.approx([1.9, 1.9])
+    assert list(rewards(noise, prefer(compute=1.0), rules)) == pytest.approx([1.0, 0.9])
     far = [make_episode(cost=cost) for cost in (0.01, 0.02, 0.05)]
-    assert list(rewards(far, both, SpreadFloors(cost=0.01))) == pytest.approx([1.0, 0.75, 0.0])
+    assert list(rewards(far, both, RewardRules(cost=0.01))) == pytest.approx([1.0, 0.75, 0.0])
+
+
+def test_calls_that_found_their_tool_unavailable_cost_their_share_of_the_reward() -> None:
+    solved = [
+        Features((1, 1), solved=True, cost=0.0, latency_s=0.0, unavailable_share=share)
+        for share in (0.0, 0.5, 1.0)
+    ]
+    group = [*solved, make_episode((1, 1), solved=False)]
+    outcome = prefer(outcome=1.0)
+    assert list(rewards(group, outcome)) == [1.0, 1.0, 1.0, 0.0], "the paper's"
+    penalised = rewards(group, outcome, RewardRules(unavailable=0.3))
+    assert list(penalised) == pytest.approx([1.0, 0.85, 0.7, 0.0])
+
+
+def test_an_overloaded_tool_counts_as_unavailable_and_a_wrong_argument_does_not() -> None:
+    trajectory = make_trajectory()
+    kinds = [failure_pb2.FAILURE_KIND_RATE_LIMITED, failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS]
+    for kind in kinds:
+        call = trajectory.turns[0].tool_invocations.add()
+        call.observation.failure.kind = kind
+    calls = sum(len(turn.tool_invocations) for turn in trajectory.turns)
+    features = episode_from_proto(trajectory, Limits(vocabulary=64)).features
+    assert features.unavailable_share == pytest.approx(1 / calls)
 
 
 def test_a_preferred_tool_earns_more_and_not_calling_it_counts_as_zero_calls() -> None:

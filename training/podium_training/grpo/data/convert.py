@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
+from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1.trajectory_pb2 import Turn
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
@@ -16,6 +17,11 @@ from podium_training.tasks.task import Split
 # Less likely tokens are not sampled; engines write a large negative number for minus infinity.
 LOGPROB_MIN = -100.0
 INTERRUPTED = {episode_pb2.STOP_REASON_CANCELLED, episode_pb2.STOP_REASON_FAILED}
+UNAVAILABLE = {
+    failure_pb2.FAILURE_KIND_RATE_LIMITED,
+    failure_pb2.FAILURE_KIND_TIMEOUT,
+    failure_pb2.FAILURE_KIND_UNAVAILABLE,
+}
 Response = orchestrator_pb.NextActionResponse
 
 
@@ -138,7 +144,14 @@ def _features(trajectory: trajectory_pb2.Trajectory) -> Features:
         raise Rejected(Reason.MALFORMED, "cost, latency and calls must be 0 or more")
     # Several verifiers must all agree, and half solved is not solved (paper, section 3.2).
     solved = all(score == 1 for score in scores)
-    return Features(tuple(recorded.tool_call_counts), solved, cost, latency_s)
+    counts = tuple(recorded.tool_call_counts)
+    return Features(counts, solved, cost, latency_s, _unavailable_share(trajectory))
+
+
+def _unavailable_share(trajectory: trajectory_pb2.Trajectory) -> float:
+    calls = [call.observation for turn in trajectory.turns for call in turn.tool_invocations]
+    failed = sum(call.failure.kind in UNAVAILABLE for call in calls if call.HasField("failure"))
+    return failed / len(calls) if calls else 0.0
 
 
 def _preferences(trajectory: trajectory_pb2.Trajectory, tools: tuple[str, ...]) -> Preferences:

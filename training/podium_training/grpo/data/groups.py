@@ -18,9 +18,9 @@ from podium_training.grpo.objective.advantages import (
     gdpo,
 )
 from podium_training.grpo.objective.rewards import (
-    STRETCHED,
+    PAPERS,
     Preferences,
-    SpreadFloors,
+    RewardRules,
     Weight,
     components,
     rewards,
@@ -80,7 +80,7 @@ class GroupRules:
     std_floor: float = 0.1
     """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
     cost no computing and make the step smaller, as many that agree should."""
-    floors: SpreadFloors = STRETCHED
+    reward_rules: RewardRules = PAPERS
     staleness: StalenessBound | None = None
     """None: however old."""
     ignored: frozenset[Weight] = frozenset()
@@ -114,9 +114,9 @@ class Group:
 
 
 def compared(
-    groups: Sequence[Group], estimator: Advantage, floors: SpreadFloors = STRETCHED
+    groups: Sequence[Group], estimator: Advantage, reward_rules: RewardRules = PAPERS
 ) -> list[Group]:
-    advantages = _advantages(groups, estimator, floors)
+    advantages = _advantages(groups, estimator, reward_rules)
     return [
         replace(group, advantages=tuple(found.tolist()))
         for group, found in zip(groups, advantages, strict=True)
@@ -124,10 +124,10 @@ def compared(
 
 
 def _advantages(
-    groups: Sequence[Group], estimator: Advantage, floors: SpreadFloors
+    groups: Sequence[Group], estimator: Advantage, reward_rules: RewardRules
 ) -> list[OfGroup]:
     if estimator is Advantage.GDPO:
-        parts = [_components(group, floors) for group in groups]
+        parts = [_components(group, reward_rules) for group in groups]
         return gdpo(parts, [_weights(each) for each in groups])
     earned = [torch.tensor(group.rewards, dtype=torch.float64) for group in groups]
     if estimator is Advantage.BATCH_STD:
@@ -135,9 +135,9 @@ def _advantages(
     return [GROUP_ESTIMATORS[estimator](rewards) for rewards in earned]
 
 
-def _components(group: Group, floors: SpreadFloors) -> Components:
+def _components(group: Group, reward_rules: RewardRules) -> Components:
     features = [member.features for member in group.members]
-    return torch.from_numpy(components(features, floors))
+    return torch.from_numpy(components(features, reward_rules))
 
 
 def _weights(group: Group) -> Weights:
@@ -228,7 +228,7 @@ class GroupAssembler:
     def _rewarded(self, key: GroupKey, group: OpenGroup) -> Group | None:
         wanted = group.members[0].preferences.without(self.rules.ignored)
         features = [member.features for member in group.members]
-        earned = rewards(features, wanted, self.rules.floors)
+        earned = rewards(features, wanted, self.rules.reward_rules)
         if earned.std(ddof=1) < self.rules.std_floor:
             self.dropped[Dropped.ZERO_VARIANCE] += 1
             return None

@@ -27,6 +27,8 @@ class Features:
     cost: float
     """Money of every call, in the group's one currency."""
     latency_s: float
+    unavailable_share: float = 0.0
+    """Share of the tool calls that found their tool overloaded, away or too slow."""
 
     def vector(self) -> Vector:
         """M, of length tools + 3: more expensive and slower is less."""
@@ -70,21 +72,24 @@ class Preferences:
 
 
 @dataclass(frozen=True)
-class SpreadFloors:
-    """Least differences within a group that count in full; smaller ones count in proportion.
+class RewardRules:
+    """Departures from the paper's reward; at 0 each is the paper's.
 
-    The paper's formula stretches any difference to a whole weight: a fraction of a second that a
-    busy engine took, or three tokens more. At 0 it is the paper's.
+    Differences of cost and latency within a group below these count in proportion: the paper's
+    formula stretches any difference to a whole weight, a fraction of a second that a busy engine
+    took, or three tokens more.
     """
 
     cost: float = 0.0
     latency_s: float = 0.0
+    unavailable: float = 0.0
+    """Part of the reward that an episode loses whose every call found its tool unavailable."""
 
 
-STRETCHED = SpreadFloors()
+PAPERS = RewardRules()
 
 
-def normalised(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> Vector:
+def normalised(group: Sequence[Features], rules: RewardRules = PAPERS) -> Vector:
     """M_norm of every episode of a group: (episodes, tools + 3), each element in [0, 1].
 
     Where a floor is above the group's spread, the best episode is at 1 and no other at 0.
@@ -92,25 +97,27 @@ def normalised(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> V
     raw = np.stack([features.vector() for features in group])
     low, high = raw.min(axis=0), raw.max(axis=0)
     floor = np.zeros(raw.shape[1])
-    floor[-2:] = floors.cost, floors.latency_s
+    floor[-2:] = rules.cost, rules.latency_s
     low = np.minimum(low, high - floor)
     spread = np.where(high > low, high - low, 1.0)
     scaled: Vector = (raw - low) / spread
     return scaled
 
 
-def components(group: Sequence[Features], floors: SpreadFloors = STRETCHED) -> Vector:
+def components(group: Sequence[Features], rules: RewardRules = PAPERS) -> Vector:
     """Returns the components of a group's rewards: M_norm where solved, zeros elsewhere.
 
     (episodes, tools + 3); weighted by P and added up, they are the rewards.
     """
     solved = np.array([features.solved for features in group])
-    found: Vector = np.where(solved[:, None], normalised(group, floors), 0.0)
+    shares = np.array([features.unavailable_share for features in group])
+    available = 1 - rules.unavailable * shares
+    found: Vector = np.where(solved[:, None], normalised(group, rules) * available[:, None], 0.0)
     return found
 
 
 def rewards(
-    group: Sequence[Features], preferences: Preferences, floors: SpreadFloors = STRETCHED
+    group: Sequence[Features], preferences: Preferences, rules: RewardRules = PAPERS
 ) -> Vector:
     """R of every episode of a group, in its order.
 
@@ -119,5 +126,5 @@ def rewards(
     lengths = {len(features.tool_calls) for features in group} | {len(preferences.tools)}
     if len(lengths) != 1:
         raise ValueError(f"episodes and preferences name {sorted(lengths)} tools; all must agree")
-    scored: Vector = components(group, floors) @ preferences.vector()
+    scored: Vector = components(group, rules) @ preferences.vector()
     return scored

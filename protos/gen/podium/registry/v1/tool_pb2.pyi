@@ -946,6 +946,7 @@ class LlmModel(_message.Message):
     TAKES_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     ENDPOINTS_FIELD_NUMBER: _builtins.int
+    CAPABILITIES_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name the orchestrator chooses by, for example "reasoner-1"."""
     model: _builtins.str
@@ -989,6 +990,10 @@ class LlmModel(_message.Message):
         before it has written anything. One that failed is left alone for its Retry-After, or 5 s.
         """
 
+    @_builtins.property
+    def capabilities(self) -> Global___LlmCapabilities:
+        """What the model accepts, where it differs from what is known of its family."""
+
     def __init__(
         self,
         *,
@@ -1005,14 +1010,69 @@ class LlmModel(_message.Message):
         takes: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
         options: Global___LlmOptions | None = ...,
         endpoints: _abc.Iterable[Global___LlmEndpoint] | None = ...,
+        capabilities: Global___LlmCapabilities | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["modelled_latency", b"modelled_latency", "options", b"options", "secret", b"secret"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "modelled_latency", b"modelled_latency", "options", b"options", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "description", b"description", "endpoints", b"endpoints", "model", b"model", "modelled_latency", b"modelled_latency", "options", b"options", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "api", b"api", "base_url", b"base_url", "capabilities", b"capabilities", "description", b"description", "endpoints", b"endpoints", "model", b"model", "modelled_latency", b"modelled_latency", "options", b"options", "provider", b"provider", "secret", b"secret", "sku", b"sku", "tags", b"tags", "takes", b"takes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LlmModel: _TypeAlias = LlmModel  # noqa: Y015
+
+@_typing.final
+class LlmCapabilities(_message.Message):
+    """What a chat model accepts. In a spec, an unset field is its family's."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FAMILY_FIELD_NUMBER: _builtins.int
+    OUTPUT_CAP_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
+    STREAM_OPTIONS_FIELD_NUMBER: _builtins.int
+    EFFORTS_FIELD_NUMBER: _builtins.int
+    DEFAULT_EFFORT_FIELD_NUMBER: _builtins.int
+    PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
+    family: _builtins.str
+    """A family of libs/podium_kit/models/model_families.yaml, or of the operator's file, for a model
+    whose address and name do not show it, for example "openai" behind a proxy.
+    """
+    output_cap: _builtins.str
+    """The field that limits the output: "max_tokens" or "max_completion_tokens"."""
+    sampling: _builtins.str
+    """Whether temperature and top_p are "accepted", "rejected", "one_of_two" or accepted
+    "without_reasoning".
+    """
+    stream_options: _builtins.bool
+    """False for a model that rejects stream_options."""
+    default_effort: _builtins.str
+    """The effort of a request that names none."""
+    parallel_calls: _builtins.int
+    """Tool calls that an orchestrator makes in one turn where neither policy nor request says."""
+    @_builtins.property
+    def efforts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Reasoning efforts, as the provider names them."""
+
+    def __init__(
+        self,
+        *,
+        family: _builtins.str = ...,
+        output_cap: _builtins.str = ...,
+        sampling: _builtins.str = ...,
+        stream_options: _builtins.bool | None = ...,
+        efforts: _abc.Iterable[_builtins.str] | None = ...,
+        default_effort: _builtins.str = ...,
+        parallel_calls: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_stream_options", b"_stream_options", "stream_options", b"stream_options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_stream_options", b"_stream_options", "default_effort", b"default_effort", "efforts", b"efforts", "family", b"family", "output_cap", b"output_cap", "parallel_calls", b"parallel_calls", "sampling", b"sampling", "stream_options", b"stream_options"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__stream_options: _TypeAlias = _typing.Literal["stream_options"]  # noqa: Y015
+    _WhichOneofArgType__stream_options: _TypeAlias = _typing.Literal["_stream_options", b"_stream_options"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stream_options) -> _WhichOneofReturnType__stream_options | None: ...
+
+Global___LlmCapabilities: _TypeAlias = LlmCapabilities  # noqa: Y015
 
 @_typing.final
 class LlmEndpoint(_message.Message):
@@ -1451,6 +1511,27 @@ class Tool(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ModelCapabilitiesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___LlmCapabilities: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___LlmCapabilities | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SPEC_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
@@ -1459,6 +1540,7 @@ class Tool(_message.Message):
     DEPRECATE_TIME_FIELD_NUMBER: _builtins.int
     SHARED_FIELD_NUMBER: _builtins.int
     DELETE_TIME_FIELD_NUMBER: _builtins.int
+    MODEL_CAPABILITIES_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Counts from 1 for each name."""
     content_digest: _builtins.str
@@ -1487,6 +1569,10 @@ class Tool(_message.Message):
         its number until its retention ends, because recent episodes refer to it.
         """
 
+    @_builtins.property
+    def model_capabilities(self) -> _containers.MessageMap[_builtins.str, Global___LlmCapabilities]:
+        """What each of its chat models accepts, by alias; filled where one tool is read."""
+
     def __init__(
         self,
         *,
@@ -1498,10 +1584,11 @@ class Tool(_message.Message):
         deprecate_time: _timestamp_pb2.Timestamp | None = ...,
         shared: _builtins.bool = ...,
         delete_time: _timestamp_pb2.Timestamp | None = ...,
+        model_capabilities: _abc.Mapping[_builtins.str, Global___LlmCapabilities] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "delete_time", b"delete_time", "deprecate_time", b"deprecate_time", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "create_time", b"create_time", "created_by", b"created_by", "delete_time", b"delete_time", "deprecate_time", b"deprecate_time", "shared", b"shared", "spec", b"spec", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "create_time", b"create_time", "created_by", b"created_by", "delete_time", b"delete_time", "deprecate_time", b"deprecate_time", "model_capabilities", b"model_capabilities", "shared", b"shared", "spec", b"spec", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1568,6 +1655,8 @@ class ToolFacts(_message.Message):
     MEAN_COST_FIELD_NUMBER: _builtins.int
     LATENCIES_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    UNAVAILABLE_FOR_FIELD_NUMBER: _builtins.int
+    UNAVAILABLE_REASON_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Tool name."""
     model_alias: _builtins.str
@@ -1576,6 +1665,8 @@ class ToolFacts(_message.Message):
     """Calls behind the figures."""
     success_rate: _builtins.float
     """Share of calls that succeeded, 0 to 1."""
+    unavailable_reason: _builtins.str
+    """The reason, for example "it is rate-limited"."""
     @_builtins.property
     def latency_p50(self) -> _duration_pb2.Duration:
         """Median latency, filled by the registry; ignored when facts are recorded."""
@@ -1598,6 +1689,12 @@ class ToolFacts(_message.Message):
     def usage(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.Quantity]:
         """What all the calls used together."""
 
+    @_builtins.property
+    def unavailable_for(self) -> _duration_pb2.Duration:
+        """How much longer calls of this tenant are expected to fail, counted from the report on; unset
+        means that none is. At most five minutes count.
+        """
+
     def __init__(
         self,
         *,
@@ -1610,10 +1707,12 @@ class ToolFacts(_message.Message):
         mean_cost: _money_pb2.Money | None = ...,
         latencies: Global___LatencyHistogram | None = ...,
         usage: _abc.Iterable[_usage_pb2.Quantity] | None = ...,
+        unavailable_for: _duration_pb2.Duration | None = ...,
+        unavailable_reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["latencies", b"latencies", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["latencies", b"latencies", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost", "unavailable_for", b"unavailable_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["latencies", b"latencies", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost", "model_alias", b"model_alias", "sample_count", b"sample_count", "success_rate", b"success_rate", "tool_name", b"tool_name", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["latencies", b"latencies", "latency_p50", b"latency_p50", "latency_p95", b"latency_p95", "mean_cost", b"mean_cost", "model_alias", b"model_alias", "sample_count", b"sample_count", "success_rate", b"success_rate", "tool_name", b"tool_name", "unavailable_for", b"unavailable_for", "unavailable_reason", b"unavailable_reason", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

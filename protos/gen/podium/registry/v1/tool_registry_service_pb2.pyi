@@ -741,7 +741,7 @@ class ResolveToolsetRequest(_message.Message):
     TOOLS_MAX_FIELD_NUMBER: _builtins.int
     KNOWN_TOOL_NAMES_FIELD_NUMBER: _builtins.int
     CLIENT_TOOLS_FIELD_NUMBER: _builtins.int
-    WITH_EMBEDDERS_FIELD_NUMBER: _builtins.int
+    FOR_DIRECT_CALLS_FIELD_NUMBER: _builtins.int
     ATTACHED_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Policy name; unset means the tenant's active policy, or "balanced" when
@@ -753,8 +753,10 @@ class ResolveToolsetRequest(_message.Message):
     """Keeps only so many of the allowed tools, those that fit the task best, and
     adds find_tools when it leaves any out; 0 keeps all. Not with tool_names.
     """
-    with_embedders: _builtins.bool
-    """True if tools of the role embedder are among those that are not named."""
+    for_direct_calls: _builtins.bool
+    """True where the caller chooses the tool and its model: embedders are among the tools that are
+    not named, and models that cannot answer now are offered beside those that can.
+    """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Keeps only these tools; an unknown or rejected name is an error. Empty
@@ -791,12 +793,12 @@ class ResolveToolsetRequest(_message.Message):
         tools_max: _builtins.int = ...,
         known_tool_names: _abc.Iterable[_builtins.str] | None = ...,
         client_tools: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
-        with_embedders: _builtins.bool = ...,
+        for_direct_calls: _builtins.bool = ...,
         attached: _abc.Iterable[_attachment_pb2.MediaKind.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "client_tools", b"client_tools", "known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max", "with_embedders", b"with_embedders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "client_tools", b"client_tools", "for_direct_calls", b"for_direct_calls", "known_tool_names", b"known_tool_names", "policy", b"policy", "price_factors", b"price_factors", "task", b"task", "tool_names", b"tool_names", "tools_max", b"tools_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
