@@ -19,6 +19,7 @@ from integration.tool_adapters.tool_specs import llm_spec
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_pb2
 
 STOP: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 ASKED = pb.Conversation(
@@ -207,6 +208,25 @@ async def test_a_model_that_rejects_a_parameter_is_asked_without_it_from_then_on
     assert (before, len(model.asked)) == (4, 5)
     assert model.asked[-1]["max_completion_tokens"] > 0
     assert not {"max_tokens", "temperature", "stream", "stream_options"} & model.asked[-1].keys()
+
+
+async def test_a_model_is_asked_as_its_owner_states_at_once_and_learns_beside_it(
+    adapters: AdaptersUnderTest,
+) -> None:
+    message = "Unsupported parameter: 'temperature' is not supported with this model."
+    fault = {"error": {"message": message, "param": "temperature"}}
+    capabilities = tool_pb2.LlmCapabilities(family="openai", sampling="accepted")
+    async with scripted(wrote("hello"), STOP, rejects={"temperature": fault}) as (model, url):
+        spec = llm_spec(url, llm={"temperature": 0.2})
+        for stated in spec.connection.llm.models:
+            stated.capabilities.CopyFrom(capabilities)
+        name = adapters.register(spec)
+        for _ in range(2):
+            assert (await adapters.call(name)).output.content == "hello"
+    sent = [
+        (set(body) & {"max_tokens", "max_completion_tokens", "temperature"}) for body in model.asked
+    ]
+    assert sent == [{"max_completion_tokens", "temperature"}, *[{"max_completion_tokens"}] * 2]
 
 
 async def test_replicas_share_what_a_model_taught_one_of_them(

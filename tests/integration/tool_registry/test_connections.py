@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.json_format import ParseDict
 
@@ -243,3 +244,52 @@ async def test_what_cannot_be_read_is_rejected(
     error = await rejected(registry.as_().register(spec))
     assert words in (error.details() or "")
     assert "connection.llm.models[0].takes" in (error.details() or "")
+
+
+async def test_a_tool_shows_what_its_models_accept(registry: RunningRegistry) -> None:
+    openai = "https://api.openai.com/v1"
+    stated = tool_pb2.LlmCapabilities(family="openai", efforts=["low", "max"])
+    models = [
+        make_model("known", model="gpt-5", base_url=openai),
+        make_model("unknown"),
+        make_model("stated", model="gpt-5", capabilities=stated),
+        make_model("router", model="openai/gpt-5", base_url="https://llm.example.com/v1"),
+    ]
+    ada = registry.as_()
+    await ada.register(make_llm_spec(*models))
+    shown = (await ada.get("answer")).model_capabilities
+    known = shown["known"]
+    assert (known.family, known.output_cap) == ("openai", "max_completion_tokens")
+    assert (known.sampling, known.default_effort) == ("rejected", "medium")
+    assert shown["router"] == known
+    assert shown["unknown"] == tool_pb2.LlmCapabilities(
+        output_cap="max_tokens", sampling="accepted", stream_options=True, parallel_calls=1
+    )
+    assert list(shown["stated"].efforts) == ["low", "max"]
+    assert (shown["stated"].sampling, shown["stated"].default_effort) == ("rejected", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({"capabilities": {"family": "opneai"}}, "no family 'opneai'; name one of openai, azure"),
+        ({"capabilities": {"output_cap": "tokens"}}, "output_cap: Input should be 'max_tokens'"),
+        (
+            {"capabilities": {"efforts": ["low"], "default_effort": "high"}},
+            "not one of the efforts",
+        ),
+        (
+            {"model": "gpt-5", "options": {"reasoning_effort": "hgih"}},
+            "reasoning_effort is 'hgih', and gpt-5 accepts minimal, low, medium, high; state",
+        ),
+    ],
+    ids=["family", "output_cap", "default_effort", "effort"],
+)
+async def test_capabilities_that_cannot_be_are_rejected_with_their_field(
+    registry: RunningRegistry, model: dict[str, Any], words: str
+) -> None:
+    message = ParseDict(model, make_model("expert"))
+    error = await rejected(registry.as_().register(make_llm_spec(message)))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "connection.llm.models[0]." in str(error.details())
+    assert words in str(error.details())
