@@ -46,8 +46,7 @@ from tool_registry.servicer import ToolRegistryServicer
 from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.tools.batch import ToolBatches
 from tool_registry.tools.catalogue import Catalogues
-from tool_registry.tools.convert import stored_spec, with_terms
-from tool_registry.tools.model_capabilities import ToolModelCapabilities
+from tool_registry.tools.convert import ToolModelCapabilities, stored_spec, with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore

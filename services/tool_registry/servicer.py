@@ -21,6 +21,7 @@ from tool_registry.following.service import Following
 from tool_registry.models import PLATFORM, MeasuredTool, ToolSpec, ToolVersion
 from tool_registry.tools.batch import Read, ToolBatches
 from tool_registry.tools.convert import (
+    ToolModelCapabilities,
     kind_from_proto,
     new_spec_from_proto,
     tool_as_seen,
@@ -28,7 +29,6 @@ from tool_registry.tools.convert import (
 )
 from tool_registry.tools.convert_openapi import read_openapi
 from tool_registry.tools.listing import ToolFilter, take_page
-from tool_registry.tools.model_capabilities import ToolModelCapabilities
 from tool_registry.tools.service import Registry
 from tool_registry.toolsets.convert import (
     ToolsetWriter,

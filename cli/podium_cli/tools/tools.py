@@ -184,9 +184,8 @@ def _described(tool: tool_pb2.Tool) -> RenderableType:
         Text(spec.description.strip()),
         *([Text(f"tags: {', '.join(spec.tags)}", style="dim")] if spec.tags else []),
         *(
-            Text(f"{alias}: {_accepted(tool.model_capabilities[alias])}")
-            for alias in (model.alias for model in spec.connection.llm.models)
-            if alias in tool.model_capabilities
+            Text(f"{alias}: {_accepted(known)}")
+            for alias, known in sorted(tool.model_capabilities.items())
         ),
         Syntax(schema, "json", background_color="default"),
         *(Text(notice, style="yellow") for notice in spec.notices),

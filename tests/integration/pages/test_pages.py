@@ -35,7 +35,7 @@ NOT_RUN = {
     "make ": "needs the network, or runs all tests; CI runs each",
     ". .venv/bin/activate": "the commands are on the path already",
     "podium up": "the fixture did",
-    "podium tools test": "needs a provider's key; tests/integration/tool_adapters/providers replays them",
+    "podium tools test": "needs a provider's key; make providers replays their replies",
     "podium down": "the fixture does",
     "podium train rollout": "sixteen episodes; test_rollouts.py runs some",
     "python -m podium_training.grpo": "tests/integration/podium_training trains",

@@ -18,6 +18,7 @@ SHARED = {
     "PriceComponent",
     "PromptMode",
     "StopReason",
+    "Unavailability",
 }
 
 
