@@ -1,4 +1,5 @@
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from bench.figures import Figures, say
@@ -54,8 +55,9 @@ def _prices() -> dict[str, Price]:
 
 
 def _facts() -> dict[tuple[str, str], Facts]:
+    now = datetime.now(UTC)
     return {
-        (f"tool-{number}", ""): facts_from_proto(make_facts(f"tool-{number}", count=20))
+        (f"tool-{number}", ""): facts_from_proto(make_facts(f"tool-{number}", count=20), now)
         for number in range(TOOLS)
     }
 

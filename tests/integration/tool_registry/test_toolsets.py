@@ -1,6 +1,7 @@
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -167,7 +168,10 @@ async def test_what_cannot_answer_now_is_marked_where_nothing_replaces_it(
     ada, adapters = registry.as_(), registry.as_("acme", Scope.LEDGER_WRITE)
     await ada.register(make_spec())
     await ada.register(make_llm_spec(make_model("strong"), make_model("quick")))
-    away = {"unavailable_for": seconds(86_400), "unavailable_reason": "its quota is used up"}
+    away: dict[str, Any] = {
+        "unavailable_for": seconds(86_400),
+        "unavailable_reason": "its quota is used up",
+    }
     await adapters.record(make_facts("calculator", **away))
     await adapters.record(*(make_facts("answer", each, **away) for each in ("strong", "quick")))
     answer, calculator = (await ada.resolve()).toolset.tools
