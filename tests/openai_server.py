@@ -81,6 +81,7 @@ class OpenAiServer:
         port: int = 0,
     ) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.completions: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.disconnects = 0
         self.in_flight = 0
@@ -210,6 +211,7 @@ class OpenAiServer:
             fault = {"message": reply.content, **reply.error}
             return error_response(reply.status, fault, reply.headers)
         completion = self._completion(body, reply)
+        self.completions.append(completion)
         if body.get("stream"):
             events = streamed(completion, reply)
             return StreamingResponse(events, media_type="text/event-stream")

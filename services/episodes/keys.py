@@ -14,6 +14,7 @@ from podium_kit.derived_ids import derived_uuid8
 class StepKind(StrEnum):
     MODEL = "model"
     TOOL = "tool"
+    EXECUTOR = "executor"
     APPROVAL = "approval"
     CLIENT_CALLS = "client_calls"
     VERIFIER = "verifier"

@@ -4,6 +4,7 @@ from typing import Any
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from orchestrator_inference.models import PromptMode
 from orchestrator_inference.prompt.budgets import SectionBudgets
 from orchestrator_inference.service import PARALLEL_CALLS_LIMIT, StringBounds
 from podium_kit.rpc.settings import ServerSettings
@@ -43,6 +44,11 @@ class OrchestratorInferenceSettings(ServerSettings):
     )
     engine_any_whitespace: bool = Field(
         False, description="whether the engine's grammar allows white space between JSON tokens"
+    )
+    prompt_mode: PromptMode = Field(
+        PromptMode.STATELESS,
+        description="prompt mode of the default model and its adapters where an episode names none;"
+        " template for models that were trained to call tools by their chat template",
     )
     template_arguments: dict[str, Any] = Field(
         default_factory=dict,

@@ -209,7 +209,7 @@ def _sampling_to_proto(sampling: Sampling) -> pb.Sampling:
     )
 
 
-def model_to_proto(model: EngineModel, sku: str) -> pb.Model:
+def model_to_proto(model: EngineModel, sku: str, prompt_mode: PromptMode) -> pb.Model:
     """A model's version is its name: adapters are published under fresh names."""
     return pb.Model(
         name=model.name,
@@ -217,4 +217,5 @@ def model_to_proto(model: EngineModel, sku: str) -> pb.Model:
         sku=sku,
         is_default=model.is_default,
         context_tokens=model.context_tokens,
+        prompt_mode=pb.PromptMode.Value(f"PROMPT_MODE_{prompt_mode.name}"),
     )

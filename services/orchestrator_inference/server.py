@@ -146,5 +146,6 @@ def _policy(settings: OrchestratorInferenceSettings) -> Policy:
         string_bounds=settings.string_bounds,
         any_whitespace=settings.engine_any_whitespace,
         model_sku=settings.model_sku,
+        prompt_mode=settings.prompt_mode,
         template_arguments=settings.template_arguments,
     )

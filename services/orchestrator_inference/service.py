@@ -71,6 +71,7 @@ class Policy:
     string_bounds: StringBounds = StringBounds.ALWAYS
     any_whitespace: bool = False
     model_sku: str = ""
+    prompt_mode: PromptMode = PromptMode.STATELESS
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -175,6 +176,11 @@ class Orchestrator:
     def sku(self, model: EngineModel) -> str:
         """Price-book SKU of the default model and its adapters; "" (unknown) for others."""
         return self._policy.model_sku if model.is_default or model.adapts_default else ""
+
+    def prompt_mode(self, model: EngineModel) -> PromptMode:
+        """The mode in which a model is asked where an episode names none."""
+        serves = model.is_default or model.adapts_default
+        return self._policy.prompt_mode if serves else PromptMode.STATELESS
 
     def _options(self, situation: Situation) -> ActionOptions:
         return ActionOptions(

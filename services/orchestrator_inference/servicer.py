@@ -35,6 +35,11 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
             models, lambda model: model.name, request.page_size, request.page_token
         )
         return pb.ListModelsResponse(
-            models=[model_to_proto(model, self._orchestrator.sku(model)) for model in page],
+            models=[
+                model_to_proto(
+                    model, self._orchestrator.sku(model), self._orchestrator.prompt_mode(model)
+                )
+                for model in page
+            ],
             next_page_token=next_token,
         )

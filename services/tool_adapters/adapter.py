@@ -50,11 +50,20 @@ class ModelConversation:
 
 
 @dataclass(frozen=True)
+class DelegateTool:
+    """A tool of the episode, as a delegate reads it."""
+
+    name: str
+    description: str
+    parameters_schema: str
+
+
+@dataclass(frozen=True)
 class ToolCall:
     """One call of a tool; the arguments fit the tool's schema already.
 
     `task` and `context` are for tools of kind llm, and `conversation` in place of them; `files`
-    go with either;
+    go with either, and `offered_tools` are those that a delegate may write a call of;
     `max_output_tokens` 0 means the tool's, and `fallback_models` are aliases that may answer
     instead, in that order.
     """
@@ -72,6 +81,7 @@ class ToolCall:
     fallback_models: tuple[str, ...] = ()
     conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
+    offered_tools: tuple[DelegateTool, ...] = ()
     cut: CutOff = field(default_factory=CutOff, compare=False)
 
     def asking(self, model_alias: str) -> "ToolCall":

@@ -9,7 +9,14 @@ from podium_kit.wire import (
     usage_to_proto,
 )
 from podium_kit.wire.values import file_from_proto
-from tool_adapters.adapter import Answer, ModelConversation, ModelMessage, Output, OutputFile
+from tool_adapters.adapter import (
+    Answer,
+    DelegateTool,
+    ModelConversation,
+    ModelMessage,
+    Output,
+    OutputFile,
+)
 from tool_adapters.service import CallRequest
 
 
@@ -27,6 +34,10 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         fallback_models=tuple(request.fallback_models),
         conversation=_conversation(request) if request.HasField("conversation") else None,
         files=tuple(map(file_from_proto, request.files)),
+        offered_tools=tuple(
+            DelegateTool(tool.name, tool.description, tool.parameters_json_schema)
+            for tool in request.offered_tools
+        ),
     )
 
 

@@ -153,6 +153,7 @@ class LlmRole(StrEnum):
     SPECIALIST = "specialist"
     JUDGE = "judge"
     EMBEDDER = "embedder"
+    DELEGATE = "delegate"
 
 
 @dataclass(frozen=True)

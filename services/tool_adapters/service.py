@@ -14,7 +14,7 @@ from podium_kit.limits.time_limit import time_limit
 from podium_kit.rpc.identity import current_identity
 from podium_kit.text import whole_characters
 from podium_kit.tool_kinds import ToolKind
-from tool_adapters.adapter import Adapter, Answer, ModelConversation, ToolCall
+from tool_adapters.adapter import Adapter, Answer, DelegateTool, ModelConversation, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress, first_answer
 from tool_adapters.calls.bulkheads import COOL_DOWN_S, Gate, Gates
 from tool_adapters.calls.effects import EffectLog
@@ -46,6 +46,7 @@ class CallRequest:
     fallback_models: tuple[str, ...] = ()
     conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
+    offered_tools: tuple[DelegateTool, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -206,6 +207,7 @@ def _call(request: CallRequest, tenant: str, arguments: JsonObject) -> ToolCall:
         fallback_models=request.fallback_models,
         conversation=request.conversation,
         files=request.files,
+        offered_tools=request.offered_tools,
     )
 
 

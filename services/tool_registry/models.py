@@ -49,7 +49,7 @@ class ToolSpec:
 
     A general tool is right for tasks of any kind: one that runs code, a generalist model. What one
     that gives the answer returns ends the episode. One that embeds turns texts into vectors, which
-    is nothing for an episode.
+    is nothing for an episode. One that delegates takes a step with the episode's tools.
     """
 
     name: str
@@ -68,6 +68,10 @@ class ToolSpec:
     general: bool
     gives_answer: bool
     embeds: bool
+    delegates: bool
+    # The tool that runs what its models write, and the argument that is given it; "" for none.
+    executor: str
+    executor_argument: str
     # The policy that episodes run under which a tool of kind podium starts; "" for the caller's.
     runs_policy: str
     wire: bytes
@@ -322,6 +326,8 @@ class ResolvedTool:
     weight: float
     needs_approval: bool
     price_per_call: Money | None
+    executor: "ResolvedTool | None" = None
+    """What runs the texts of a composite tool; None for any other."""
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@
 - {name: {{ $prefix }}ENGINE_BASE_URL, value: {{ include "podium.engineUrl" .root | quote }}}
 - {name: {{ $prefix }}DEFAULT_MODEL, value: {{ include "podium.engineModel" .root | quote }}}
 - {name: {{ $prefix }}MODEL_SKU, value: {{ .root.Values.inference.sku | quote }}}
+- {name: {{ $prefix }}PROMPT_MODE, value: {{ .root.Values.inference.promptMode }}}
 {{- with .root.Values.inference.apiKey }}
 {{ include "podium.secretVariable" (dict "root" $.root "owner" "inference" "purpose" "api-key" "reference" . "variable" (printf "%sENGINE_API_KEY" $prefix)) }}
 {{- end }}

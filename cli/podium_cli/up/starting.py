@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from podium_cli.inputs import parse_prompt_mode
 from podium_cli.up.installation import ensure_engine_installed
 from podium_cli.up.running import running_platform
 from podium_kit.client.errors import UsageError
@@ -24,6 +25,7 @@ __all__ = [
     "running_platform",
     "up_arguments",
     "with_policy_store",
+    "with_prompt_mode",
 ]
 ALLOWED_HOSTS_VARIABLE = "TOOL_ADAPTERS_ALLOWED_HOSTS"
 
@@ -60,6 +62,11 @@ def with_policy_store(choice: EngineChoice, folder: Path | None) -> EngineChoice
     return replace(choice, policy_store=folder.resolve())
 
 
+def with_prompt_mode(choice: EngineChoice, mode: str) -> EngineChoice:
+    parse_prompt_mode(mode)
+    return replace(choice, prompt_mode=mode)
+
+
 def allowing(hosts: Sequence[str]) -> dict[str, dict[str, str]]:
     """Settings with which a tenant's tools reach these hosts, and those of the environment."""
     if not hosts:
@@ -80,6 +87,7 @@ def up_arguments(
         "--model": choice.model_dir,
         "--openai-base-url": choice.openai_base_url,
         "--openai-model": choice.model,
+        "--prompt-mode": choice.prompt_mode,
         "--policy-store": choice.policy_store,
         "--port": port,
     }

@@ -25,6 +25,14 @@ EngineKey = Annotated[
     str, typer.Option(envvar=ENGINE_KEY_VARIABLE, help="Its API key.", show_envvar=True)
 ]
 EngineModel = Annotated[str, typer.Option(help="Its model.")]
+UpPromptMode = Annotated[
+    str,
+    typer.Option(
+        "--prompt-mode",
+        help="Form of prompts where an episode names none: stateless, chat, or template for models "
+        "trained to call tools by their chat template. [default: stateless]",
+    ),
+]
 PolicyStore = Annotated[
     Path | None,
     typer.Option(
@@ -57,6 +65,7 @@ async def up(
     openai_base_url: BaseUrl = "",
     openai_api_key: EngineKey = "",
     openai_model: EngineModel = "",
+    prompt_mode: UpPromptMode = "",
     policy_store: PolicyStore = None,
     port: GatewayPort = None,
     allow_host: AllowHosts = None,
@@ -69,6 +78,7 @@ async def up(
 
     state = session.target.state
     engine = starting.engine_choice(model, untrained, openai_base_url, openai_api_key, openai_model)
+    engine = starting.with_prompt_mode(engine, prompt_mode)
     choice = starting.with_policy_store(engine, policy_store)
     options = starting.PlatformOptions(
         state.path, choice, port, settings=starting.allowing(allow_host or [])

@@ -4,6 +4,7 @@ Secrets are references; the places where one could be written out reject it.
 """
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from podium_kit.http_headers import header_problem
@@ -14,6 +15,9 @@ class InvalidTool(InvalidArgument):
     """The spec cannot become a tool."""
 
 
+# Domains that no public name server answers for (RFC 6762, RFC 6761, ICANN's .internal), and those
+# of a cluster's services.
+PRIVATE_DOMAINS = (".local", ".localhost", ".internal", ".test", ".svc")
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"}
 
 
@@ -47,6 +51,23 @@ def check_url(field: str, url: str) -> None:
         raise InvalidTool(f"{field} holds credentials; use a secret")
     if not url.isprintable() or " " in url:
         raise InvalidTool(f"{field} holds a space or line break; write it percent-encoded")
+
+
+def require_tls(field: str, url: str) -> None:
+    """Rejects plain HTTP to a public host, which would show prompts and keys to the network."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_private(parts.hostname or ""):
+        raise InvalidTool(
+            f"{field} {url!r} is not encrypted, and {parts.hostname} is a public host; write"
+            " https://, or a private address or a name of the cluster (for example vllm.models.svc)"
+        )
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(PRIVATE_DOMAINS)
 
 
 def check_header(field: str, name: str, value: str = "") -> None:

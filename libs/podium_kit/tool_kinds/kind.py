@@ -64,6 +64,11 @@ class ToolKind:
     result_section: str = "attempt"
     """The section of the prompt that a result belongs to; see ResultSection."""
 
+    @property
+    def executes(self) -> bool:
+        """Returns whether such a tool can run what a model writes, with no episode of its own."""
+        return not (self.not_registered or self.has_models or self.starts_episode)
+
     @cached_property
     def number(self) -> tool_pb2.ToolKind.ValueType:
         return tool_pb2.ToolKind.Value(f"TOOL_KIND_{self.name.upper()}")

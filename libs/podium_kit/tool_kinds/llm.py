@@ -1,7 +1,7 @@
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import MediaKind
 from podium_kit.http_headers import header_problem
-from podium_kit.tool_kinds.checks import InvalidTool, check_url
+from podium_kit.tool_kinds.checks import InvalidTool, check_url, require_tls
 from podium_kit.tool_kinds.kind import ToolKind
 from podium_kit.wire.values import KIND_FROM_WIRE
 
@@ -12,6 +12,8 @@ WRITTEN_FIELDS = frozenset(
     | {"functions", "temperature", "top_p", "service_tier", "reasoning_effort", "verbosity"}
     | {"background", "modalities", "response_format", "previous_response_id"}
 )
+# Roles of models whose text another tool can run.
+WRITING_ROLES = (tool_pb2.LLM_ROLE_GENERALIST, tool_pb2.LLM_ROLE_SPECIALIST)
 WRITTEN_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "content-type", "accept"})
 
 
@@ -20,6 +22,7 @@ def _check(spec: tool_pb2.ToolSpec) -> None:
     embeds = llm.role == tool_pb2.LLM_ROLE_EMBEDDER
     if embeds and spec.gives_answer:
         raise InvalidTool("gives_answer is set, but no episode gets an embedder; leave it out")
+    _check_result(spec)
     for index, model in enumerate(llm.models):
         field = f"connection.llm.models[{index}]"
         if embeds != (model.api == tool_pb2.LLM_API_OPENAI_EMBEDDINGS) and model.api:
@@ -32,20 +35,40 @@ def _check(spec: tool_pb2.ToolSpec) -> None:
         _check_options(f"{field}.options", model)
 
 
+def _check_result(spec: tool_pb2.ToolSpec) -> None:
+    llm = spec.connection.llm
+    delegates = llm.role == tool_pb2.LLM_ROLE_DELEGATE
+    if llm.HasField("executor") and llm.role not in WRITING_ROLES:
+        raise InvalidTool(
+            "connection.llm.executor is for the roles generalist and specialist; leave it out, or"
+            " change connection.llm.role"
+        )
+    if spec.gives_answer and (delegates or llm.HasField("executor")):
+        raise InvalidTool(
+            "gives_answer is set, but what a composite tool gives is a result and no answer; leave"
+            " it out"
+        )
+
+
 def _check_endpoints(field: str, model: tool_pb2.LlmModel) -> None:
     if not model.endpoints:
         if not model.base_url:
             raise InvalidTool(f"{field}.base_url is empty; give it, or several endpoints")
-        check_url(f"{field}.base_url", model.base_url)
+        _check_base_url(f"{field}.base_url", model.base_url)
         return
     if model.base_url or model.secret.name:
         unused = "base_url" if model.base_url else "secret"
         raise InvalidTool(f"{field}.{unused} is set beside endpoints, which have their own")
     for index, endpoint in enumerate(model.endpoints):
         place = f"{field}.endpoints[{index}]"
-        check_url(f"{place}.base_url", endpoint.base_url)
+        _check_base_url(f"{place}.base_url", endpoint.base_url)
         if endpoint in model.endpoints[:index]:
             raise InvalidTool(f"{place} is there twice; give it once")
+
+
+def _check_base_url(field: str, url: str) -> None:
+    check_url(field, url)
+    require_tls(field, url)
 
 
 def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:
@@ -79,6 +102,8 @@ def _public(connection: tool_pb2.Connection) -> tool_pb2.Connection:
             role=connection.llm.role, max_output_tokens=connection.llm.max_output_tokens
         )
     )
+    if connection.llm.HasField("executor"):
+        shown.llm.executor.CopyFrom(connection.llm.executor)
     shown.llm.models.extend(
         tool_pb2.LlmModel(
             alias=model.alias,

@@ -29,6 +29,8 @@ class EngineChoice:
     model: str = ""
     policy_store: Path | None = None
     """Folder of trained versions, which the engine must see, too."""
+    prompt_mode: str = ""
+    """Form of the prompts where an episode names none; empty means stateless."""
     untrained: bool = False
     """The default model as its makers left it."""
 
@@ -63,6 +65,7 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
             f"orchestrator/{choice.model}",
             choice.openai_api_key,
             policy_store=choice.policy_store,
+            prompt_mode=choice.prompt_mode,
         )
         return LocalEngine(engine, None)
     directory, name = _served(choice)
@@ -83,6 +86,7 @@ def make_engine(choice: EngineChoice, port: int, logs: Path) -> LocalEngine:
         key,
         policy_store=choice.policy_store,
         is_bundled=choice.is_default,
+        prompt_mode=choice.prompt_mode,
     )
     return LocalEngine(engine, server)
 

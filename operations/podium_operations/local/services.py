@@ -40,6 +40,7 @@ class Engine:
     sku: str
     api_key: str = ""
     policy_store: Path | None = None
+    prompt_mode: str = ""
     is_bundled: bool = False
     """Whether it serves the model that comes with Podium."""
 
@@ -184,6 +185,7 @@ def _orchestrator(around: Surroundings) -> dict[str, str]:
         "model_sku": engine.sku,
     }
     settings |= {"policy_store": str(engine.policy_store)} if engine.policy_store else {}
+    settings |= {"prompt_mode": engine.prompt_mode} if engine.prompt_mode else {}
     return settings | ({"engine_api_key": engine.api_key} if engine.api_key else {})
 
 

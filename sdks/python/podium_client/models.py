@@ -2466,6 +2466,21 @@ class LlmCapabilities(Model):
     """
 
 
+class LlmExecutor(Model):
+    """
+    The tool that runs what the models of another one write.
+    """
+
+    tool: str = ""
+    """
+    Name of a registered tool that has no models and starts no episode.
+    """
+    argument: str = ""
+    """
+    Its argument that is given the model's text; of a text with fenced blocks, those alone.
+    """
+
+
 class LlmOptions(Model):
     """
     Settings of the requests to one model.
@@ -3007,6 +3022,18 @@ class ResolvedTool(Model):
     """
     Bytes of an llm tool's own system prompt, which a hold covers.
     """
+    executor: ResolvedTool | None = None
+    """
+    The tool that runs what the model writes, for composite tools of kind llm; unset for any other.
+    """
+    executor_argument: str = ""
+    """
+    The argument of the executor that is given the text.
+    """
+    delegates: bool = False
+    """
+    True if its models take a step with the episode's tools (LLM_ROLE_DELEGATE).
+    """
 
 
 class RetrievalConnection(Model):
@@ -3486,7 +3513,7 @@ class EpisodeSpec(Model):
         None
     )
     """
-    The form of earlier turns in the prompt.
+    The form of earlier turns in the prompt; unset means the model's (Model.prompt_mode).
     """
     sampling: Sampling | None = None
     """
@@ -5107,7 +5134,7 @@ class ToolInvocation(Model):
     """
     observation: Observation | None = None
     """
-    The call and what it gave.
+    The call and what it gave, its executor's result included.
     """
     tool_version: int = 0
     """
@@ -5119,7 +5146,7 @@ class ToolInvocation(Model):
     """
     cost: Money | None = None
     """
-    The cost; unset means unknown.
+    The cost, its executor's included; unset means unknown.
     """
     usage: Usage | None = None
     """
@@ -5165,11 +5192,15 @@ class ToolInvocation(Model):
     """
     Why the model stopped, of a tool of kind llm whose text is no whole answer: "length", "content_filter" or "refusal"; unset for a whole one.
     """
+    executor: ToolInvocation | None = None
+    """
+    The call that the model of a composite tool wrote, with a usage, price and cost of its own; its key is "<episode id>/<turn>/executor/<call index>". Unset for any other tool, and where the model wrote nothing that could be run.
+    """
 
 
 class ToolReturned(Model):
     """
-    A tool answered or failed.
+    A tool answered or failed. The executor of a composite tool has an event of its own, with the index of the call whose model wrote what it ran.
     """
 
     model_config = ConfigDict(
@@ -5485,7 +5516,7 @@ class LlmConnection(Model):
     """
     The models to choose from; at least one. More than one makes the tool's "model" argument an enum of their aliases.
     """
-    role: Literal["LLM_ROLE_GENERALIST", "LLM_ROLE_SPECIALIST", "LLM_ROLE_JUDGE", "LLM_ROLE_EMBEDDER"] | str | None = (
+    role: Literal["LLM_ROLE_GENERALIST", "LLM_ROLE_SPECIALIST", "LLM_ROLE_JUDGE", "LLM_ROLE_EMBEDDER", "LLM_ROLE_DELEGATE"] | str | None = (
         None
     )
     """
@@ -5502,6 +5533,10 @@ class LlmConnection(Model):
     temperature: float | None = None
     """
     Sampling temperature; unset means the provider's default.
+    """
+    executor: LlmExecutor | None = None
+    """
+    Runs what the model writes, which makes this a composite tool: a call gives the model's text and what the executor gave for it. Policies decide about both, and both are charged. Unset means that the text is the result.
     """
 
 
@@ -6451,3 +6486,7 @@ class ApproveProposalResponse(Model):
     """
     The registered version.
     """
+
+
+ResolvedTool.model_rebuild()
+ToolInvocation.model_rebuild()

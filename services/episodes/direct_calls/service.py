@@ -27,6 +27,7 @@ from episodes.errors import (
     InvalidDirectCall,
     ToolDenied,
 )
+from episodes.execution.composites import is_composite
 from episodes.execution.policy_checks import Policies
 from episodes.step_log.wakeups import Wakeups
 from podium.episodes.v1 import direct_call_service_pb2 as pb
@@ -190,6 +191,11 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
         return
     if spec.messages:
         raise InvalidDirectCall("there are messages and arguments_json; give one of them")
+    if is_composite(tool):
+        raise InvalidDirectCall(
+            f"{tool.name} runs what its model writes, so only an episode can call it; start one, or"
+            " send messages to its model alone"
+        )
     if "input" in arguments:
         raise InvalidDirectCall(
             f"{tool.name} writes text and makes no vectors; name a tool of the role embedder"

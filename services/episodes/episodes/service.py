@@ -123,13 +123,14 @@ class Episodes:
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
         identity = current_identity()
         await self.checks.run(identity.tenant, partial(check_spec, spec))
-        await self.models.find(spec.model)
+        model = await self.models.find(spec.model)
         toolset = await self.offers.of(spec)
         admitted = partial(admit, "", spec, toolset, identity)
         new = await self.checks.run(identity.tenant, admitted)
         stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
         episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
-        request = next_action_request(episode, log, 1, must_answer=new.turn_limit == 1)
+        only_answers = new.turn_limit == 1
+        request = next_action_request(episode, log, 1, model, must_answer=only_answers)
         add_remaining_limits(request, episode, log)
         return await self.orchestrator.count_tokens(request)
 

@@ -11,6 +11,7 @@ from episodes.attachments.store import AttachmentStore
 from episodes.clients import Adapters
 from episodes.errors import TRANSIENT, faults_of
 from episodes.execution.children import ChildAnswers
+from episodes.execution.composites import is_composite, reject_cut_text
 from episodes.execution.local_tools import ToolFinder, note_result
 from episodes.execution.token_limit import remaining_for_tool_call
 from episodes.execution.tool_calls import EpisodeToolCall
@@ -19,7 +20,7 @@ from episodes.shielding import shielded
 from episodes.spending.holds import Charges, GrantedHold, Reply
 from episodes.spending.worst_case import ToolHolds, timeout_s
 from episodes.step_log.log import Body, StepLog, StepLogs, expert_context
-from episodes.step_log.running_episode import RunningEpisode
+from episodes.step_log.running_episode import RunningEpisode, definition_of
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import trajectory_pb2
@@ -66,7 +67,7 @@ class ToolCallInvoker:
         self, episode: RunningEpisode, steps: StepLog, turn: int, calls: list[EpisodeToolCall]
     ) -> None:
         """Makes the calls of a turn that are not in the log yet, and logs them."""
-        todo = [call for call in calls if not steps.has(turn, StepKind.TOOL, call.index)]
+        todo = [call for call in calls if not steps.has(turn, call.step, call.index)]
         held = await self._held(episode, steps, turn, todo)
         making = [
             asyncio.create_task(_traced(self._made(episode, steps, turn, call), call.name))
@@ -100,7 +101,13 @@ class ToolCallInvoker:
             for call in calls
         ]
         payable = {
-            call.index: requests.of(call.asked, call.tool, call.model_alias)
+            call.index: requests.of(
+                call.asked,
+                call.tool,
+                call.model_alias,
+                step=call.step,
+                reported_as=call.composite.name if call.composite else "",
+            )
             for call in calls
             if call.tool is not None and call.failure is None and not call.is_free
         }
@@ -110,7 +117,7 @@ class ToolCallInvoker:
 
     async def _store(self, steps: StepLog, turn: int, made: list[EpisodeToolCall]) -> None:
         bodies: list[tuple[int, StepKind, int, Body]] = [
-            (turn, StepKind.TOOL, call.index, call.record) for call in made if call.record
+            (turn, call.step, call.index, call.record) for call in made if call.record
         ]
         await self.logs.append(steps, bodies)
 
@@ -118,7 +125,7 @@ class ToolCallInvoker:
         self, episode: RunningEpisode, steps: StepLog, turn: int, call: EpisodeToolCall
     ) -> EpisodeToolCall:
         record = trajectory_pb2.ToolInvocation(
-            key=effect_key(episode.id, turn, StepKind.TOOL, call.index),
+            key=effect_key(episode.id, turn, call.step, call.index),
             observation=pb.Observation(call=call.asked),
             model=call.model_alias,
             approval=call.approval,
@@ -148,6 +155,8 @@ class ToolCallInvoker:
             )
             steps.unsent.discard(record.key)
             await ask_adapters(self.adapters, request, call.tool, record)
+            if record.cut_reason and is_composite(call.tool):
+                reject_cut_text(record)
         return made
 
     async def _find(
@@ -212,6 +221,8 @@ def _invoke_request(
             request.max_output_tokens = min(request.max_output_tokens, remaining)
         request.task = task_for(episode.spec, tool, record.model)
         request.context = expert_context(steps, turn)
+        if tool.delegates:
+            request.offered_tools.extend(map(definition_of, episode.offered_to_delegates()))
         request.model_alias = record.model
     return request
 

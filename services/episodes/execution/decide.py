@@ -17,7 +17,7 @@ from episodes.models import StopReason
 from episodes.publication.trajectory import children_cost, total_cost
 from episodes.spending.holds import Charges, GrantedHold
 from episodes.spending.worst_case import hold_request, token_worst_case, tokens_max
-from episodes.step_log.log import StepLog, StepLogs
+from episodes.step_log.log import StepLog, StepLogs, observations
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
@@ -30,6 +30,8 @@ from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_fr
 
 MODEL_TIMEOUT_S = 600.0
 DEFAULT_MAX_TOKENS = 512
+# Models that are asked by their chat template think before they call a tool.
+THINKING_MAX_TOKENS = 4_096
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,12 @@ class Decider:
         remaining = remaining_for_turn(episode, log, turn)
         if remaining is not None and remaining.used_up:
             return Finished(StopReason.OUTPUT_LIMIT)
-        request = next_action_request(episode, log, turn, must_answer)
+        model = await self.models.find(episode.spec.model)
+        request = next_action_request(episode, log, turn, model, must_answer=must_answer)
         if remaining is not None:
             request.must_answer = must_answer or remaining.must_answer
             request.sampling.max_tokens = min(request.sampling.max_tokens, remaining.tokens)
-        held = await self._held(episode, request, turn)
+        held = self._held(model, request, turn)
         [reply] = await self.charges.settle_and_reserve(episode, log, [held])
         if not isinstance(reply, GrantedHold):
             return _rejected(reply)
@@ -72,10 +75,9 @@ class Decider:
         await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
         return None
 
-    async def _held(
-        self, episode: RunningEpisode, request: pb.NextActionRequest, turn: int
+    def _held(
+        self, model: pb.Model, request: pb.NextActionRequest, turn: int
     ) -> ledger_pb.ReserveRequest:
-        model = await self.models.find(episode.spec.model)
         # The size of the request bounds the size of the prompt that is built from it. What is
         # left of time and money is not in it yet: a retry must hold what the first attempt held.
         input_tokens = min(tokens_max(request.ByteSize()), self.prompt_tokens_max)
@@ -90,13 +92,13 @@ def _rejected(rejection: hold_pb2.Rejection) -> Finished:
 
 
 def next_action_request(
-    episode: RunningEpisode, log: StepLog, turn: int, must_answer: bool
+    episode: RunningEpisode, log: StepLog, turn: int, model: pb.Model, *, must_answer: bool
 ) -> pb.NextActionRequest:
     """Builds the model's request, without the remaining time and money."""
     request = pb.NextActionRequest(
         key=effect_key(episode.id, turn, StepKind.MODEL),
         model=episode.spec.model,
-        prompt_mode=episode.spec.prompt_mode,
+        prompt_mode=episode.spec.prompt_mode or model.prompt_mode,
         task=episode.spec.task,
         instruction=episode.toolset.instruction,
         tools=episode.tool_definitions(),
@@ -109,8 +111,15 @@ def next_action_request(
         preferences=episode.toolset.preferences,
         parallel_calls=_parallel_calls(episode),
     )
-    request.sampling.max_tokens = request.sampling.max_tokens or DEFAULT_MAX_TOKENS
+    request.sampling.max_tokens = request.sampling.max_tokens or _max_tokens(request, model)
     return request
+
+
+def _max_tokens(request: pb.NextActionRequest, model: pb.Model) -> int:
+    """Returns the limit of a completion that the episode leaves open; a prompt needs room, too."""
+    if request.prompt_mode != pb.PROMPT_MODE_TEMPLATE:
+        return DEFAULT_MAX_TOKENS
+    return min(THINKING_MAX_TOKENS, model.context_tokens // 2 or THINKING_MAX_TOKENS)
 
 
 def _parallel_calls(episode: RunningEpisode) -> int:
@@ -160,11 +169,10 @@ def _remaining_s(episode: RunningEpisode) -> float:
 
 def past_turn(log: StepLog, turn: int) -> pb.PastTurn:
     response = log.model_calls[turn].response
-    calls = log.tool_calls.get(turn, {})
     return pb.PastTurn(
         completion_text=response.completion_text,
         action=response.action,
-        observations=[calls[index].observation for index in sorted(calls)],
+        observations=observations(log, turn),
     )
 
 

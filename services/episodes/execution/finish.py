@@ -77,13 +77,17 @@ def _body(episode: RunningEpisode, log: StepLog, key: str, failure: failure_pb2.
     turn, kind, index = effect_place(key)
     if kind is StepKind.MODEL:
         return trajectory_pb2.ModelCall(key=key, failure=failure)
-    if kind is StepKind.TOOL:
-        asked = log.model_calls[turn].response.action.tool_calls.calls
-        call = next(each for each in asked if each.index == index)
-    else:
+    if kind is StepKind.VERIFIER:
         names = tools_of_check(episode.spec)
         call = pb.ToolCall(index=index, tool_name=names[index] if index < len(names) else "")
-    tool = episode.tool(call.tool_name)
+        tool = episode.tool(call.tool_name)
+    else:
+        asked = log.model_calls[turn].response.action.tool_calls.calls
+        call = next(each for each in asked if each.index == index)
+        tool = episode.tool(call.tool_name)
+        if kind is StepKind.EXECUTOR and tool is not None:
+            tool = tool.executor
+            call = pb.ToolCall(index=index, tool_name=tool.name)
     return trajectory_pb2.ToolInvocation(
         key=key,
         observation=pb.Observation(call=call, failure=failure),
@@ -215,7 +219,7 @@ def _may_hold_money(end: Finished, log: StepLog) -> bool:
     # An attempt may have held money before the policy changed and a later one was denied.
     denied = any(
         call.observation.failure.kind == failure_pb2.FAILURE_KIND_DENIED_BY_POLICY
-        for turn in log.tool_calls.values()
+        for turn in (*log.tool_calls.values(), *log.executor_calls.values())
         for call in turn.values()
     )
     return denied or end.stop_reason not in SETTLED_ENDINGS
@@ -224,12 +228,11 @@ def _may_hold_money(end: Finished, log: StepLog) -> bool:
 def _holds_state(episode: RunningEpisode, log: StepLog) -> bool:
     called = {
         call.observation.call.tool_name
-        for turn in log.tool_calls.values()
+        for turn in (*log.tool_calls.values(), *log.executor_calls.values())
         for call in turn.values()
     }
-    return any(
-        tool.name in called and kind_of(tool.kind).stateful for tool in episode.toolset.tools
-    )
+    tools = (*episode.toolset.tools, *(tool.executor for tool in episode.toolset.tools))
+    return any(tool.name in called and kind_of(tool.kind).stateful for tool in tools)
 
 
 def _judgement(

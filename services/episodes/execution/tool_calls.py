@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 
 from episodes.execution.outcomes import ChildCall, EpisodeResult
+from episodes.keys import StepKind
 from episodes.models import PolicyDecision, PolicyQuestion
 from episodes.spending.holds import GrantedHold
 from episodes.spending.worst_case import OUTPUT_TOKENS_MIN, fallback_aliases
@@ -57,6 +58,8 @@ class EpisodeToolCall:
     # The money, and the step.
     hold: GrantedHold | None = None
     record: trajectory_pb2.ToolInvocation | None = None
+    # The call of a composite tool whose model wrote this one; None for the orchestrator's own.
+    composite: "EpisodeToolCall | None" = None
 
     @property
     def index(self) -> int:
@@ -65,6 +68,10 @@ class EpisodeToolCall:
     @property
     def name(self) -> str:
         return self.asked.tool_name
+
+    @property
+    def step(self) -> StepKind:
+        return StepKind.TOOL if self.composite is None else StepKind.EXECUTOR
 
     @property
     def kind(self) -> int:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from episodes.approvals.convert import approval_timeout_s
 from episodes.execution.call_tools import ToolCallInvoker
 from episodes.execution.children import child_call
+from episodes.execution.composites import with_approval_denied, written_calls
 from episodes.execution.decide import Decider, ending_after_cuts
 from episodes.execution.finish import ending_after_cut_off
 from episodes.execution.local_tools import ClientCalls, wrong_arguments
@@ -163,6 +164,11 @@ class TurnRunner:
         ]
         if ready:
             await self.invoker.invoke(episode, log, turn.turn, ready)
+        if written := written_calls(episode, log, turn.turn, calls):
+            authorized = await self.policies.authorize(episode, written)
+            await self.invoker.invoke(
+                episode, log, turn.turn, [with_approval_denied(call) for call in authorized]
+            )
         if for_caller:
             await self.clients.request(log, turn.turn, for_caller)
             await self._show(episode, log)

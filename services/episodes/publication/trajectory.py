@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 from episodes.keys import StepKind
 from episodes.models import Ending, Progress, Step, StopReason
-from episodes.step_log.log import StepLog
+from episodes.step_log.log import StepLog, observations
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
@@ -20,7 +20,7 @@ from podium_kit.wire import (
 )
 
 # What the episode itself did, its check left out.
-OWN_KINDS = (StepKind.MODEL, StepKind.TOOL)
+OWN_KINDS = (StepKind.MODEL, StepKind.TOOL, StepKind.EXECUTOR)
 
 # An episode shows at most so many; every turn has its own in the trajectory.
 WARNINGS_MAX = 20
@@ -107,8 +107,8 @@ def summarize(log: StepLog) -> Progress:
 
 
 def _all_calls_failed(log: StepLog) -> bool:
-    calls = [call for turn in log.tool_calls.values() for call in turn.values()]
-    return bool(calls) and all(call.observation.HasField("failure") for call in calls)
+    seen = [each for turn in log.tool_calls for each in observations(log, turn)]
+    return bool(seen) and all(each.HasField("failure") for each in seen)
 
 
 def _warnings(log: StepLog) -> list[str]:
@@ -152,7 +152,8 @@ def _quoted_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
 def _sku(log: StepLog, step: Step) -> str:
     if step.kind is StepKind.MODEL:
         return log.model_calls[step.turn].response.sku
-    return log.tool_calls[step.turn][step.call_index].sku
+    invocation = log.invocation(step)
+    return invocation.sku if invocation is not None else ""
 
 
 def _turns(log: StepLog) -> list[trajectory_pb2.Turn]:
@@ -163,10 +164,22 @@ def _turns(log: StepLog) -> list[trajectory_pb2.Turn]:
         call.CopyFrom(stored_call)
         _set_cost(call.cost, costs[number, StepKind.MODEL, 0])
         turn = trajectory_pb2.Turn(number=number, model_call=call)
-        for index, invocation in sorted(log.tool_calls.get(number, {}).items()):
+        executed = log.executor_calls.get(number, {})
+        pairs = zip(
+            sorted(log.tool_calls.get(number, {}).items()), observations(log, number), strict=True
+        )
+        for (index, invocation), observed in pairs:
             entry = turn.tool_invocations.add()
             entry.CopyFrom(invocation)
-            _set_cost(entry.cost, costs[number, StepKind.TOOL, index])
+            entry.observation.CopyFrom(observed)
+            cost = costs[number, StepKind.TOOL, index]
+            if index in executed:
+                entry.executor.CopyFrom(executed[index])
+                executors = costs[number, StepKind.EXECUTOR, index]
+                _set_cost(entry.executor.cost, executors)
+                known = cost is not None and executors is not None
+                cost = total_cost([cost, executors]) if known else None
+            _set_cost(entry.cost, cost)
         turns.append(turn)
     return turns
 

@@ -5,7 +5,6 @@ from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.step_log.log import StepLog
 from podium.common.v1 import failure_pb2, usage_pb2
-from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit.money import Money
@@ -53,12 +52,6 @@ def release(key: str, reason: str) -> pb.Operation:
     return pb.Operation(release=pb.ReleaseRequest(key=key, reason=reason))
 
 
-def tool_call_of(log: StepLog, step: Step) -> trajectory_pb2.ToolInvocation | None:
-    if step.kind is StepKind.VERIFIER:
-        return log.verifier_calls[step.call_index]
-    return log.tool_calls[step.turn][step.call_index] if step.kind is StepKind.TOOL else None
-
-
 def capture_of(steps: StepLog, step: Step) -> pb.Operation:
     usage, answered_by = steps.charged_usage(step), _answered_by(steps, step)
     return pb.Operation(
@@ -69,6 +62,6 @@ def capture_of(steps: StepLog, step: Step) -> pb.Operation:
 def _answered_by(steps: StepLog, step: Step) -> hold_pb2.Fallback | None:
     if step.kind is not StepKind.TOOL:
         return None
-    invocation: trajectory_pb2.ToolInvocation = steps.tool_calls[step.turn][step.call_index]
+    invocation = steps.tool_calls[step.turn][step.call_index]
     model = invocation.answered_by_model
     return hold_pb2.Fallback(model=model, sku=invocation.sku) if model else None

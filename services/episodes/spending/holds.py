@@ -19,7 +19,6 @@ from episodes.spending.captures import (
     captured_alone,
     captured_cost,
     release,
-    tool_call_of,
     unsent_release,
 )
 from episodes.spending.shared_budget import shared_budget_id
@@ -134,7 +133,7 @@ class Charges:
         releases = [
             unsent_release(step.key, call.observation.failure)
             for step in unsettled
-            if (call := tool_call_of(log, step)) is not None and call.unsent
+            if (call := log.invocation(step)) is not None and call.unsent
         ]
         payer = Payer.of(episode)
         # The end of the episode asks for its holds, and must not be answered before this.

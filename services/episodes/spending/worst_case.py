@@ -67,11 +67,18 @@ class ToolHolds:
     remaining_tokens: int | None = None
 
     def of(
-        self, call: pb.ToolCall, tool: toolset_pb2.ResolvedTool, alias: str
+        self,
+        call: pb.ToolCall,
+        tool: toolset_pb2.ResolvedTool,
+        alias: str,
+        *,
+        step: StepKind = StepKind.TOOL,
+        reported_as: str = "",
     ) -> ledger_pb.ReserveRequest:
+        """Describes a call. An executor's is reported as a call of the composite tool."""
         return hold_request(
-            effect_key(self.episode.id, self.turn, StepKind.TOOL, call.index),
-            tool.name,
+            effect_key(self.episode.id, self.turn, step, call.index),
+            reported_as or tool.name,
             alias,
             sku_of(tool, alias),
             self._worst_case(call, tool, alias),
@@ -109,8 +116,10 @@ class ToolHolds:
         if not kind_of(tool.kind).has_models:
             return call_worst_case(timeout_s(tool))
         context = expert_context(self.steps, self.turn)
-        texts = (self.episode.spec.task, context)
-        size = sum(len(text.encode()) for text in texts) + call.ByteSize() + tool.prompt_bytes
+        size = sum(len(text.encode()) for text in (self.episode.spec.task, context))
+        size += call.ByteSize() + tool.prompt_bytes
+        if tool.delegates:
+            size += sum(each.ByteSize() for each in self.episode.offered_to_delegates())
         read = tokens_max(size) + file_tokens(self.files, tool, alias)
         return token_worst_case(read, self.output_tokens(tool))
 

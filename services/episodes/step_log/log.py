@@ -15,6 +15,7 @@ from episodes.step_log.store import StepStore
 from episodes.webhooks.models import Event
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium_kit.money import Money
 
 CACHED_LOGS = 4096
@@ -28,6 +29,7 @@ Body = (
 BODY_OF: dict[StepKind, type[Body]] = {
     StepKind.MODEL: trajectory_pb2.ModelCall,
     StepKind.TOOL: trajectory_pb2.ToolInvocation,
+    StepKind.EXECUTOR: trajectory_pb2.ToolInvocation,
     StepKind.APPROVAL: episode_pb2.ApprovalRequested,
     StepKind.CLIENT_CALLS: episode_pb2.ClientCallsRequested,
     StepKind.VERIFIER: trajectory_pb2.ToolInvocation,
@@ -41,6 +43,10 @@ class StepLog:
     steps: list[Step] = field(default_factory=list)
     model_calls: dict[int, trajectory_pb2.ModelCall] = field(default_factory=dict)
     tool_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(default_factory=dict)
+    # The calls that the models of composite tools wrote, by the index of the composite's call.
+    executor_calls: dict[int, dict[int, trajectory_pb2.ToolInvocation]] = field(
+        default_factory=dict
+    )
     verifier_calls: dict[int, trajectory_pb2.ToolInvocation] = field(default_factory=dict)
     judgement: check_pb2.Judgement | None = None
     # Whether an attempt before this one may have sent what it held money for.
@@ -75,26 +81,27 @@ class StepLog:
             elif isinstance(body, check_pb2.Judgement):
                 self.judgement = body
             elif isinstance(body, trajectory_pb2.ToolInvocation):
-                verifies = step.kind is StepKind.VERIFIER
-                calls = (
-                    self.verifier_calls if verifies else self.tool_calls.setdefault(step.turn, {})
-                )
-                calls[step.call_index] = body
+                self._calls(step)[step.call_index] = body
+
+    def _calls(self, step: Step) -> dict[int, trajectory_pb2.ToolInvocation]:
+        if step.kind is StepKind.VERIFIER:
+            return self.verifier_calls
+        executes = step.kind is StepKind.EXECUTOR
+        return (self.executor_calls if executes else self.tool_calls).setdefault(step.turn, {})
+
+    def invocation(self, step: Step) -> trajectory_pb2.ToolInvocation | None:
+        """Returns the tool call of a step; None for another kind of step."""
+        if BODY_OF[step.kind] is not trajectory_pb2.ToolInvocation:
+            return None
+        return self._calls(step)[step.call_index]
 
     def charged_usage(self, step: Step) -> usage_pb2.Usage | None:
-        record: trajectory_pb2.ToolInvocation
-        match step.kind:
-            case StepKind.MODEL:
-                call = self.model_calls[step.turn]
-                # A response without a usage is unknown, not free: the ledger decides.
-                return call.response.usage if call.HasField("response") else unknown(call.failure)
-            case StepKind.TOOL:
-                record = self.tool_calls[step.turn][step.call_index]
-            case StepKind.VERIFIER:
-                record = self.verifier_calls[step.call_index]
-            case _:
-                return None
-        return record.usage if record.HasField("usage") else None
+        if step.kind is StepKind.MODEL:
+            call = self.model_calls[step.turn]
+            # A response without a usage is unknown, not free: the ledger decides.
+            return call.response.usage if call.HasField("response") else unknown(call.failure)
+        record = self.invocation(step)
+        return record.usage if record is not None and record.HasField("usage") else None
 
     def settle(self, step: Step, cost: Money | None) -> None:
         """Settles a step, also one that another attempt has settled meanwhile."""
@@ -162,12 +169,43 @@ CONTEXT_BYTES_MAX = 24_000
 def expert_context(log: StepLog, turn: int) -> str:
     """Returns the results of the calls before a turn, the newest where there are too many."""
     findings = [
-        f"{call.observation.call.tool_name}({call.observation.call.arguments_json}):\n"
-        f"{call.observation.content}"
+        f"{seen.call.tool_name}({seen.call.arguments_json}):\n{seen.content}"
         for number in sorted(log.tool_calls)
         if number < turn
-        for _, call in sorted(log.tool_calls[number].items())
-        if call.observation.content
+        for seen in observations(log, number)
+        if seen.content
     ]
     text = "\n\n".join(findings).encode()
     return text[-CONTEXT_BYTES_MAX:].decode(errors="ignore")
+
+
+# The end of a text that its executor could not run.
+WRITTEN_CHARACTERS_MAX = 4_000
+
+
+def observations(log: StepLog, turn: int) -> list[pb.Observation]:
+    """Returns what the calls of a turn gave, in call order."""
+    executed = log.executor_calls.get(turn, {})
+    return [
+        _observed(call.observation, executed.get(index))
+        for index, call in sorted(log.tool_calls.get(turn, {}).items())
+    ]
+
+
+def _observed(
+    written: pb.Observation, executor: trajectory_pb2.ToolInvocation | None
+) -> pb.Observation:
+    """Returns a composite tool's observation: the text of its model, and the executor's result."""
+    if executor is None:
+        return written
+    seen, gave = pb.Observation(call=written.call), executor.observation
+    name, text = gave.call.tool_name, written.content.strip()
+    if gave.HasField("failure"):
+        seen.failure.kind = gave.failure.kind
+        seen.failure.message = (
+            f"{name} failed with the text below: {gave.failure.message}\n\n"
+            f"{text[-WRITTEN_CHARACTERS_MAX:]}"
+        )
+    else:
+        seen.content = f"{text}\n\n{name} gave:\n{gave.content}"
+    return seen

@@ -48,19 +48,30 @@ class RunningEpisode:
     def tool(self, name: str) -> toolset_pb2.ResolvedTool | None:
         return next((tool for tool in self.toolset.tools if tool.name == name), None)
 
-    def tool_definitions(self) -> list[pb.ToolDefinition]:
+    def offered_to_delegates(self) -> list[toolset_pb2.ResolvedTool]:
+        """Returns the tools of which a delegate may write a call: those that need no model, person,
+        caller or episode besides."""
         return [
-            pb.ToolDefinition(
-                name=tool.name,
-                description=tool.description,
-                terms=tool.terms,
-                estimates=tool.estimates,
-                parameters_json_schema=tool.parameters_json_schema,
-                section=kind_of(tool.kind).section,
-                gives_answer=tool.gives_answer,
-            )
+            tool
             for tool in self.toolset.tools
+            if kind_of(tool.kind).executes and not tool.needs_approval
         ]
+
+    def tool_definitions(self) -> list[pb.ToolDefinition]:
+        return [definition_of(tool) for tool in self.toolset.tools]
+
+
+def definition_of(tool: toolset_pb2.ResolvedTool) -> pb.ToolDefinition:
+    gives_result = tool.executor if tool.HasField("executor") else tool
+    return pb.ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        terms=tool.terms,
+        estimates=tool.estimates,
+        parameters_json_schema=tool.parameters_json_schema,
+        section=kind_of(gives_result.kind).section,
+        gives_answer=tool.gives_answer,
+    )
 
 
 class RunningEpisodes:

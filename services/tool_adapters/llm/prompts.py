@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -39,6 +40,7 @@ class Prompts:
             "findings": call.context,
             "task": call.task,
             "request": str(call.arguments.get("prompt", "")),
+            "tools": call.offered_tools,
         }
         asked = ModelMessage("user", self._text(f"{role}/question.jinja", values))
         return Question(
@@ -48,5 +50,5 @@ class Prompts:
             temperature=connection.temperature,
         )
 
-    def _text(self, template: str, values: dict[str, str]) -> str:
+    def _text(self, template: str, values: dict[str, Any]) -> str:
         return self._templates.get_template(template).render(values).strip()

@@ -15,6 +15,7 @@ from tool_registry.models import (
     Floor,
     PolicySpec,
     PolicyVersion,
+    ToolSpec,
     ToolVersion,
 )
 from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
@@ -52,6 +53,17 @@ class Tools:
         kept = (_kept(versions) for versions in self.by_name.values())
         return [_newest(versions) or versions[-1] for versions in kept if versions]
 
+    def newest_of(self, name: str) -> ToolVersion | None:
+        """The newest version that is current; None for a name that no current tool has."""
+        return _newest(self.by_name.get(name, ()))
+
+    def executor_of(self, spec: ToolSpec, *, shared: bool) -> ToolSpec | None:
+        """The tool that runs what a composite tool's models write; a shared one needs a shared
+        one."""
+        found = self.newest_of(spec.executor)
+        usable = found is not None and (found.owner == PLATFORM or not shared)
+        return found.spec if found is not None and usable else None
+
     def versions(self, name: str) -> tuple[ToolVersion, ...]:
         """Versions that are not deleted, oldest first. Raises ToolNotFound."""
         if not (versions := _kept(self.by_name.get(name, ()))):
@@ -69,7 +81,7 @@ class Tools:
         return next((each for each in self.by_name.get(name, ()) if each.version == version), None)
 
     def sku(self, name: str, model_alias: str) -> str:
-        newest = _newest(self.by_name.get(name, ()))
+        newest = self.newest_of(name)
         choices = newest.spec.choices if newest else ()
         single = len(choices) == 1
         return next((one.sku for one in choices if single or one.alias == model_alias), "")

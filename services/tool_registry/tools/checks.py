@@ -114,5 +114,36 @@ def _check_models(spec: ToolSpec, parameters: Mapping[str, Any]) -> None:
         )
 
 
+def check_executor(spec: ToolSpec, executor: ToolSpec | None, *, shared: bool) -> None:
+    """Checks a composite tool against the tool that is to run what its models write; None where no
+    current tool has the name. Raises InvalidTool.
+    """
+    if not spec.executor:
+        return
+    field = f"connection.{spec.kind.name}.executor"
+    if executor is None:
+        raise InvalidTool(
+            f"{field}.tool names {spec.executor}, and there is no such tool"
+            f"{' of the platform' if shared else ''}; register it first, or in the same request"
+        )
+    if not executor.kind.executes:
+        raise InvalidTool(
+            f"{field}.tool names {spec.executor}, which is of kind {executor.kind.name}; name one"
+            " that has no models and starts no episode"
+        )
+    parameters = json.loads(executor.parameters_schema)
+    names = parameters.get("properties", {})
+    if spec.executor_argument not in names:
+        raise InvalidTool(
+            f"{field}.argument is {spec.executor_argument}, and {spec.executor} takes"
+            f" {', '.join(names) or 'no arguments'}"
+        )
+    if others := sorted(set(parameters.get("required", [])) - {spec.executor_argument}):
+        raise InvalidTool(
+            f"{field}.tool names {spec.executor}, which requires {others[0]} as well; name a tool"
+            f" that requires {spec.executor_argument} alone"
+        )
+
+
 def _choices(declared: Any) -> list[str]:
     return sorted(map(str, declared.get("enum", []))) if isinstance(declared, dict) else []

@@ -63,6 +63,9 @@ def _spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
         gives_answer=spec.gives_answer,
         runs_policy=spec.connection.podium.policy,
         embeds=spec.connection.llm.role == tool_pb2.LLM_ROLE_EMBEDDER,
+        delegates=spec.connection.llm.role == tool_pb2.LLM_ROLE_DELEGATE,
+        executor=spec.connection.llm.executor.tool,
+        executor_argument=spec.connection.llm.executor.argument,
         wire=spec.SerializeToString(deterministic=True),
         resource=kind.resource(spec.connection),
     )

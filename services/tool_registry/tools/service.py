@@ -19,7 +19,7 @@ from tool_registry.policies.floors import owner_of
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store import PolicyStore
 from tool_registry.tools.catalogue import Catalogue, Catalogues
-from tool_registry.tools.checks import check_fairly
+from tool_registry.tools.checks import check_executor, check_fairly
 from tool_registry.tools.store import ToolStore
 
 # What a request may take from a caller's clock to ours.
@@ -45,9 +45,11 @@ class Registry:
             require_scope(Scope.PLATFORM_ADMIN)
         owner = PLATFORM if shared else identity.tenant
         await check_fairly(spec, shared)
-        resources = (await self.catalogue()).tools.resources
+        tools = (await self.catalogue()).tools
+        resources = tools.resources
         if not shared:
             resources.check(spec)
+        check_executor(spec, tools.executor_of(spec, shared=shared), shared=shared)
         tool, created = await self.tools.register(
             owner, spec, digest_of(spec.wire), identity.subject, validate_only
         )

@@ -156,6 +156,10 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
             if choice.takes
         },
     )
+    message.delegates = tool.version.spec.delegates
+    if tool.executor is not None:
+        message.executor.CopyFrom(_resolved_to_proto(tool.executor))
+        message.executor_argument = tool.version.spec.executor_argument
     if spec.connection.HasField("podium"):
         message.podium.CopyFrom(spec.connection.podium)
         message.result_json_schema = spec.result_json_schema

@@ -40,11 +40,28 @@ def estimates_of(
     prices: PricesBySku,
     facts: FactsByModel,
     weights: Mapping[str, float],
+    *,
+    executor: ResolvedTool | None = None,
 ) -> tuple[CallEstimate, ...]:
-    return tuple(
+    estimates = (
         _estimate(spec, choice, prices.get(choice.sku), facts_of(spec, choice, facts), weights)
         for choice in choices
     )
+    if executor is None:
+        return tuple(estimates)
+    [executors] = executor.estimates
+    return tuple(_together(estimate, executors) for estimate in estimates)
+
+
+def _together(written: CallEstimate, run: CallEstimate) -> CallEstimate:
+    """The estimate of a composite tool's call; unknown where one of the two is."""
+    cost, latency_s = None, None
+    if written.cost and run.cost and written.cost.currency_code == run.cost.currency_code:
+        cost = written.cost + run.cost
+        cost = Money(nearest_step(cost.amount), cost.currency_code) if cost.amount else cost
+    if written.latency_s is not None and run.latency_s is not None:
+        latency_s = float(latency_step(written.latency_s + run.latency_s))
+    return replace(written, cost=cost, latency_s=latency_s)
 
 
 def _estimate(
@@ -94,10 +111,12 @@ def _requoted(
 ) -> ResolvedTool:
     spec = tool.version.spec
     choices = tool.models or spec.choices
+    executor = _requoted(tool.executor, quoted, facts, weights) if tool.executor else None
     return replace(
         tool,
-        terms=terms_of(spec, choices, quoted, facts, weights),
-        estimates=estimates_of(spec, choices, quoted, facts, weights),
+        terms=terms_of(spec, choices, quoted, facts, weights, executor=executor),
+        estimates=estimates_of(spec, choices, quoted, facts, weights, executor=executor),
+        executor=executor,
     )
 
 

@@ -19,6 +19,7 @@ from tool_registry.models import (
     ToolVersion,
 )
 from tool_registry.policies.compiled import Circumstances, admission, needs_approval, rejection
+from tool_registry.tools.catalogue import Tools
 from tool_registry.toolsets.estimates import estimates_of
 from tool_registry.toolsets.prices import worst_case_of
 from tool_registry.toolsets.terms import terms_of, unavailable_text
@@ -33,6 +34,7 @@ from tool_registry.toolsets.views import (
 
 @dataclass(frozen=True)
 class Known:
+    tools: Tools
     prices: PricesBySku
     facts: FactsByModel
     llm_input_tokens_max: int
@@ -50,10 +52,13 @@ class ResolvedEntry:
 def sources_of(tool: ToolVersion, known: Known) -> tuple[ToolVersion | Price | Facts | None, ...]:
     """Everything an entry depends on; the same objects mean the same entry."""
     choices = tool.spec.choices
+    executor = known.tools.newest_of(tool.spec.executor)
     return (
         tool,
         *(known.prices.get(choice.sku) for choice in choices),
         *(facts_of(tool.spec, choice, known.facts) for choice in choices),
+        executor,
+        *(sources_of(executor, known) if executor else ()),
     )
 
 
@@ -106,7 +111,26 @@ def rejects(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Know
         worst_case=_worst_case(spec, choice, known) if policy.has_price_ceiling else None,
         latency_p95_s=None if facts is None else facts.latency_p95_s,
     )
-    return rejection(policy, spec, choice, now)
+    return rejection(policy, spec, choice, now) or _executor_rejection(policy, spec, known)
+
+
+def _executor_rejection(policy: PolicySpec, spec: ToolSpec, known: Known) -> str:
+    """The rule that keeps out what runs the texts of a composite tool; empty when it is in."""
+    if not spec.executor:
+        return ""
+    if (executor := known.tools.newest_of(spec.executor)) is None:
+        return f"its executor {spec.executor} is no tool any more"
+    [choice] = executor.spec.choices
+    reason = rejects(policy, executor.spec, choice, known)
+    return f"its executor {spec.executor}: {reason}" if reason else ""
+
+
+def _waits(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice, known: Known) -> bool:
+    """Returns whether a person approves each call, of the tool itself or of its executor."""
+    executor = known.tools.newest_of(spec.executor)
+    if executor is not None and needs_approval(policy, executor.spec, executor.spec.choices[0]):
+        return True
+    return needs_approval(policy, spec, choice)
 
 
 Rejections = Sequence[tuple[ModelChoice, str]]
@@ -116,7 +140,13 @@ def _worst_case(spec: ToolSpec, choice: ModelChoice, known: Known) -> Money | No
     price = known.prices.get(choice.sku)
     if price is None:
         return None
-    return worst_case_of(price, spec, known.llm_input_tokens_max)
+    own = worst_case_of(price, spec, known.llm_input_tokens_max)
+    if (executor := known.tools.newest_of(spec.executor)) is None:
+        return own
+    run = _worst_case(executor.spec, executor.spec.choices[0], known)
+    if own is None or run is None or own.currency_code != run.currency_code:
+        return None
+    return own + run
 
 
 def _decision(policy: PolicySpec, spec: ToolSpec, rejections: Rejections) -> ToolAccess:
@@ -132,17 +162,21 @@ def _decision(policy: PolicySpec, spec: ToolSpec, rejections: Rejections) -> Too
 def _view(
     tool: ToolVersion, choices: Sequence[ModelChoice], policy: PolicySpec, known: Known
 ) -> ResolvedTool:
-    spec, weights = tool.spec, policy.preferences.tools
+    spec, weights, prices = tool.spec, policy.preferences.tools, known.prices
+    runs = known.tools.newest_of(spec.executor)
+    executor = _view(runs, runs.spec.choices, policy, known) if runs else None
+    costs = [_worst_case(spec, choice, known) for choice in choices]
     return ResolvedTool(
         version=tool,
         description=describe_tool(spec, choices),
-        terms=terms_of(spec, choices, known.prices, known.facts, weights),
-        estimates=estimates_of(spec, choices, known.prices, known.facts, weights),
+        terms=terms_of(spec, choices, prices, known.facts, weights, executor=executor),
+        estimates=estimates_of(spec, choices, prices, known.facts, weights, executor=executor),
         parameters_schema=parameters_with_models(spec, choices),
         models=tuple(choice for choice in choices if choice.alias),
         weight=weights.get(spec.name, 0.0),
-        needs_approval=any(needs_approval(policy, spec, choice) for choice in choices),
-        price_per_call=_most_expensive([_worst_case(spec, choice, known) for choice in choices]),
+        needs_approval=any(_waits(policy, spec, choice, known) for choice in choices),
+        price_per_call=_most_expensive(costs),
+        executor=executor,
     )
 
 
@@ -182,7 +216,7 @@ def decide_call(
         return CallDecision(False, f"{call.tool_name} has {named}", False)
     if reason := rejects(policy, tool.spec, choice, known):
         return CallDecision(False, reason, False)
-    approval = needs_approval(policy, tool.spec, choice)
+    approval = _waits(policy, tool.spec, choice, known)
     return CallDecision(True, admission(policy, tool.spec, choice), approval)
 
 

@@ -61,7 +61,8 @@ class Toolsets:
         return kept.toolset
 
     def known(self, sources: Sources) -> Known:
-        return Known(sources.prices.by_sku, sources.measured.facts, self._llm_input_tokens_max)
+        prices, facts = sources.prices.by_sku, sources.measured.facts
+        return Known(sources.tools, prices, facts, self._llm_input_tokens_max)
 
     async def _resolved(
         self, policy: PolicyVersion, sources: Sources, before: Mapping[str, ResolvedEntry]

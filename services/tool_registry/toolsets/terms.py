@@ -5,8 +5,8 @@ One short line that a prompt never cuts, always in the same order, so that a mod
     $0.01, 1-5 s, 99%, weight 0.5
 
 Price, median and 90th percentile of latency, success, weight; at the end, that its calls fail at
-present. A tool with a choice of models has
-these for each of them. Figures are coarse: a model needs no more, and a prompt whose words stay
+present. A tool with a choice of models has these for each of them, and a composite tool those of
+its executor behind them. Figures are coarse: a model needs no more, and a prompt whose words stay
 the same is served from the engine's cache.
 """
 
@@ -15,7 +15,14 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from podium_kit.metering import Dimension
-from tool_registry.models import Facts, ModelChoice, Price, PriceComponent, ToolSpec
+from tool_registry.models import (
+    Facts,
+    ModelChoice,
+    Price,
+    PriceComponent,
+    ResolvedTool,
+    ToolSpec,
+)
 from tool_registry.policies.names import weight_key
 from tool_registry.toolsets.views import FactsByModel, facts_of, mean_cost, offers_models
 
@@ -63,13 +70,19 @@ def terms_of(
     prices: Mapping[str, Price],
     facts: FactsByModel,
     weights: Mapping[str, float],
+    *,
+    executor: ResolvedTool | None = None,
 ) -> str:
     own = weights.get(spec.name)
+    rows = [_model_terms(spec, choice, prices, facts, weights) for choice in choices]
     if not offers_models(spec):
         [choice] = choices
-        return _terms(spec, prices.get(choice.sku), facts_of(spec, choice, facts), own)
-    rows = [_model_terms(spec, choice, prices, facts, weights) for choice in choices]
-    return "; ".join(rows if own is None else [*rows, _weight(own)])
+        rows = [_terms(spec, prices.get(choice.sku), facts_of(spec, choice, facts), own)]
+    elif own is not None:
+        rows.append(_weight(own))
+    if executor is not None:
+        rows.append(f"then {executor.version.spec.name}: {executor.terms}")
+    return "; ".join(rows)
 
 
 def price_text(price: Price | None) -> str:

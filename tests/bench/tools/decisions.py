@@ -12,6 +12,7 @@ from tool_registry.facts.convert import facts_from_proto
 from tool_registry.facts.measurements import utc_now
 from tool_registry.models import Facts, Price, PriceComponent, ToolVersion
 from tool_registry.policies.convert import policy_from_proto
+from tool_registry.tools.catalogue import Tools
 from tool_registry.tools.convert import stored_spec
 from tool_registry.toolsets.resolver import Known, PlannedCall, decide_call
 
@@ -24,7 +25,7 @@ async def measure_decisions(figures: Figures) -> None:
     """Every tool decided several times; processor time, as other processes are no part of it."""
     say("policy decisions")
     tools = [_tool(number) for number in range(TOOLS)]
-    known = Known(_prices(), _facts(), llm_input_tokens_max=32_768)
+    known = Known(Tools({}), _prices(), _facts(), llm_input_tokens_max=32_768)
     policy = policy_from_proto(_policy())
     planned = [(tool, PlannedCall(tool.spec.name, 1, "")) for tool in tools] * ROUNDS
     for tool, call in planned[:TOOLS]:

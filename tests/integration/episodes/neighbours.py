@@ -24,7 +24,7 @@ from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
 from podium_kit.metering import InvalidUsage
-from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.rpc.errors import FailedPrecondition, Unavailable
 from podium_kit.rpc.interceptors import bearer_token
 from podium_kit.rpc.status import status_of
 from podium_kit.wire import duration_to_proto, usage_from_proto
@@ -129,6 +129,10 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.content: Callable[[adapters_pb.InvokeRequest], str] = lambda request: (
             f"{request.tool_name} says {request.arguments_json}"
         )
+        # Messages of failures, by tool; attempts at which a tool is away; tools that never answer.
+        self.failures: dict[str, str] = {}
+        self.away: Counter[str] = Counter()
+        self.stalled: set[str] = set()
         self.modelled_s: dict[str, float] = {}
         self.finish_reason = ""
         # Of every PDF file; 0 is unknown.
@@ -171,10 +175,19 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         try:
             await asyncio.sleep(self.delay_s)
             await self.barrier.wait()
+            if request.tool_name in self.stalled:
+                await asyncio.Event().wait()
         finally:
             self.in_flight -= 1
+        if self.away[request.tool_name]:
+            self.away[request.tool_name] -= 1
+            await context.abort(*status_of(Unavailable("away", retry_after_s=0.01)))
         # The last fallback answers: every model before it is overloaded.
         model = request.fallback_models[-1] if request.fallback_models else ""
+        if message := self.failures.get(request.tool_name):
+            kind = failure_pb2.FAILURE_KIND_TOOL_ERROR
+            failure = failure_pb2.Failure(kind=kind, message=message)
+            return adapters_pb.InvokeResponse(failure=failure, usage=one_call(), attempts=1)
         return adapters_pb.InvokeResponse(
             output=adapters_pb.ToolOutput(content=self.content(request)),
             usage=one_call(),

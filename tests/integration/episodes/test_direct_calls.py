@@ -97,6 +97,21 @@ async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_fo
     assert (asked.conversation.temperature, asked.max_output_tokens) == (0.5, 200)
 
 
+async def test_a_composite_tool_is_called_by_episodes_alone_and_its_model_by_anyone(
+    platform: Platform,
+) -> None:
+    async with calls_of(platform) as stub:
+        [tool] = platform.neighbours.registry.toolset.tools
+        tool.executor.CopyFrom(make_toolset("run_python").tools[0])
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await start(stub, messages=[], arguments_json='{"prompt": "6*7?", "model": "small"}')
+        call = await ended(stub, (await start(stub)).id)
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "only an episode can call it" in str(rejected.value.details())
+    assert not call.HasField("failure")
+    assert len(platform.neighbours.adapters.requests) == 1
+
+
 async def test_a_call_whose_tool_cannot_be_closed_costs_what_the_ledger_says(
     platform: Platform,
 ) -> None:

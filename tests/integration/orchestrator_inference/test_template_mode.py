@@ -94,6 +94,18 @@ async def test_an_engine_that_rejects_the_limit_of_calls_is_asked_without_it(
     assert ["parallel_tool_calls" in each for each in engine.requests] == [True, False]
 
 
+async def test_a_default_model_has_the_operators_prompt_mode_and_others_have_none(
+    start_service: Any,
+) -> None:
+    with OpenAiServer(models=("tool-caller", "other")) as engine:
+        stub = await start_service(engine.base_url, prompt_mode="template")
+        models = (await stub.ListModels(pb.ListModelsRequest())).models
+    assert {model.name: model.prompt_mode for model in models} == {
+        "tool-caller": TEMPLATE,
+        "other": pb.PROMPT_MODE_STATELESS,
+    }
+
+
 EXPERTS = {
     "search": ("Looks up what is missing.", "search-1", "search-2"),
     "enhance_reasoning": ("Writes and runs Python.", "reasoner-1", "reasoner-2"),

@@ -53,6 +53,20 @@ async def test_the_model_is_asked_about_findings_and_task(adapters: AdaptersUnde
     assert content.index("It is even.") < content.index("6 * 7?")
 
 
+async def test_a_delegate_reads_the_tools_that_it_may_call(adapters: AdaptersUnderTest) -> None:
+    offered = orchestrator_pb.ToolDefinition(
+        name="calculator", description="Works out.", parameters_json_schema='{"type": "object"}'
+    )
+    with serving("42") as server:
+        spec = llm_spec(server.base_url, llm={"role": tool_pb2.LLM_ROLE_DELEGATE})
+        await adapters.call(
+            adapters.register(spec), {"model": "large"}, task="6 * 7?", offered_tools=[offered]
+        )
+    system, question = (message["content"] for message in server.requests[0]["messages"])
+    assert '<tool_call>{"name"' in system
+    assert '- calculator: Works out. Arguments: {"type": "object"}' in question
+
+
 async def test_a_modelled_latency_counts_instead_of_the_measured_one(
     adapters: AdaptersUnderTest,
 ) -> None:

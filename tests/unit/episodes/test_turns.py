@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from episodes.execution.call_tools import rejected
+from episodes.execution.decide import next_action_request
 from episodes.execution.executor import ExecutionLimits
 from episodes.execution.outcomes import Finished, Outcome, Released
 from episodes.execution.verify import AnswerJudge
@@ -148,3 +149,28 @@ def test_a_rejection_keeps_its_reason(
 ) -> None:
     failure = rejected(hold_pb2.Rejection(reason=reason, message="why"))
     assert (failure.kind, failure.message) == (kind, "why")
+
+
+STATELESS, TEMPLATE = orchestrator_pb.PROMPT_MODE_STATELESS, orchestrator_pb.PROMPT_MODE_TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("asked", "max_tokens", "context", "expected"),
+    [
+        (0, 0, 0, (TEMPLATE, 4096)),
+        (0, 0, 6000, (TEMPLATE, 3000)),
+        (0, 300, 6000, (TEMPLATE, 300)),
+        (STATELESS, 0, 0, (STATELESS, 512)),
+    ],
+)
+def test_an_episode_that_names_no_prompt_mode_has_the_models_and_room_for_its_thoughts(
+    asked: int, max_tokens: int, context: int, expected: tuple[int, int]
+) -> None:
+    spec = episode_pb2.EpisodeSpec(
+        prompt_mode=orchestrator_pb.PromptMode.ValueType(asked),
+        sampling=orchestrator_pb.Sampling(max_tokens=max_tokens),
+    )
+    episode = RunningEpisode(stored_episode(), spec, toolset_pb2.Toolset())
+    model = orchestrator_pb.Model(prompt_mode=TEMPLATE, context_tokens=context)
+    request = next_action_request(episode, StepLog(ID), 1, model, must_answer=False)
+    assert (request.prompt_mode, request.sampling.max_tokens) == expected

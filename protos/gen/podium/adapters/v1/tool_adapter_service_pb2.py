@@ -32,7 +32,7 @@ from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orches
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-podium/adapters/v1/tool_adapter_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xc0\x02\n\rInvokeRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x14\n\x0ctool_version\x18\x04 \x01(\x05\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x17\n\x0f\x66\x61llback_models\x18\t \x03(\t\x12\x36\n\x0c\x63onversation\x18\n \x01(\x0b\x32 .podium.adapters.v1.Conversation\x12-\n\x05\x66iles\x18\x0b \x03(\x0b\x32\x1e.podium.common.v1.AttachedFile\x12\x13\n\x0bmodel_alias\x18\x0c \x01(\t\".\n\x11MeasurePdfRequest\x12\x19\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\x0b\xfa\xbb\x18\x07\x08\x01(\x80\x80\x80\n\"$\n\x12MeasurePdfResponse\x12\x0e\n\x06tokens\x18\x01 \x01(\x03\"\x95\x01\n\x0c\x43onversation\x12=\n\x08messages\x18\x01 \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x01H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_p\"<\n\nOutputFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"b\n\nToolOutput\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\xe2\x02\n\x0eInvokeResponse\x12\x30\n\x06output\x18\x01 \x01(\x0b\x32\x1e.podium.adapters.v1.ToolOutputH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12*\n\x07latency\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x07 \x01(\t\x12\x1c\n\x10\x63hild_episode_id\x18\x08 \x01(\tB\x02\x18\x01\x12\x18\n\x10latency_modelled\x18\t \x01(\x08\x12\x0e\n\x06unsent\x18\n \x01(\x08\x12\x15\n\rfinish_reason\x18\x0b \x01(\tB\t\n\x07outcome\")\n\x13\x43loseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseEpisodeResponse\"m\n\x17\x44iscoverMcpToolsRequest\x12=\n\nconnection\x18\x01 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bname_prefix\x18\x02 \x01(\t\"\xa2\x01\n\x18\x44iscoverMcpToolsResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x13\n\x0bserver_name\x18\x02 \x01(\t\x12\x33\n\x07skipped\x18\x03 \x03(\x0b\x32\".podium.adapters.v1.SkippedMcpTool\x12\x0f\n\x07notices\x18\x04 \x03(\t\".\n\x0eSkippedMcpTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xda\x02\n\x11\x46ollowedMcpServer\x12N\n\x02id\x18\x01 \x01(\tBB\xfa\xbb\x18>\x08\x01\x32\x32[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\x12=\n\nconnection\x18\x02 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x66\n\x0bname_prefix\x18\x03 \x01(\tBQ\xfa\xbb\x18M\x08\x01\x32\x1b[A-Za-z][A-Za-z0-9_-]{0,31}:,a letter, then at most 31 of a-z A-Z 0-9 _ -\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x0e\n\x06shared\x18\x06 \x01(\x08\x12\x12\n\ntool_names\x18\x07 \x03(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\"W\n\x16\x46ollowMcpServerRequest\x12=\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServerB\x06\xfa\xbb\x18\x02\x08\x01\"P\n\x17\x46ollowMcpServerResponse\x12\x35\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\"h\n\x18UnfollowMcpServerRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\"\x1b\n\x19UnfollowMcpServerResponse\"U\n\x1dListFollowedMcpServersRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"q\n\x1eListFollowedMcpServersResponse\x12\x36\n\x07servers\x18\x01 \x03(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x15\x44\x65liverWebhookRequest\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12-\n\x06secret\x18\x03 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12\x11\n\tbody_json\x18\x04 \x01(\t\"Y\n\x16\x44\x65liverWebhookResponse\x12\x13\n\x0bstatus_code\x18\x01 \x01(\x05\x12*\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.Failure2\xf6\x07\n\x12ToolAdapterService\x12\x65\n\x06Invoke\x12!.podium.adapters.v1.InvokeRequest\x1a\".podium.adapters.v1.InvokeResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12s\n\x0c\x43loseEpisode\x12\'.podium.adapters.v1.CloseEpisodeRequest\x1a(.podium.adapters.v1.CloseEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12y\n\x0e\x44\x65liverWebhook\x12).podium.adapters.v1.DeliverWebhookRequest\x1a*.podium.adapters.v1.DeliverWebhookResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12m\n\nMeasurePdf\x12%.podium.adapters.v1.MeasurePdfRequest\x1a&.podium.adapters.v1.MeasurePdfResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12~\n\x10\x44iscoverMcpTools\x12+.podium.adapters.v1.DiscoverMcpToolsRequest\x1a,.podium.adapters.v1.DiscoverMcpToolsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12\x7f\n\x0f\x46ollowMcpServer\x12*.podium.adapters.v1.FollowMcpServerRequest\x1a+.podium.adapters.v1.FollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x85\x01\n\x11UnfollowMcpServer\x12,.podium.adapters.v1.UnfollowMcpServerRequest\x1a-.podium.adapters.v1.UnfollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x90\x01\n\x16ListFollowedMcpServers\x12\x31.podium.adapters.v1.ListFollowedMcpServersRequest\x1a\x32.podium.adapters.v1.ListFollowedMcpServersResponse\"\x0f\xaa\xbb\x18\x0btools:writeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-podium/adapters/v1/tool_adapter_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xff\x02\n\rInvokeRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x14\n\x0ctool_version\x18\x04 \x01(\x05\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x17\n\x0f\x66\x61llback_models\x18\t \x03(\t\x12\x36\n\x0c\x63onversation\x18\n \x01(\x0b\x32 .podium.adapters.v1.Conversation\x12-\n\x05\x66iles\x18\x0b \x03(\x0b\x32\x1e.podium.common.v1.AttachedFile\x12\x13\n\x0bmodel_alias\x18\x0c \x01(\t\x12=\n\roffered_tools\x18\r \x03(\x0b\x32&.podium.orchestrator.v1.ToolDefinition\".\n\x11MeasurePdfRequest\x12\x19\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\x0b\xfa\xbb\x18\x07\x08\x01(\x80\x80\x80\n\"$\n\x12MeasurePdfResponse\x12\x0e\n\x06tokens\x18\x01 \x01(\x03\"\x95\x01\n\x0c\x43onversation\x12=\n\x08messages\x18\x01 \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x01H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_p\"<\n\nOutputFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"b\n\nToolOutput\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\xe2\x02\n\x0eInvokeResponse\x12\x30\n\x06output\x18\x01 \x01(\x0b\x32\x1e.podium.adapters.v1.ToolOutputH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12*\n\x07latency\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x07 \x01(\t\x12\x1c\n\x10\x63hild_episode_id\x18\x08 \x01(\tB\x02\x18\x01\x12\x18\n\x10latency_modelled\x18\t \x01(\x08\x12\x0e\n\x06unsent\x18\n \x01(\x08\x12\x15\n\rfinish_reason\x18\x0b \x01(\tB\t\n\x07outcome\")\n\x13\x43loseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseEpisodeResponse\"m\n\x17\x44iscoverMcpToolsRequest\x12=\n\nconnection\x18\x01 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bname_prefix\x18\x02 \x01(\t\"\xa2\x01\n\x18\x44iscoverMcpToolsResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x13\n\x0bserver_name\x18\x02 \x01(\t\x12\x33\n\x07skipped\x18\x03 \x03(\x0b\x32\".podium.adapters.v1.SkippedMcpTool\x12\x0f\n\x07notices\x18\x04 \x03(\t\".\n\x0eSkippedMcpTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xda\x02\n\x11\x46ollowedMcpServer\x12N\n\x02id\x18\x01 \x01(\tBB\xfa\xbb\x18>\x08\x01\x32\x32[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\x12=\n\nconnection\x18\x02 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x66\n\x0bname_prefix\x18\x03 \x01(\tBQ\xfa\xbb\x18M\x08\x01\x32\x1b[A-Za-z][A-Za-z0-9_-]{0,31}:,a letter, then at most 31 of a-z A-Z 0-9 _ -\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x0e\n\x06shared\x18\x06 \x01(\x08\x12\x12\n\ntool_names\x18\x07 \x03(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\"W\n\x16\x46ollowMcpServerRequest\x12=\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServerB\x06\xfa\xbb\x18\x02\x08\x01\"P\n\x17\x46ollowMcpServerResponse\x12\x35\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\"h\n\x18UnfollowMcpServerRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\"\x1b\n\x19UnfollowMcpServerResponse\"U\n\x1dListFollowedMcpServersRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"q\n\x1eListFollowedMcpServersResponse\x12\x36\n\x07servers\x18\x01 \x03(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x15\x44\x65liverWebhookRequest\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12-\n\x06secret\x18\x03 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12\x11\n\tbody_json\x18\x04 \x01(\t\"Y\n\x16\x44\x65liverWebhookResponse\x12\x13\n\x0bstatus_code\x18\x01 \x01(\x05\x12*\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.Failure2\xf6\x07\n\x12ToolAdapterService\x12\x65\n\x06Invoke\x12!.podium.adapters.v1.InvokeRequest\x1a\".podium.adapters.v1.InvokeResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12s\n\x0c\x43loseEpisode\x12\'.podium.adapters.v1.CloseEpisodeRequest\x1a(.podium.adapters.v1.CloseEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12y\n\x0e\x44\x65liverWebhook\x12).podium.adapters.v1.DeliverWebhookRequest\x1a*.podium.adapters.v1.DeliverWebhookResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12m\n\nMeasurePdf\x12%.podium.adapters.v1.MeasurePdfRequest\x1a&.podium.adapters.v1.MeasurePdfResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12~\n\x10\x44iscoverMcpTools\x12+.podium.adapters.v1.DiscoverMcpToolsRequest\x1a,.podium.adapters.v1.DiscoverMcpToolsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12\x7f\n\x0f\x46ollowMcpServer\x12*.podium.adapters.v1.FollowMcpServerRequest\x1a+.podium.adapters.v1.FollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x85\x01\n\x11UnfollowMcpServer\x12,.podium.adapters.v1.UnfollowMcpServerRequest\x1a-.podium.adapters.v1.UnfollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x90\x01\n\x16ListFollowedMcpServers\x12\x31.podium.adapters.v1.ListFollowedMcpServersRequest\x1a\x32.podium.adapters.v1.ListFollowedMcpServersResponse\"\x0f\xaa\xbb\x18\x0btools:writeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -74,47 +74,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['ListFollowedMcpServers']._loaded_options = None
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['ListFollowedMcpServers']._serialized_options = b'\252\273\030\013tools:write'
   _globals['_INVOKEREQUEST']._serialized_start=343
-  _globals['_INVOKEREQUEST']._serialized_end=663
-  _globals['_MEASUREPDFREQUEST']._serialized_start=665
-  _globals['_MEASUREPDFREQUEST']._serialized_end=711
-  _globals['_MEASUREPDFRESPONSE']._serialized_start=713
-  _globals['_MEASUREPDFRESPONSE']._serialized_end=749
-  _globals['_CONVERSATION']._serialized_start=752
-  _globals['_CONVERSATION']._serialized_end=901
-  _globals['_OUTPUTFILE']._serialized_start=903
-  _globals['_OUTPUTFILE']._serialized_end=963
-  _globals['_TOOLOUTPUT']._serialized_start=965
-  _globals['_TOOLOUTPUT']._serialized_end=1063
-  _globals['_INVOKERESPONSE']._serialized_start=1066
-  _globals['_INVOKERESPONSE']._serialized_end=1420
-  _globals['_CLOSEEPISODEREQUEST']._serialized_start=1422
-  _globals['_CLOSEEPISODEREQUEST']._serialized_end=1463
-  _globals['_CLOSEEPISODERESPONSE']._serialized_start=1465
-  _globals['_CLOSEEPISODERESPONSE']._serialized_end=1487
-  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_start=1489
-  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_end=1598
-  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_start=1601
-  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_end=1763
-  _globals['_SKIPPEDMCPTOOL']._serialized_start=1765
-  _globals['_SKIPPEDMCPTOOL']._serialized_end=1811
-  _globals['_FOLLOWEDMCPSERVER']._serialized_start=1814
-  _globals['_FOLLOWEDMCPSERVER']._serialized_end=2160
-  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_start=2162
-  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_end=2249
-  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_start=2251
-  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_end=2331
-  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_start=2333
-  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_end=2437
-  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_start=2439
-  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_end=2466
-  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_start=2468
-  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_end=2553
-  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_start=2555
-  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_end=2668
-  _globals['_DELIVERWEBHOOKREQUEST']._serialized_start=2670
-  _globals['_DELIVERWEBHOOKREQUEST']._serialized_end=2792
-  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_start=2794
-  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_end=2883
-  _globals['_TOOLADAPTERSERVICE']._serialized_start=2886
-  _globals['_TOOLADAPTERSERVICE']._serialized_end=3900
+  _globals['_INVOKEREQUEST']._serialized_end=726
+  _globals['_MEASUREPDFREQUEST']._serialized_start=728
+  _globals['_MEASUREPDFREQUEST']._serialized_end=774
+  _globals['_MEASUREPDFRESPONSE']._serialized_start=776
+  _globals['_MEASUREPDFRESPONSE']._serialized_end=812
+  _globals['_CONVERSATION']._serialized_start=815
+  _globals['_CONVERSATION']._serialized_end=964
+  _globals['_OUTPUTFILE']._serialized_start=966
+  _globals['_OUTPUTFILE']._serialized_end=1026
+  _globals['_TOOLOUTPUT']._serialized_start=1028
+  _globals['_TOOLOUTPUT']._serialized_end=1126
+  _globals['_INVOKERESPONSE']._serialized_start=1129
+  _globals['_INVOKERESPONSE']._serialized_end=1483
+  _globals['_CLOSEEPISODEREQUEST']._serialized_start=1485
+  _globals['_CLOSEEPISODEREQUEST']._serialized_end=1526
+  _globals['_CLOSEEPISODERESPONSE']._serialized_start=1528
+  _globals['_CLOSEEPISODERESPONSE']._serialized_end=1550
+  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_start=1552
+  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_end=1661
+  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_start=1664
+  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_end=1826
+  _globals['_SKIPPEDMCPTOOL']._serialized_start=1828
+  _globals['_SKIPPEDMCPTOOL']._serialized_end=1874
+  _globals['_FOLLOWEDMCPSERVER']._serialized_start=1877
+  _globals['_FOLLOWEDMCPSERVER']._serialized_end=2223
+  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_start=2225
+  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_end=2312
+  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_start=2314
+  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_end=2394
+  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_start=2396
+  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_end=2500
+  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_start=2502
+  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_end=2529
+  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_start=2531
+  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_end=2616
+  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_start=2618
+  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_end=2731
+  _globals['_DELIVERWEBHOOKREQUEST']._serialized_start=2733
+  _globals['_DELIVERWEBHOOKREQUEST']._serialized_end=2855
+  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_start=2857
+  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_end=2946
+  _globals['_TOOLADAPTERSERVICE']._serialized_start=2949
+  _globals['_TOOLADAPTERSERVICE']._serialized_end=3963
 # @@protoc_insertion_point(module_scope)

@@ -47,6 +47,7 @@ class InvokeRequest(_message.Message):
     CONVERSATION_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
+    OFFERED_TOOLS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -87,6 +88,10 @@ class InvokeRequest(_message.Message):
         placeholder stands in it, or at its end; all of kinds that the model takes.
         """
 
+    @_builtins.property
+    def offered_tools(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ToolDefinition]:
+        """For tools of kind llm whose role is delegate: the tools that the model may write a call of."""
+
     def __init__(
         self,
         *,
@@ -102,10 +107,11 @@ class InvokeRequest(_message.Message):
         conversation: Global___Conversation | None = ...,
         files: _abc.Iterable[_attachment_pb2.AttachedFile] | None = ...,
         model_alias: _builtins.str = ...,
+        offered_tools: _abc.Iterable[_orchestrator_service_pb2.ToolDefinition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "offered_tools", b"offered_tools", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

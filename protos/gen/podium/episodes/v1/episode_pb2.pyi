@@ -217,7 +217,7 @@ class EpisodeSpec(_message.Message):
     turn_limit: _builtins.int
     """Most turns; 0 means 50. The last turn must answer."""
     prompt_mode: _orchestrator_service_pb2.PromptMode.ValueType
-    """The form of earlier turns in the prompt."""
+    """The form of earlier turns in the prompt; unset means the model's (Model.prompt_mode)."""
     answer_json_schema: _builtins.str
     """JSON Schema with an object as its root, which the final answer fits: it is the
     JSON. Unset means any text.
@@ -723,7 +723,9 @@ Global___ActionDecided: _TypeAlias = ActionDecided  # noqa: Y015
 
 @_typing.final
 class ToolReturned(_message.Message):
-    """A tool answered or failed."""
+    """A tool answered or failed. The executor of a composite tool has an event of its own, with the
+    index of the call whose model wrote what it ran.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -497,6 +497,7 @@ class ToolInvocation(_message.Message):
     FOUND_TOOLS_FIELD_NUMBER: _builtins.int
     UNSENT_FIELD_NUMBER: _builtins.int
     CUT_REASON_FIELD_NUMBER: _builtins.int
+    EXECUTOR_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -523,11 +524,11 @@ class ToolInvocation(_message.Message):
     """
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
-        """The call and what it gave."""
+        """The call and what it gave, its executor's result included."""
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """The cost; unset means unknown."""
+        """The cost, its executor's included; unset means unknown."""
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
@@ -551,6 +552,13 @@ class ToolInvocation(_message.Message):
     def found_tools(self) -> _containers.RepeatedCompositeFieldContainer[_toolset_pb2.ResolvedTool]:
         """Tools that a call of find_tools added to the episode's, frozen as they were then."""
 
+    @_builtins.property
+    def executor(self) -> Global___ToolInvocation:
+        """The call that the model of a composite tool wrote, with a usage, price and cost of its own; its
+        key is "<episode id>/<turn>/executor/<call index>". Unset for any other tool, and where the model
+        wrote nothing that could be run.
+        """
+
     def __init__(
         self,
         *,
@@ -570,10 +578,11 @@ class ToolInvocation(_message.Message):
         found_tools: _abc.Iterable[_toolset_pb2.ResolvedTool] | None = ...,
         unsent: _builtins.bool = ...,
         cut_reason: _builtins.str = ...,
+        executor: Global___ToolInvocation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "executor", b"executor", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "found_tools", b"found_tools", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -669,6 +669,7 @@ class Model(_message.Message):
     SKU_FIELD_NUMBER: _builtins.int
     IS_DEFAULT_FIELD_NUMBER: _builtins.int
     CONTEXT_TOKENS_FIELD_NUMBER: _builtins.int
+    PROMPT_MODE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name to ask for."""
     version: _builtins.str
@@ -679,6 +680,8 @@ class Model(_message.Message):
     """True if it answers when none is named."""
     context_tokens: _builtins.int
     """Largest prompt and completion together, in tokens; 0 means unknown."""
+    prompt_mode: Global___PromptMode.ValueType
+    """The form of its prompts in episodes that name none; unset means stateless."""
     def __init__(
         self,
         *,
@@ -687,10 +690,11 @@ class Model(_message.Message):
         sku: _builtins.str = ...,
         is_default: _builtins.bool = ...,
         context_tokens: _builtins.int = ...,
+        prompt_mode: Global___PromptMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_tokens", b"context_tokens", "is_default", b"is_default", "name", b"name", "sku", b"sku", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_tokens", b"context_tokens", "is_default", b"is_default", "name", b"name", "prompt_mode", b"prompt_mode", "sku", b"sku", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -139,6 +139,10 @@ class _LlmRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LlmRole.Value
     """Turns texts into vectors: its models speak an embeddings API, it is called directly with the
     arguments "input", "dimensions" and "model", and no episode is offered it.
     """
+    LLM_ROLE_DELEGATE: _LlmRole.ValueType  # 5
+    """Takes one step in the orchestrator's place, as with the tool "call_expert" of ToolOrchestra: it
+    reads the tools of the episode, and the call that it writes is made.
+    """
 
 class LlmRole(_LlmRole, metaclass=_LlmRoleEnumTypeWrapper):
     """The part a language model plays when it is a tool."""
@@ -154,6 +158,10 @@ LLM_ROLE_JUDGE: LlmRole.ValueType  # 3
 LLM_ROLE_EMBEDDER: LlmRole.ValueType  # 4
 """Turns texts into vectors: its models speak an embeddings API, it is called directly with the
 arguments "input", "dimensions" and "model", and no episode is offered it.
+"""
+LLM_ROLE_DELEGATE: LlmRole.ValueType  # 5
+"""Takes one step in the orchestrator's place, as with the tool "call_expert" of ToolOrchestra: it
+reads the tools of the episode, and the call that it writes is made.
 """
 Global___LlmRole: _TypeAlias = LlmRole  # noqa: Y015
 
@@ -1171,6 +1179,32 @@ class LlmOptions(_message.Message):
 Global___LlmOptions: _TypeAlias = LlmOptions  # noqa: Y015
 
 @_typing.final
+class LlmExecutor(_message.Message):
+    """The tool that runs what the models of another one write."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    ARGUMENT_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """Name of a registered tool that has no models and starts no episode."""
+    argument: _builtins.str
+    """Its argument that is given the model's text; of a text with fenced blocks, those alone."""
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        argument: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argument", b"argument", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LlmExecutor: _TypeAlias = LlmExecutor  # noqa: Y015
+
+@_typing.final
 class LlmConnection(_message.Message):
     """A language model, or a choice of several, as a tool."""
 
@@ -1181,6 +1215,7 @@ class LlmConnection(_message.Message):
     SYSTEM_PROMPT_FIELD_NUMBER: _builtins.int
     MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     TEMPERATURE_FIELD_NUMBER: _builtins.int
+    EXECUTOR_FIELD_NUMBER: _builtins.int
     role: Global___LlmRole.ValueType
     """The part it plays."""
     system_prompt: _builtins.str
@@ -1195,6 +1230,13 @@ class LlmConnection(_message.Message):
         tool's "model" argument an enum of their aliases.
         """
 
+    @_builtins.property
+    def executor(self) -> Global___LlmExecutor:
+        """Runs what the model writes, which makes this a composite tool: a call gives the model's text and
+        what the executor gave for it. Policies decide about both, and both are charged. Unset means
+        that the text is the result.
+        """
+
     def __init__(
         self,
         *,
@@ -1203,10 +1245,11 @@ class LlmConnection(_message.Message):
         system_prompt: _builtins.str = ...,
         max_output_tokens: _builtins.int = ...,
         temperature: _builtins.float | None = ...,
+        executor: Global___LlmExecutor | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "executor", b"executor", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "max_output_tokens", b"max_output_tokens", "models", b"models", "role", b"role", "system_prompt", b"system_prompt", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "executor", b"executor", "max_output_tokens", b"max_output_tokens", "models", b"models", "role", b"role", "system_prompt", b"system_prompt", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015

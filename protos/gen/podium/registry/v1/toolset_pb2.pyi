@@ -94,6 +94,9 @@ class ResolvedTool(_message.Message):
     ESTIMATES_FIELD_NUMBER: _builtins.int
     GIVES_ANSWER_FIELD_NUMBER: _builtins.int
     PROMPT_BYTES_FIELD_NUMBER: _builtins.int
+    EXECUTOR_FIELD_NUMBER: _builtins.int
+    EXECUTOR_ARGUMENT_FIELD_NUMBER: _builtins.int
+    DELEGATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -128,6 +131,10 @@ class ResolvedTool(_message.Message):
     """True if what a call gives is the episode's answer, and ends it."""
     prompt_bytes: _builtins.int
     """Bytes of an llm tool's own system prompt, which a hold covers."""
+    executor_argument: _builtins.str
+    """The argument of the executor that is given the text."""
+    delegates: _builtins.bool
+    """True if its models take a step with the episode's tools (LLM_ROLE_DELEGATE)."""
     @_builtins.property
     def model_skus(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """SKU per model alias, for tools of kind llm."""
@@ -164,6 +171,10 @@ class ResolvedTool(_message.Message):
     def estimates(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallEstimate]:
         """What a call is expected to cost and take: of the tool, or of each model it offers."""
 
+    @_builtins.property
+    def executor(self) -> Global___ResolvedTool:
+        """The tool that runs what the model writes, for composite tools of kind llm; unset for any other."""
+
     def __init__(
         self,
         *,
@@ -191,10 +202,13 @@ class ResolvedTool(_message.Message):
         estimates: _abc.Iterable[Global___CallEstimate] | None = ...,
         gives_answer: _builtins.bool = ...,
         prompt_bytes: _builtins.int = ...,
+        executor: Global___ResolvedTool | None = ...,
+        executor_argument: _builtins.str = ...,
+        delegates: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "gives_answer", b"gives_answer", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "prompt_bytes", b"prompt_bytes", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "delegates", b"delegates", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "executor", b"executor", "executor_argument", b"executor_argument", "gives_answer", b"gives_answer", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "prompt_bytes", b"prompt_bytes", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
