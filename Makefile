@@ -29,7 +29,7 @@ PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-s
 PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients evaluators otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -161,6 +161,9 @@ rest-search: setup ## Search for requests that the REST API answers with 5xx or 
 
 clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
 	$(PROGRAM) clients $(CLIENTS)
+
+evaluators: setup ## Run tau2, inspect_ai and lm-eval, unmodified, on a few tasks against a whole platform
+	$(PROGRAM) clients.evaluators $(EVALUATORS)
 
 otlp-backends: setup ## Send an episode's trace to a real Phoenix, in an environment of its own, and read it back
 	$(PROGRAM) otlp_backends
