@@ -61,7 +61,7 @@ def tau2_score(folder: Path) -> float:
 
 def inspect(connection: Connection, user_url: str) -> Sequence[str]:
     return (
-        *("inspect", "eval", "inspect_sums.py", "--model", "openai-api/podium/podium"),
+        *("inspect", "eval", "with_inspect_ai.py", "--model", "openai-api/podium/podium"),
         *("--log-dir", "logs", "--log-format", "json", "--display", "plain"),
     )
 
@@ -157,7 +157,7 @@ async def run(command: Sequence[str], folder: Path, client: Client, key: str, ur
 
 async def golden_tasks(client: Client, folder: Path) -> list[dict[str, Any]]:
     await client.install()
-    program = str(PROGRAMS / "golden_actions.py")
+    program = str(PROGRAMS / "with_tau2_tasks.py")
     said = await run(("python", program, DOMAIN, str(TAU2_TASKS)), folder, client, "none", "")
     return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
@@ -182,7 +182,7 @@ async def tried(evaluator: Evaluator, folder: Path, connection: Connection, user
     """The score that the program reports, or the reason why there is none."""
     own = folder / evaluator.client.name
     own.mkdir()
-    for path in (FILES / "sums.jsonl", PROGRAMS / "inspect_sums.py"):
+    for path in (FILES / "sums.jsonl", PROGRAMS / "with_inspect_ai.py"):
         shutil.copy(path, own)
     try:
         await evaluator.client.install()

@@ -1,6 +1,6 @@
 """Prints the first tasks of a domain of tau2 as JSON lines: the user's side and golden actions.
 
-Runs in tau2's own environment: `python golden_actions.py DOMAIN COUNT`.
+Runs in tau2's own environment: `python with_tau2_tasks.py DOMAIN COUNT`.
 """
 
 import json
