@@ -165,6 +165,8 @@ class PolicySpec:
     no_presets: bool
     parallel_calls: int
     """Most calls in one turn; 0 sets no limit."""
+    explore: float
+    """Share of the episodes without a temperature that is sampled at temperature 1."""
     wire: bytes
     # What binds as well, whatever this policy says.
     floors: "tuple[Floor, ...]" = ()

@@ -2431,6 +2431,17 @@ class LatencyHistogram(Model):
     """
 
 
+class LearningSettings(Model):
+    """
+    What the episodes of a policy contribute to training, beside what they are started for.
+    """
+
+    explore: float = 0.0
+    """
+    Share of the episodes that name no temperature which is sampled at temperature 1, from 0 to 1: a run of GRPO learns from these alone. Which ones follows from their ids. Needs training_consent.
+    """
+
+
 class LlmCapabilities(Model):
     """
     What a chat model accepts. In a spec, an unset field is its family's.
@@ -4676,6 +4687,10 @@ class PolicySpec(Model):
     parallel_calls: int = 0
     """
     Most independent tool calls that an episode may make in one turn; 0 means as many as its request asks for.
+    """
+    learning: LearningSettings | None = None
+    """
+    What its episodes contribute to training.
     """
 
 

@@ -4,6 +4,7 @@ The third reply that the engine cut at its token limit ends the episode: the mod
 twice to be briefer, and every turn is paid.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_fr
 
 MODEL_TIMEOUT_S = 600.0
 DEFAULT_MAX_TOKENS = 512
+# The distribution that a reply is sampled from is then the model's, which GRPO asks for.
+EXPLORING_TEMPERATURE = 1.0
 # Models that are asked by their chat template think before they call a tool.
 THINKING_MAX_TOKENS = 4_096
 
@@ -112,7 +115,17 @@ def next_action_request(
         parallel_calls=_parallel_calls(episode),
     )
     request.sampling.max_tokens = request.sampling.max_tokens or _max_tokens(request, model)
+    if not request.sampling.HasField("temperature") and explores(
+        episode.id, episode.toolset.explore
+    ):
+        request.sampling.temperature = EXPLORING_TEMPERATURE
     return request
+
+
+def explores(episode_id: str, share: float) -> bool:
+    """Returns whether an episode is one of the share that is sampled for training."""
+    digest = hashlib.sha256(episode_id.encode()).digest()
+    return int.from_bytes(digest[:8]) < share * 2**64
 
 
 def _max_tokens(request: pb.NextActionRequest, model: pb.Model) -> int:

@@ -63,6 +63,7 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         self_approval=spec.self_approval,
         no_presets=spec.no_presets,
         parallel_calls=spec.parallel_calls,
+        explore=spec.learning.explore,
         wire=spec.SerializeToString(deterministic=True),
     )
 
@@ -146,6 +147,8 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
         raise InvalidPolicy("allow is set and names nothing; leave it unset to allow every tool")
     if spec.no_presets and spec.name not in (FLOOR, PLATFORM_FLOOR):
         raise InvalidPolicy(f"no_presets binds all episodes; set it in the policy named {FLOOR}")
+    if spec.learning.explore and not spec.training_consent:
+        raise InvalidPolicy("learning.explore is set without training_consent; set it to true")
     _check_ceilings(spec)
 
 

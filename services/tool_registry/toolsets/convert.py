@@ -65,6 +65,7 @@ class ToolsetWriter:
             budget_ids=policy.budget_ids,
             self_approval=policy.self_approval,
             parallel_calls=policy.parallel_calls,
+            explore=policy.explore if policy.training_consent else 0.0,
         )
         if toolset.finder:
             message.tools.append(FIND_TOOLS_DEFINITION)

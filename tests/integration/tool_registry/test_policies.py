@@ -456,3 +456,17 @@ async def test_a_floor_without_presets_leaves_the_tenants_own_policies(
 async def test_only_the_floor_rules_out_presets(registry: RunningRegistry) -> None:
     error = await rejected(registry.as_().create_policy("mine", no_presets=True))
     assert "set it in the policy named floor" in (error.details() or "")
+
+
+async def test_a_policy_explores_where_it_and_all_that_binds_consent_to_training(
+    registry: RunningRegistry,
+) -> None:
+    ada = registry.as_()
+    learning = policy_pb2.LearningSettings(explore=0.25)
+    await ada.create_policy("curious", training_consent=True, learning=learning)
+    assert (await ada.resolve("curious")).toolset.explore == 0.25
+    assert (await ada.resolve("balanced")).toolset.explore == 0
+    await ada.create_policy("floor")
+    assert (await ada.resolve("curious")).toolset.explore == 0, "the floor gives no consent"
+    error = await rejected(ada.create_policy("secretive", learning=learning))
+    assert "without training_consent; set it to true" in str(error.details())

@@ -3,11 +3,14 @@ import threading
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from episodes.execution.call_tools import rejected
-from episodes.execution.decide import next_action_request
+from episodes.execution.decide import explores, next_action_request
 from episodes.execution.executor import ExecutionLimits
 from episodes.execution.outcomes import Finished, Outcome, Released
 from episodes.execution.verify import AnswerJudge
@@ -174,3 +177,31 @@ def test_an_episode_that_names_no_prompt_mode_has_the_models_and_room_for_its_th
     model = orchestrator_pb.Model(prompt_mode=TEMPLATE, context_tokens=context)
     request = next_action_request(episode, StepLog(ID), 1, model, must_answer=False)
     assert (request.prompt_mode, request.sampling.max_tokens) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "asked", "sampled"),
+    [(1.0, None, 1.0), (1.0, 0.0, 0.0), (1.0, 0.7, 0.7), (0.0, None, None)],
+)
+def test_an_exploring_episode_is_sampled_unless_its_request_says_otherwise(
+    share: float, asked: float | None, sampled: float | None
+) -> None:
+    spec = episode_pb2.EpisodeSpec(sampling=orchestrator_pb.Sampling(temperature=asked))
+    episode = RunningEpisode(stored_episode(), spec, toolset_pb2.Toolset(explore=share))
+    model, log = orchestrator_pb.Model(), StepLog(ID)
+    sampling = next_action_request(episode, log, 1, model, must_answer=False).sampling
+    assert (sampling.temperature if sampling.HasField("temperature") else None) == sampled
+
+
+@given(st.uuids(), st.floats(0, 1), st.floats(0, 1))
+def test_who_explores_at_a_share_explores_at_a_higher_one(
+    episode: UUID, one: float, other: float
+) -> None:
+    lower, higher = sorted([one, other])
+    assert explores(str(episode), higher) or not explores(str(episode), lower)
+    assert explores(str(episode), 1.0) and not explores(str(episode), 0.0)
+
+
+def test_as_many_explore_as_are_meant_to() -> None:
+    found = sum(explores(str(number), 0.1) for number in range(10_000))
+    assert 900 < found < 1_100

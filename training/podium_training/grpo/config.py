@@ -159,8 +159,9 @@ class RunConfig(Section):
         """Rejects imitation of unsolved episodes, which would lower probabilities without bound."""
         if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
             raise ValueError("step.loss: imitation and groups.advantage: solved go together")
-        if self.groups.ignored and self.groups.advantage == "solved":
-            raise ValueError("groups.ignored has no effect on imitation, which knows no rewards")
+        for name in ("ignored", "unavailable_penalty"):
+            if getattr(self.groups, name) and self.groups.advantage == "solved":
+                raise ValueError(f"groups.{name} has no effect on imitation: it knows no rewards")
         return self
 
     @model_validator(mode="after")

@@ -173,7 +173,13 @@ def make_trainer(
     text_of = partial(
         tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
-    limits = Limits(vocabulary, config.step.row_tokens_max, prompt_digest(config.model), text_of)
+    limits = Limits(
+        vocabulary,
+        config.step.row_tokens_max,
+        prompt_digest(config.model),
+        text_of,
+        imitated=config.step.loss == "imitation",
+    )
     return Trainer(
         learner=learner,
         reader=reader,

@@ -89,6 +89,7 @@ def _run(config: SftConfig) -> None:
         config.row_tokens_max,
         prompt_digest(config.model),
         partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False),
+        imitated=True,
     )
     episodes, left_out = solved_episodes(config.stream, limits)
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())

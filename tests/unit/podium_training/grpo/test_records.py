@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,12 @@ def test_an_unusable_call_is_rejected(reason: Reason, fields: dict[str, Any]) ->
     with pytest.raises(Rejected) as rejected:
         episode_from_proto(make_trajectory(response=make_response(**fields)), LIMITS)
     assert rejected.value.reason is reason
+
+
+def test_a_greedy_answer_is_imitated() -> None:
+    trajectory = make_trajectory(response=make_response(sampling=GREEDY))
+    [row] = episode_from_proto(trajectory, replace(LIMITS, imitated=True)).rows
+    assert row.temperature == 1.0
 
 
 def test_a_prompt_of_another_template_is_rejected() -> None:

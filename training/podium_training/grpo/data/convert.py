@@ -95,7 +95,7 @@ def _row(turn: trajectory_pb2.Turn, limits: Limits) -> Row:
         tuple(prompt),
         tuple(completion),
         tuple(response.completion_logprobs),
-        _temperature(response.sampling),
+        1.0 if limits.imitated else _temperature(response.sampling),
         response.constraint_digest,
         is_exemplary(turn),
     )

@@ -54,6 +54,8 @@ class Limits:
     """SHA-256 (hex) of the chat template the policy is trained with; empty: any."""
     text_of: Callable[[Sequence[int]], str] | None = None
     """What tokens say, by the policy's tokenizer; None: what they say is not looked at."""
+    imitated: bool = False
+    """Replies are imitated, and not weighed by how likely they were: any sampling will do."""
 
 
 class GroupKey(NamedTuple):

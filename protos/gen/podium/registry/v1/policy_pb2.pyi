@@ -201,6 +201,30 @@ class ToolSelector(_message.Message):
 Global___ToolSelector: _TypeAlias = ToolSelector  # noqa: Y015
 
 @_typing.final
+class LearningSettings(_message.Message):
+    """What the episodes of a policy contribute to training, beside what they are started for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPLORE_FIELD_NUMBER: _builtins.int
+    explore: _builtins.float
+    """Share of the episodes that name no temperature which is sampled at temperature 1, from 0 to 1:
+    a run of GRPO learns from these alone. Which ones follows from their ids. Needs training_consent.
+    """
+    def __init__(
+        self,
+        *,
+        explore: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explore", b"explore"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LearningSettings: _TypeAlias = LearningSettings  # noqa: Y015
+
+@_typing.final
 class PolicySpec(_message.Message):
     """The author's description of a policy."""
 
@@ -223,6 +247,7 @@ class PolicySpec(_message.Message):
     SELF_APPROVAL_FIELD_NUMBER: _builtins.int
     NO_PRESETS_FIELD_NUMBER: _builtins.int
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
+    LEARNING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant, at most 64 characters."""
     preset: Global___PolicyPreset.ValueType
@@ -283,6 +308,10 @@ class PolicySpec(_message.Message):
         one hour.
         """
 
+    @_builtins.property
+    def learning(self) -> Global___LearningSettings:
+        """What its episodes contribute to training."""
+
     def __init__(
         self,
         *,
@@ -303,10 +332,11 @@ class PolicySpec(_message.Message):
         self_approval: _builtins.bool = ...,
         no_presets: _builtins.bool = ...,
         parallel_calls: _builtins.int = ...,
+        learning: Global___LearningSettings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
