@@ -75,6 +75,11 @@ class ToolAdaptersSettings(ServerSettings):
     provider_concurrency_max: int = Field(
         64, ge=1, description="requests in flight at each provider of language models"
     )
+    own_servers: frozenset[str] = Field(
+        frozenset(),
+        description="JSON list of hosts of model servers of the platform's own: a call waits while"
+        " none of their pods runs, and is counted by the second as well",
+    )
     embeddings: EmbeddingsSettings | None = Field(
         None, description="embedding model (BASE_URL, MODEL, SECRET); without it words alone count"
     )

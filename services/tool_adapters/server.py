@@ -53,6 +53,7 @@ from tool_adapters.http.client import HttpClient
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
 from tool_adapters.llm.adapter import LlmAdapter
 from tool_adapters.llm.model_parameters import ModelParameters
+from tool_adapters.llm.own_servers import OwnServers
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.store_parameters import PostgresLearntParameters
@@ -140,6 +141,7 @@ async def assembled(
                     ModelFamiliesFile(settings.model_families_file),
                     PostgresLearntParameters(engine),
                 ),
+                own_servers=OwnServers(settings.own_servers),
             ),
             GRPC: GrpcAdapter(GrpcMethods(guard), secrets),
         }

@@ -23,9 +23,9 @@ from episodes.spending.holds import Payer, retry_while_budget_is_held
 from episodes.spending.worst_case import (
     call_worst_case,
     hold_request,
+    model_worst_case,
     output_tokens,
     sku_of,
-    token_worst_case,
     tokens_max,
 )
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
@@ -193,7 +193,7 @@ def _hold_request(call: DirectCall, file_tokens: int) -> ledger_pb.ReserveReques
     worst_case = call_worst_case(call.timeout_s)
     if call.asks_model:
         read = tokens_max(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
-        worst_case = token_worst_case(read, call.output_tokens)
+        worst_case = model_worst_case(read, call.output_tokens, call.timeout_s)
         worst_case = worst_case[:1] if call.embeds else worst_case
     sku = sku_of(call.tool, call.alias)
     return hold_request(call.stored.key, call.tool.name, call.alias, sku, worst_case)

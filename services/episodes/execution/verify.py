@@ -25,9 +25,9 @@ from episodes.spending.worst_case import (
     hold_request,
     model_alias,
     model_problem,
+    model_worst_case,
     sku_of,
     timeout_s,
-    token_worst_case,
     tokens_max,
 )
 from episodes.step_log.log import StepLog, StepLogs
@@ -216,7 +216,8 @@ def _hold_request(
     worst_case = call_worst_case(timeout_s(tool))
     if kind_of(tool.kind).has_models:
         size = len(call.task.encode()) + asked.ByteSize() + tool.prompt_bytes
-        worst_case = token_worst_case(tokens_max(size), tool.max_output_tokens)
+        read = tokens_max(size)
+        worst_case = model_worst_case(read, tool.max_output_tokens, timeout_s(tool))
     key = effect_key(episode.id, turn, StepKind.VERIFIER, asked.index)
     return hold_request(key, tool.name, alias, sku_of(tool, alias), worst_case, turn=turn)
 

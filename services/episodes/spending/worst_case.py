@@ -121,7 +121,7 @@ class ToolHolds:
         if tool.delegates:
             size += sum(each.ByteSize() for each in self.episode.offered_to_delegates())
         read = tokens_max(size) + file_tokens(self.files, tool, alias)
-        return token_worst_case(read, self.output_tokens(tool))
+        return model_worst_case(read, self.output_tokens(tool), timeout_s(tool))
 
     def output_tokens(self, tool: toolset_pb2.ResolvedTool) -> int:
         maximum = tool.max_output_tokens
@@ -143,11 +143,21 @@ def token_worst_case(input_tokens: int, output_tokens: int) -> tuple[Quantity, .
     )
 
 
+def model_worst_case(
+    input_tokens: int, output_tokens: int, timeout_s: float
+) -> tuple[Quantity, ...]:
+    """Bounds a call of a tool that asks a model: one of the platform's own may have a price per
+    second.
+    """
+    return (*token_worst_case(input_tokens, output_tokens), _seconds(timeout_s))
+
+
 def call_worst_case(timeout_s: float) -> tuple[Quantity, ...]:
-    return (
-        Quantity(Dimension.CALL, Decimal(1)),
-        Quantity(Dimension.SECOND, Decimal(str(round(timeout_s, 3)))),
-    )
+    return Quantity(Dimension.CALL, Decimal(1)), _seconds(timeout_s)
+
+
+def _seconds(timeout_s: float) -> Quantity:
+    return Quantity(Dimension.SECOND, Decimal(str(round(timeout_s, 3))))
 
 
 def output_tokens(worst_case: tuple[Quantity, ...]) -> int:

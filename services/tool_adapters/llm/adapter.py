@@ -26,6 +26,7 @@ from tool_adapters.llm.embeddings import (
 )
 from tool_adapters.llm.endpoints import Endpoints
 from tool_adapters.llm.model_parameters import ModelParameters
+from tool_adapters.llm.own_servers import OwnServers
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.stream import learnt_from, read_completion, require_success
@@ -49,6 +50,8 @@ class LlmAdapter(Adapter):
         prompts: Prompts,
         providers: Providers,
         parameters: ModelParameters,
+        *,
+        own_servers: OwnServers,
     ) -> None:
         self._client = client
         self._secrets = secrets
@@ -56,6 +59,7 @@ class LlmAdapter(Adapter):
         self._providers = providers
         self._endpoints = Endpoints()
         self._parameters = parameters
+        self._own_servers = own_servers
 
     async def invoke(self, call: ToolCall, tool: ToolDefinition) -> AdapterResult:
         assert isinstance(tool.connection, LlmConnection)
@@ -72,7 +76,7 @@ class LlmAdapter(Adapter):
             call.cut.usage, call.cut.unsent = NOTHING_USED, True
             async with self._providers.slot(call.tenant, model):
                 with telemetry.model_call(model.api.value, model.model) as span:
-                    result = await ask(model)
+                    result = await self._own_servers.answer(model, call.cut, ask)
                     _record(span, model, result)
             return result
 

@@ -14,6 +14,7 @@ from tool_adapters.calls.bulkheads import Breaker, Gates
 from tool_adapters.http.client import HttpClient
 from tool_adapters.llm.adapter import LlmAdapter
 from tool_adapters.llm.model_parameters import ModelParameters
+from tool_adapters.llm.own_servers import OwnServers
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.models import (
@@ -265,7 +266,9 @@ async def test_no_request_is_sent_without_a_place(api: LlmApi) -> None:
         async with HttpClient(guard) as client:
             parameters = ModelParameters(ModelFamiliesFile(), NothingLearnt())
             secrets = MountedSecrets(None, {})
-            adapter = LlmAdapter(client, secrets, Prompts(), providers, parameters)
+            adapter = LlmAdapter(
+                client, secrets, Prompts(), providers, parameters, own_servers=OwnServers(())
+            )
             async with providers.slot("acme", asked):
                 answering = asyncio.create_task(adapter.invoke(call, tool))
                 (places,) = providers._places.values()
