@@ -56,13 +56,18 @@ def _with_claims(spec: Json) -> Json:
     return template | {"spec": template["spec"] | {"volumes": volumes}}
 
 
+# What a model of KServe says of its container in place of the runtime.
+CONTAINER = ("image", "livenessProbe", "resources", "securityContext", "startupProbe")
+
+
 def _predictor(obj: Json, objects: list[Json]) -> PodTemplate:
     """KServe merges the runtime's containers and volumes into the predictor's pod."""
     predictor: dict[str, Any] = obj["spec"]["predictor"]
     named = predictor["model"]["runtime"]
     runtimes = of_kind(objects, "ServingRuntime")
     runtime = next(found for found in runtimes if found["metadata"]["name"] == named)["spec"]
-    container = runtime["containers"][0] | {"resources": predictor["model"]["resources"]}
+    own = {key: predictor["model"][key] for key in CONTAINER if key in predictor["model"]}
+    container = runtime["containers"][0] | own
     return PodTemplate(
         label(obj), predictor["labels"], {**runtime, **predictor, "containers": [container]}
     )

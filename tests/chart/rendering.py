@@ -61,6 +61,38 @@ EVERYTHING: Json = {
     },
 }
 
+KNATIVE: Json = {
+    "integrations": {
+        "kserve": {"knative": [{"namespaceSelector": {"matchLabels": {"name": "knative-serving"}}}]}
+    }
+}
+# One for each way to scale, to price and to bring weights.
+EXPERTS: Json = {
+    "small": {
+        "model": "image://models/small",
+        "description": "Small and quick.",
+        "accelerators": 0,
+        "scaleToZero": "keda",
+        "idleSeconds": 60,
+        "price": {"perSecond": "0.0001"},
+    },
+    "mathematician": {
+        "model": "hf://example/math",
+        "description": "Best at calculation.",
+        "accelerators": 2,
+        "scaleToZero": "knative",
+        "maxReplicas": 3,
+        "price": {"perMillionTokens": {"input": "0.2", "output": "0.6"}},
+    },
+    "writer": {
+        "model": "pvc://models/writer",
+        "description": "Writes well.",
+        "extraArgs": ["--max-model-len=8192"],
+        "env": {"VLLM_CPU_KVCACHE_SPACE": "1"},
+        "price": {"perSecond": "0.001", "perMillionTokens": {"input": "0.1", "output": "0.2"}},
+    },
+}
+
 
 @cache
 def chart(name: str = "podium") -> Chart:
@@ -106,6 +138,8 @@ def _modes() -> Iterator[tuple[str, Json]]:
         "sandbox on runc",
         merged(EVERYTHING, {"components": {"sandbox": {"userNamespaces": namespaces}}}),
     )
+    switched = merged(EVERYTHING, switched_on("kserve", "keda", "prometheusOperator"))
+    yield "experts", merged(merged(switched, KNATIVE), {"experts": EXPERTS})
     external = {"inference": {"mode": "external", "external": {"baseUrl": "https://engine/v1"}}}
     yield "external engine", merged(EVERYTHING, external)
     kafka = {"endpoints": {"kafka": {"securityProtocol": "SASL_SSL"}}}

@@ -91,7 +91,7 @@ ON = [
     name
     for name, _ in cases()
     if name in {"production", "multi-tenant"}
-    or name.startswith(("kserve", "llmInference", "accelerator"))
+    or name.startswith(("kserve", "llmInference", "accelerator", "experts"))
 ]
 COMPONENT = "app.kubernetes.io/component"
 
@@ -114,7 +114,10 @@ def engine(objects: list[Json]) -> Json:
         if one["metadata"]["name"] == settings["POLICY_ENGINES_BLUEPRINT"]
     )
     rules = EngineRules(
-        settings["POLICY_ENGINES_KIND"], settings["POLICY_ENGINES_CLAIM"], "policy-engine"
+        settings["POLICY_ENGINES_KIND"],
+        settings["POLICY_ENGINES_CLAIM"],
+        Path(settings["POLICY_ENGINES_POLICY_STORE"]),
+        "policy-engine",
     )
     found = {**blueprint, "metadata": blueprint["metadata"] | UID}
     return engine_of(VERSION, found, rules)
@@ -178,7 +181,12 @@ def test_a_version_is_another_model_on_the_same_machine() -> None:
     objects = rendered("kserve")
     made = engine(objects)["spec"]["predictor"]
     base = of_kind(objects, "InferenceService")[0]["spec"]["predictor"]
-    assert made["model"]["storageUri"] == f"pvc://podium-adapters/{VERSION}"
+    # KServe has nothing to bring: the runtime mounts the versions.
+    assert "storageUri" not in made["model"]
+    assert made["model"]["env"] == [{"name": "PODIUM_MODEL", "value": f"/mnt/adapters/{VERSION}"}]
+    [container] = of_kind(objects, "ServingRuntime")[0]["spec"]["containers"]
+    assert container["args"][0] == "$(PODIUM_MODEL)"
+    assert "/mnt/adapters" in {mount["mountPath"] for mount in container["volumeMounts"]}
     assert made["model"]["args"][-1] == f"--served-model-name={VERSION}"
     assert made["model"]["resources"] == base["model"]["resources"]
     assert made["deploymentStrategy"] == base["deploymentStrategy"]

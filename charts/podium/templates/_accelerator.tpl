@@ -15,7 +15,7 @@
 {{/* Resources with accelerators in them. Arguments: root, resources, count. */}}
 {{- define "podium.acceleratedResources" -}}
 {{- $resources := deepCopy .resources }}
-{{- with (include "podium.accelerator" .root | fromJson).resourceName }}
+{{- with ternary (include "podium.accelerator" .root | fromJson).resourceName "" (gt (int .count) 0) }}
 {{- $_ := set $resources "requests" (merge (dict . ($.count | toString)) ($resources.requests | default dict)) }}
 {{- $_ := set $resources "limits" (merge (dict . ($.count | toString)) ($resources.limits | default dict)) }}
 {{- end }}

@@ -20,7 +20,7 @@
 
 {{- define "podium.bootstrapsContents" -}}
 {{- $b := .Values.bootstrap }}
-{{- if or $b.tenant.enabled $b.prices.bundled $b.prices.list $b.tools.bundled $b.library.bundled $b.policies $b.budgets -}}true{{- end -}}
+{{- if or $b.tenant.enabled $b.prices.bundled $b.prices.list $b.tools.bundled $b.library.bundled $b.policies $b.budgets .Values.experts -}}true{{- end -}}
 {{- end }}
 
 {{/* The Secret of all keys, where every reference of a key names that one; otherwise no one but you knows where they are. */}}
@@ -127,7 +127,14 @@ contents:
   library: {{ $b.library.bundled }}
   runs_code: {{ hasKey (include "podium.components" . | fromJson) "sandbox" }}
   bundled_tools_map: {{ include "podium.name" (dict "root" . "name" "bundled") }}
-  prices: {{ toJson $b.prices.list }}
+  {{- $prices := $b.prices.list }}{{ $tools := list }}
+  {{- range $name := keys .Values.experts | sortAlpha }}
+  {{- $expert := dict "root" $ "name" $name }}
+  {{- $prices = append $prices (include "podium.expertPrice" $expert | fromJson) }}
+  {{- $tools = append $tools (include "podium.expertTool" $expert | fromJson) }}
+  {{- end }}
+  prices: {{ toJson $prices }}
+  tools: {{ toJson $tools }}
   policies: {{ toJson $b.policies }}
   budgets: {{ toJson $b.budgets }}
   model_sku: {{ .Values.inference.sku | quote }}

@@ -34,6 +34,10 @@
 {{- end }}
 {{- end }}
 {{- include "podium.telemetryEnvironment" . }}
+{{- if and (eq $name "tool-adapters") $root.Values.experts }}
+{{- $hosts := list }}{{ range $expert := keys $root.Values.experts | sortAlpha }}{{ $hosts = append $hosts (include "podium.expertHost" (dict "root" $root "name" $expert)) }}{{ end }}
+- {name: {{ $prefix }}OWN_SERVERS, value: {{ toJson $hosts | quote }}}
+{{- end }}
 {{- if and (eq $name "gateway") $root.Values.ingress.enabled (not $c.settings.public_url) }}
 - {name: {{ $prefix }}PUBLIC_URL, value: "https://{{ $root.Values.ingress.host }}"}
 {{- end }}

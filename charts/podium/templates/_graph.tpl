@@ -6,6 +6,11 @@
 {{- range $name, $component := include "podium.components" $ | fromJson }}{{ $_ := set $graph $name $component.calls }}{{ end }}
 {{- if ne .Values.inference.mode "external" }}{{ $_ := set $graph "model-server" (ternary (list "internet") list (regexMatch "^(pvc|image)://" .Values.inference.modelUri | not)) }}{{ end }}
 {{- if hasKey $graph "policy-engines" }}{{ $_ := set $graph "policy-engine" list }}{{ end }}
+{{- if .Values.experts }}
+{{- $_ := set $graph "tool-adapters" (append (index $graph "tool-adapters") "expert") }}
+{{- $downloads := list }}{{ range $name, $expert := .Values.experts }}{{ if not (regexMatch "^(pvc|image)://" $expert.model) }}{{ $downloads = list "internet" }}{{ end }}{{ end }}
+{{- $_ := set $graph "expert" $downloads }}
+{{- end }}
 {{- if .Values.training.enabled }}{{ $_ := set $graph "training" (ternary (append .Values.training.calls "internet" | uniq) .Values.training.calls (hasPrefix "hf://" .Values.training.model)) }}{{ end }}
 {{- if .Values.controller.enabled }}{{ $_ := set $graph "controller" (list "gateway" "kubernetes") }}{{ end }}
 {{- with include "podium.bootstrapCalls" . | fromJsonArray }}{{ $_ := set $graph "bootstrap" . }}{{ end }}
@@ -77,6 +82,7 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{- define "podium.port" -}}
 {{- $server := index (include "podium.servers" .root | fromJson) .name }}
 {{- if has .name (list "model-server" "policy-engine") -}}{{ include "podium.enginePort" .root }}
+{{- else if eq .name "expert" -}}8080
 {{- else if $server -}}{{ $server.port }}
 {{- else -}}{{ with index .root.Values.components .name }}{{ with .port }}{{ . }}{{ end }}{{ end }}
 {{- end -}}
@@ -103,6 +109,10 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{- $elsewhere := and (eq .callee "model-server") (include "podium.engineIsElsewhere" .root) }}
 {{- if $elsewhere }}
 {{ include "podium.egressTo" (dict "peers" (include "podium.enginePeers" .root | fromJsonArray) "ports" (list (include "podium.urlPort" (include "podium.engineUrl" .root)))) }}
+{{- end }}
+{{- if and (eq .callee "expert") (include "podium.expertsOf" (dict "root" .root "scaler" "knative") | fromJsonArray) }}
+# A Service of Knative's is one of its ingress, whose pods have ports of their own.
+- to: {{ toJson .root.Values.integrations.kserve.knative }}
 {{- end }}
 {{- if not (and $elsewhere (eq .root.Values.inference.mode "external")) }}
 - to: [{podSelector: {matchLabels: {{ include "podium.selector" (dict "root" .root "name" .callee) | fromYaml | toJson }}}}]
@@ -160,12 +170,21 @@ spiffe://{{ .root.Values.tls.trustDomain }}/ns/{{ .root.Release.Namespace }}/sa/
 {{- end }}
 {{- if not (has $name (list "bootstrap" "controller")) }}{{ with $values.monitoring.from }}
 - from: {{ toJson . }}
-  ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine") | ternary $port $values.monitoring.metricsPort }}}]
+  ports: [{protocol: TCP, port: {{ has $name (list "model-server" "policy-engine" "expert") | ternary $port $values.monitoring.metricsPort }}}]
 {{- end }}{{ end }}
-{{- if and (eq $name "episodes") $values.integrations.keda.enabled $values.integrations.keda.from }}
-# KEDA reads how much work is open.
+{{- $experts := include "podium.expertsOf" (dict "root" .root "scaler" "keda") | fromJsonArray }}
+{{- if and (or (eq $name "episodes") (and (eq $name "tool-adapters") $experts)) $values.integrations.keda.enabled $values.integrations.keda.from }}
+# KEDA reads how much work is open, and how many calls experts have.
 - from: {{ toJson $values.integrations.keda.from }}
   ports: [{protocol: TCP, port: {{ $values.monitoring.metricsPort }}}]
+{{- end }}
+{{- if and (eq $name "temporal") $values.integrations.temporalWorkerController.enabled }}
+- from: {{ toJson $values.integrations.temporalWorkerController.from }}
+  ports: [{protocol: TCP, port: {{ $port }}}]
+{{- end }}
+{{- if and (eq $name "expert") (include "podium.expertsOf" (dict "root" .root "scaler" "knative") | fromJsonArray) }}
+# Knative's activator and autoscaler ask the proxy beside the engine.
+- from: {{ toJson $values.integrations.kserve.knative }}
 {{- end }}
 {{- if and (eq $name "model-server") (include "podium.engineIsElsewhere" .root) }}
 # The gateway that routes to the replicas, and KServe's scheduler, which asks each for its load.

@@ -52,6 +52,11 @@
 sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="{{ include "podium.modelName" . }}"})
 {{- end }}
 
+{{/* Folder of the weights in a container of KServe's: it mounts those that the image does not hold. Argument: the URI. */}}
+{{- define "podium.mountedWeights" -}}
+{{- if hasPrefix "image://" . -}}/{{ trimPrefix "image://" . }}{{- else -}}/mnt/models{{- end -}}
+{{- end }}
+
 {{/* vLLM as orchestrator-inference needs it (its README says why each). Arguments: root, model, name. */}}
 {{- define "podium.engineArguments" -}}
 - {{ .model | quote }}
@@ -60,11 +65,9 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 {{- include "podium.engineOptions" .root }}
 {{- end }}
 
-{{/* One that Podium builds comes from its registry with its version. Argument: root. */}}
+{{/* One that Podium builds comes from its registry with its version. Arguments: root, image. */}}
 {{- define "podium.engineImage" -}}
-{{- with .Values.inference.engine.image }}
-{{- if or .tag .digest -}}{{ include "podium.publicImage" . }}{{- else -}}{{ include "podium.image" (dict "root" $ "image" .) }}{{- end -}}
-{{- end }}
+{{- if or .image.tag .image.digest -}}{{ include "podium.publicImage" .image }}{{- else -}}{{ include "podium.image" . }}{{- end -}}
 {{- end }}
 
 {{/* The arguments that hold under every mode. Argument: root. */}}
@@ -93,17 +96,21 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 {{- end }}
 
 {{/* A uid without an account has no home; vLLM and torch keep their caches under /tmp instead. */}}
-{{- define "podium.engineEnvironment" -}}
+{{- define "podium.engineHome" -}}
 - {name: HOME, value: /tmp}
 - {name: USER, value: podium}
 - {name: VLLM_NO_USAGE_STATS, value: "1"}
+{{- include "podium.hubToken" . }}
+{{- end }}
+
+{{- define "podium.engineEnvironment" -}}
+{{ include "podium.engineHome" . }}
 {{- if .Values.inference.adapters.enabled }}
 - {name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: "true"}
 {{- end }}
 {{- with .Values.inference.apiKey }}
 {{ include "podium.secretVariable" (dict "root" $ "owner" "inference" "purpose" "api-key" "reference" . "variable" "VLLM_API_KEY") }}
 {{- end }}
-{{- include "podium.hubToken" . }}
 {{- range $name, $value := .Values.inference.engine.env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
@@ -118,8 +125,13 @@ sum(vllm:num_requests_waiting{namespace="{{ .Release.Namespace }}", model_name="
 
 {{/* With an API key /v1/models wants it, and a probe has none. */}}
 {{- define "podium.engineProbes" -}}
-startupProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 2, failureThreshold: 600, timeoutSeconds: 5}
 readinessProbe: {httpGet: {path: {{ ternary "/health" "/v1/models" (not (empty .Values.inference.apiKey)) }}, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 3, timeoutSeconds: 5}
+{{ include "podium.engineLife" . }}
+{{- end }}
+
+{{/* What a server of Knative's may not have. */}}
+{{- define "podium.engineLife" -}}
+startupProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 2, failureThreshold: 600, timeoutSeconds: 5}
 livenessProbe: {httpGet: {path: /health, port: 8080, scheme: HTTP}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
 lifecycle: {preStop: {sleep: {seconds: 15}}}
 {{- end }}

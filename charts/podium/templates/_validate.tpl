@@ -10,8 +10,8 @@
 {{- if and (eq $kind "deployment") (not (regexMatch "^(pvc|hf|image)://" $inference.modelUri)) }}
 {{- fail (printf "inference.modelUri %s needs KServe: enable integrations.kserve, or use pvc://, hf:// or image://" $inference.modelUri) }}
 {{- end }}
-{{- if and (hasPrefix "image://" $inference.modelUri) (has $kind (list "inferenceService" "llmInferenceService")) }}
-{{- fail "inference.modelUri image:// is not for KServe, which brings weights itself: use pvc://, hf:// or another" }}
+{{- if and (hasPrefix "image://" $inference.modelUri) (eq $kind "llmInferenceService") }}
+{{- fail "inference.modelUri image:// is not for an LLMInferenceService, which brings weights itself: use pvc://, hf:// or another" }}
 {{- end }}
 {{- if lt (int $inference.maxReplicas) (int $inference.minReplicas) }}
 {{- fail "inference.maxReplicas is below inference.minReplicas: raise it" }}
@@ -44,6 +44,7 @@
 {{- fail "tls.renewBefore is not below tls.duration, so every certificate would be renewed at once: lower it" }}
 {{- end }}
 {{- include "podium.validateBootstrap" . }}
+{{- include "podium.validateExperts" . }}
 {{- range $name, $_ := include "podium.components" $ | fromJson }}
 {{- include "podium.validateComponent" (dict "root" $ "name" $name "component" (include "podium.component" (dict "root" $ "name" $name) | fromYaml)) }}
 {{- end }}

@@ -6,7 +6,7 @@ Every step may be repeated. It keeps changes that users made, except to document
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,6 +72,8 @@ def _chunks(path: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 Values = dict[str, Any]
+# In place of a spec: no user deprecated the tool.
+DEPRECATED_HERE: Values = {}
 
 
 class RegisteredSpecs(Protocol):
@@ -92,19 +94,48 @@ class BundledTools:
         self._last: dict[str, Values] | None = None
 
     async def register(self, specs: Sequence[tool_pb2.ToolSpec]) -> list[str]:
+        last = await self._registered_last()
+        registered = await self._registered()
+        found = [self._wanted(spec, last.get(spec.name), registered) for spec in specs]
+        wanted = [values for values in found if values]
+        await asyncio.gather(*(self._register(values) for values in wanted))
+        new = {spec.name: json_values(spec) for spec in specs}
+        if any(last.get(name) != values for name, values in new.items()):
+            last |= new
+            await self._kept.write(last)
+        return [str(values["name"]) for values in wanted]
+
+    async def deprecate_other(self, tag: str, names: Collection[str]) -> list[str]:
+        """Deprecates what was registered with a tag and is not named, and returns its names.
+
+        Such a tool may be registered anew later.
+        """
+        last = await self._registered_last()
+        gone = [
+            name
+            for name, values in last.items()
+            if tag in values.get("tags", ()) and name not in names
+        ]
+        registered = await self._registered() if gone else {}
+        for name in gone:
+            tool = registered.get(name)
+            if tool and not tool.HasField("deprecate_time"):
+                await self._gateway.post(
+                    f"/v1/tools/{segment(name)}/deprecate",
+                    {},
+                    tool_registry_service_pb2.DeprecateToolResponse,
+                )
+        if gone:
+            last |= dict.fromkeys(gone, DEPRECATED_HERE)
+            await self._kept.write(last)
+        return gone
+
+    async def _registered_last(self) -> dict[str, Values]:
         if self._last is None:
             # Two calls at once may both read, and neither may forget what the other wrote.
             kept = await self._kept.read()
             self._last = kept if self._last is None else self._last
-        registered = await self._registered()
-        found = [self._wanted(spec, self._last.get(spec.name), registered) for spec in specs]
-        wanted = [values for values in found if values]
-        await asyncio.gather(*(self._register(values) for values in wanted))
-        new = {spec.name: json_values(spec) for spec in specs}
-        if any(self._last.get(name) != values for name, values in new.items()):
-            self._last |= new
-            await self._kept.write(self._last)
-        return [str(values["name"]) for values in wanted]
+        return self._last
 
     def _wanted(
         self, spec: tool_pb2.ToolSpec, last: Values | None, registered: dict[str, tool_pb2.Tool]
@@ -115,7 +146,7 @@ class BundledTools:
             # Registered before and missing now: a user deleted it.
             return None if last else new
         if known.HasField("deprecate_time"):
-            return None
+            return new if last == DEPRECATED_HERE else None
         current = json_values(known.spec)
         merged = _merged(_upgraded(last) if last else new, new, current)
         return None if merged == current else merged

@@ -32,11 +32,14 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 TOOLS_KEY, LIBRARY_KEY = "tools.json", "library.json"
+# The tag by which the chart marks the tools of its experts.
+EXPERT = "expert"
 
 
 @dataclass(frozen=True)
 class Documents:
     prices: list[prices_pb2.PriceSpec]
+    tools: list[tool_pb2.ToolSpec]
     policies: list[policy_pb2.PolicySpec]
     budgets: list[budgets_pb2.Budget]
 
@@ -44,6 +47,7 @@ class Documents:
 def read_documents(contents: Contents) -> Documents:
     documents = Documents(
         _read("bootstrap.prices.list", contents.prices, prices_pb2.PriceSpec),
+        _read("experts", contents.tools, tool_pb2.ToolSpec),
         _read("bootstrap.policies", contents.policies, policy_pb2.PolicySpec),
         _read("bootstrap.budgets", contents.budgets, budgets_pb2.Budget),
     )
@@ -102,9 +106,7 @@ class PlatformFiller:
         if self._contents.bundled_prices:
             skus += await add_missing_prices(gateway, bundled_prices())
         made = [f"{len(skus)} list prices"] if skus else []
-        if self._contents.bundled_tools:
-            tools = await BundledTools(gateway, self._kept).register(self._tools())
-            made += [f"{len(tools)} tools: {', '.join(sorted(tools))}"] if tools else []
+        made += await self._fill_tools(gateway)
         await self._warn_of_unpriced_model(gateway)
         return made
 
@@ -125,8 +127,17 @@ class PlatformFiller:
             *[f"budget {budget.id}" for budget in missing],
         ]
 
-    def _tools(self) -> list[tool_pb2.ToolSpec]:
-        tools = bundled_tools()
+    async def _fill_tools(self, gateway: Gateway) -> list[str]:
+        tools = BundledTools(gateway, self._kept)
+        gone = await tools.deprecate_other(EXPERT, {spec.name for spec in self._documents.tools})
+        made = await tools.register([*self._bundled_tools(), *self._documents.tools])
+        return [
+            *([f"{len(made)} tools: {', '.join(sorted(made))}"] if made else []),
+            *(f"{name} deprecated: it is no expert any more" for name in gone),
+        ]
+
+    def _bundled_tools(self) -> list[tool_pb2.ToolSpec]:
+        tools = bundled_tools() if self._contents.bundled_tools else []
         if self._contents.runs_code:
             return tools
         return [spec for spec in tools if spec.kind != tool_pb2.TOOL_KIND_CODE]

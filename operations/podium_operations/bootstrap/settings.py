@@ -115,6 +115,8 @@ class Contents(Part):
     bundled_tools_map: str
     """ConfigMap of the bundled tools as they were registered last."""
     prices: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    """Experts of the chart; one that is no longer here is deprecated."""
     policies: list[dict[str, Any]]
     budgets: list[dict[str, Any]]
     model_sku: str

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -23,6 +24,7 @@ MANAGED_BY = "policy-engines"
 # KServe adds "-predictor" and makes a Service of it, whose name is a label of DNS.
 NAME_CHARS_MAX = 63 - len("-predictor")
 DIGEST_CHARS = 16
+MODEL_VARIABLE = "PODIUM_MODEL"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class EngineRules:
     kind: str
     """InferenceService or LLMInferenceService."""
     claim: str
+    folder: Path
+    """Where every engine and the keeper itself mount the claim."""
     component: str
 
 
@@ -88,7 +92,10 @@ def _inference_service(version: str, spec: Json, rules: EngineRules) -> Json:
     predictor.pop("autoScaling", None)
     predictor["maxReplicas"] = predictor["minReplicas"]
     model = predictor["model"]
-    model["storageUri"] = f"pvc://{rules.claim}/{version}"
+    # The runtime mounts the versions, and the chart's command reads which one it serves.
+    model.pop("storageUri", None)
+    env = [each for each in model.get("env", []) if each["name"] != MODEL_VARIABLE]
+    model["env"] = [*env, {"name": MODEL_VARIABLE, "value": f"{rules.folder}/{version}"}]
     # The runtime names the model after the object; the last argument holds.
     model["args"] = [*model.get("args", []), f"--served-model-name={version}"]
     return dict(spec)

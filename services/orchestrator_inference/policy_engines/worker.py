@@ -17,7 +17,7 @@ async def work(settings: PolicyEnginesSettings) -> None:
     stopped = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
-    rules = EngineRules(settings.kind, settings.claim, settings.component)
+    rules = EngineRules(settings.kind, settings.claim, settings.policy_store, settings.component)
     engines = KServeEngines(settings.namespace, settings.blueprint, rules)
     keeper = EngineKeeper(
         VersionStore(settings.policy_store),

@@ -26,6 +26,7 @@ MADE_WITHIN_S = 120
 class Keeper:
     server: KServeServer
     container: Json
+    folder: Path
 
 
 def container() -> Json:
@@ -56,7 +57,7 @@ def keeper() -> Iterator[Keeper]:
         options += [f"--env={name}={value}" for name, value in settings.items()]
         try:
             podman("run", *options, "localhost/" + container()["image"], *container()["args"])
-            yield Keeper(server, container())
+            yield Keeper(server, container(), folder)
         finally:
             podman("rm", "--force", "--ignore", "--time", "5", NAME, check=False)
             server.close()
@@ -72,7 +73,8 @@ def wait_for_the_engine(keeper: Keeper) -> None:
 def test_it_makes_the_engine_of_a_version_it_finds(keeper: Keeper) -> None:
     wait_for_the_engine(keeper)
     made = keeper.server.objects[VERSION]["spec"]["predictor"]["model"]
-    assert made["storageUri"] == f"pvc://podium-adapters/{VERSION}"
+    folder = keeper.folder / "store"
+    assert {"name": "PODIUM_MODEL", "value": f"{folder}/{VERSION}"} in made["env"]
 
 
 def test_it_runs_unprivileged_without_capabilities(keeper: Keeper) -> None:

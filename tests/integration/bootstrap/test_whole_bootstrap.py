@@ -42,7 +42,14 @@ PRICE: Json = {
     "currencyCode": "USD",
     "components": [{"dimension": "output_text", "unitPrice": "0.2", "per": "1000000"}],
 }
+EXPERT: Json = {
+    "model": "pvc://models/math",
+    "description": "Best at calculation.",
+    "price": {"perSecond": "0.0011"},
+}
 VALUES: Json = {
+    "integrations": {"kserve": {"enabled": True}},
+    "experts": {"math-one": EXPERT},
     "endpoints": {"temporal": {"namespace": "podium-bootstrapped"}},
     "kafka": {"trajectories": {"topic": "bootstrapped.v1"}, "alerts": {"topic": "alerts.v1"}},
     "inference": {"sku": SKU},
@@ -146,6 +153,7 @@ async def test_an_empty_platform_is_given_everything_once(
             assert await Bootstrap(settings, plan, objects).run() == []
             assert len(namespace.writes) == writes
             assert await audited(namespace, settings) == before
+            await assert_an_expert_comes_and_goes(namespace, settings, objects)
 
 
 async def assert_everything_is_there(
@@ -181,6 +189,28 @@ async def assert_everything_is_there(
     )
     assert found.config.workflow_execution_retention_ttl.ToTimedelta().days == 3
     assert "topic bootstrapped.v1 (3 partitions)" in made
+
+
+async def assert_an_expert_comes_and_goes(
+    namespace: NamespaceServer, settings: Settings, objects: ClusterObjects
+) -> None:
+    key, sku = namespace.secret("podium-api-keys")["tenant"], "expert/math-one"
+
+    async def tool(values: Json) -> Json:
+        await Bootstrap(settings, planned({**VALUES, "experts": values}), objects).run()
+        listed = await got(settings, key, "/v1/tools?page_size=100&include_deprecated=true")
+        found = [each for each in listed["tools"] if each["spec"]["name"] == "math_one"]
+        return dict(max(found, key=lambda each: int(each["version"])))
+
+    expert = await tool({"math-one": EXPERT})
+    [model] = expert["spec"]["connection"]["llm"]["models"]
+    assert (model["model"], model["sku"]) == ("podium-expert-math-one", sku)
+    assert "deprecate_time" not in expert
+    prices = (await got(settings, key, f"/v1/prices/effective?skus={sku}"))["prices"]
+    [charged] = prices[sku]["spec"]["components"]
+    assert (charged["dimension"], charged["unit_price"]) == ("USAGE_DIMENSION_SECOND", "0.0011")
+    assert "deprecate_time" in await tool({})
+    assert "deprecate_time" not in await tool({"math-one": EXPERT})
 
 
 async def audited(namespace: NamespaceServer, settings: Settings) -> list[tuple[str, str]]:

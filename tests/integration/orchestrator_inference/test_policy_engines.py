@@ -46,7 +46,12 @@ class Cluster:
         self.store = VersionStore(folder / "store")
         self.store.root.mkdir()
         self.aliases = Aliases(self.store.root)
-        self.rules = EngineRules(kind, "podium-adapters", "policy-engine")
+        self.rules = EngineRules(kind, "podium-adapters", Path("/mnt/adapters"), "policy-engine")
+
+    def weights(self, version: str) -> str:
+        """The place of a version's weights, as its engine has it."""
+        mounted = self.rules.kind == "InferenceService"
+        return f"/mnt/adapters/{version}" if mounted else f"pvc://podium-adapters/{version}"
 
     def engines(self) -> KServeEngines:
         return KServeEngines("podium", self.blueprint["metadata"]["name"], self.rules)
@@ -86,7 +91,7 @@ async def test_a_new_version_gets_an_engine_beside_the_base_models(cluster: Clus
     )
     assert "meta.helm.sh/release-name" not in engine["metadata"]["annotations"]
     written = str(engine["spec"])
-    assert f"pvc://podium-adapters/{name}" in written
+    assert cluster.weights(name) in written
     assert cluster.blueprint["spec"] == cluster.server.objects[base["name"]]["spec"]
 
 
@@ -140,7 +145,7 @@ async def test_what_the_chart_changes_is_patched_into_every_engine_and_nothing_e
     assert ("PATCH", name) in cluster.server.requests
     engine = cluster.server.objects[name]
     assert _grace(engine["spec"]) == 77
-    assert f"pvc://podium-adapters/{name}" in str(engine["spec"])
+    assert cluster.weights(name) in str(engine["spec"])
 
 
 def _with_grace(spec: Json, seconds: int) -> Json:
