@@ -1,11 +1,13 @@
 import time
 from collections.abc import Callable
 
+from cluster.admitted import admitted_reach
 from cluster.certificates import renewed
 from cluster.custom_resources import applied
 from cluster.disruptions import drained, killed, rolled_back
 from cluster.earlier import upgraded_from_earlier
-from cluster.engines import engine_made
+from cluster.engines import engine_answers, version_answers
+from cluster.experts import expert_answers, expert_rests
 from cluster.finding import require
 from cluster.pods import CLIENT, program, said
 from cluster.quota import counted
@@ -123,6 +125,7 @@ CHECKS: dict[str, Check] = {
     "an episode's cost, to the last digit": priced,
     "every pod is ready, none restarted": ready,
     "network: who reaches whom": reach,
+    "network: operators, scraper, ingress, clients": admitted_reach,
     "helm test": tested,
     "mutual TLS, and a certificate renewed": renewed,
     "each service is killed while episodes run": killed,
@@ -132,7 +135,10 @@ CHECKS: dict[str, Check] = {
     "upgrade from an earlier version, episodes run": upgraded_from_earlier,
     "KEDA starts workers for direct calls": scaled_up,
     "custom resources": applied,
-    "KServe makes the engine's Deployment": engine_made,
+    "KServe: a ready engine answers an episode": engine_answers,
+    "KServe: an engine of a merged version answers": version_answers,
+    "an expert of the values answers, from no pod": expert_answers,
+    "an expert without calls has no pod": expert_rests,
     "training: Kueue counts every accelerator": counted,
     "training: two pods, killed, resumed, served": trained,
     "KEDA takes workers away": scaled_down,

@@ -1,10 +1,10 @@
 """A pod under the restricted profile that runs one program with the platform's own image."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from cluster.release import Release
+from cluster.release import Json, Release
 
 CLIENT = {"podium.dev/client": "true"}
 # Where every program finds what signs the certificate of the gateway.
@@ -32,12 +32,7 @@ def program(
     """Starts it in a Deployment's image, with claims by their paths; deleted in the end."""
     mounted = claims or {}
     container = {
-        "name": "program",
-        "image": image_of(release, of),
-        "imagePullPolicy": "IfNotPresent",
-        "command": command,
         "env": [{"name": key, "value": value} for key, value in (environment or {}).items()],
-        "securityContext": RESTRICTED,
         "volumeMounts": [
             {"name": "authority", "mountPath": AUTHORITY, "readOnly": True},
             *({"name": name, "mountPath": path} for path, name in mounted.items()),
@@ -54,17 +49,45 @@ def program(
             for name in mounted.values()
         ),
     ]
+    ran = (name, image_of(release, of), command, labels)
+    with started(release, *ran, container=container, volumes=volumes):
+        yield
+
+
+@contextmanager
+def started(
+    place: Release,
+    name: str,
+    image: str,
+    command: list[str],
+    labels: Mapping[str, str],
+    *,
+    container: Json | None = None,
+    volumes: Sequence[Json] = (),
+) -> Iterator[None]:
+    """A pod of one container in the namespace of `place`; deleted in the end."""
+    program = {
+        "name": "program",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": command,
+        "securityContext": RESTRICTED,
+    }
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"restartPolicy": "Never", "containers": [container], "volumes": volumes},
+        "metadata": {"name": name, "labels": dict(labels)},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [program | (container or {})],
+            "volumes": list(volumes),
+        },
     }
-    release.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    place.kubectl("create", "-f", "-", stdin=json.dumps(body))
     try:
         yield
     finally:
-        release.kubectl("delete", "pod", name, "--wait=false")
+        place.kubectl("delete", "pod", name, "--wait=false")
 
 
 def image_of(release: Release, deployment: str) -> str:

@@ -108,6 +108,13 @@ class Release:
     def upgrade(self, *more: str) -> None:
         self.helm("upgrade", *self._chart(), *more)
 
+    def upgrade_and_wait(self) -> None:
+        """Until every pod and the bootstrap Job are done."""
+        self.upgrade()
+        for name in self.deployments():
+            self.wait_for(name)
+        run("bash", "-c", self.printed_commands()[0])
+
     def revision(self) -> int:
         return int(json.loads(self.helm("history", "-o", "json"))[-1]["revision"])
 

@@ -40,8 +40,8 @@ def priced(release: Release) -> str:
     return f"${cost} for {len(events)} events"
 
 
-def asked(release: Release, *options: str) -> list[Json]:
-    lines = podium(release, "tenant", "run", QUESTION, *options, "--json")
+def asked(release: Release, *options: str, question: str = QUESTION) -> list[Json]:
+    lines = podium(release, "tenant", "run", question, *options, "--json")
     return [json.loads(line) for line in lines.splitlines()]
 
 

@@ -68,23 +68,15 @@ def trained(release: Release) -> str:
             run("kubectl", "apply", "-f", "-", stdin=json.dumps(queue(1)))
             _copy_model(release)
             release.json_values |= VALUES
-            _upgrade(release)
+            release.upgrade_and_wait()
             played = _play(release)
             found = _run(release)
             _served(release)
         finally:
             release.json_values = before
-            _upgrade(release)
+            release.upgrade_and_wait()
             run("kubectl", "delete", f"clusterqueue/{QUEUE}", f"resourceflavor/{QUEUE}")
     return f"{played}; {found}; {VERSION} answered"
-
-
-def _upgrade(release: Release) -> None:
-    """Until every pod and the bootstrap Job are done."""
-    release.upgrade()
-    for name in release.deployments():
-        release.wait_for(name)
-    run("bash", "-c", release.printed_commands()[0])
 
 
 def _copy_model(release: Release) -> None:

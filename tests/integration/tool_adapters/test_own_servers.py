@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from embedded_servers import Database
 from integration.tool_adapters.adapters_under_test import (
@@ -56,7 +56,8 @@ def open_calls(metrics: InMemoryMetricReader) -> float | None:
             for metric in scope.metrics
             if metric.name == "podium.experts.calls.open"
             for point in metric.data.data_points
-            if (point.attributes or {})["server.address"] == HOST
+            if isinstance(point, NumberDataPoint)
+            and (point.attributes or {})["server.address"] == HOST
         ),
         None,
     )
