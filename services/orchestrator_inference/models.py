@@ -195,6 +195,8 @@ class Completion:
     logprobs: tuple[float, ...] = ()
     native_calls: tuple[NativeCall, ...] = ()
     constrained: bool = False
+    reasoning: str = ""
+    """The thought that the engine has taken out of the text; "" where it takes none."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,10 @@
 """An episode of ToolOrchestra: its tools and prompts, and experts of three families."""
 
+import asyncio
 import json
+import os
+import re
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,7 +29,8 @@ from podium_operations.documents import read_messages
 from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
-PAPER = Path(__file__).parents[2] / "bundled" / "paper"
+ROOT = Path(__file__).parents[2]
+PAPER = ROOT / "bundled" / "paper"
 MODEL = "nvidia/Nemotron-Orchestrator-8B"
 TOOLS = ["search", "enhance_reasoning", "answer"]
 KEYS = {"openai": "sk-openai", "together": "sk-together"}
@@ -43,18 +48,18 @@ SOLUTION = "They weigh 375000 g."
 
 @dataclass(frozen=True)
 class Expert:
-    """The expert of one call: who serves it, what it writes, and its price by a million tokens."""
+    """An expert: its server, its text of each episode, and its prices by a million tokens."""
 
     alias: str
     provider: Provider
-    text: str
+    texts: tuple[str, ...]
     prices: tuple[str, str]
 
     @property
-    def reply(self) -> Recording:
-        recording = self.provider.cases()["stream"]
-        events = json.dumps(recording.events).replace(ANSWER, json.dumps(self.text)[1:-1])
-        return Recording(events=json.loads(events))
+    def replies(self) -> list[Recording]:
+        events = json.dumps(self.provider.cases()["stream"].events)
+        written = [events.replace(ANSWER, json.dumps(text)[1:-1]) for text in self.texts]
+        return [Recording(events=json.loads(each)) for each in written]
 
     @property
     def cost(self) -> Decimal:
@@ -72,9 +77,13 @@ class Expert:
         return (read * price_in + wrote * price_out) / 1_000_000
 
 
-SEARCHER = Expert("search-1", PROVIDERS["openai"], QUERY, ("1.25", "10"))
-CODER = Expert("reasoner-2", PROVIDERS["anthropic"], PROGRAM, ("0.25", "2"))
-SOLVER = Expert("answer-3", PROVIDERS["gemini"], SOLUTION, ("0.9", "0.9"))
+# Of the episode, and of the example's.
+QUERIES = (QUERY, "spanning trees of a complete bipartite graph")
+PROGRAMS = (PROGRAM, "```python\nprint(4**6 * 7**3 * 10 // 28)\n```")
+SOLUTIONS = (SOLUTION, "501760")
+SEARCHER = Expert("search-1", PROVIDERS["openai"], QUERIES, ("1.25", "10"))
+CODER = Expert("reasoner-2", PROVIDERS["anthropic"], PROGRAMS, ("0.25", "2"))
+SOLVER = Expert("answer-3", PROVIDERS["gemini"], SOLUTIONS, ("0.9", "0.9"))
 EXPERTS = (SEARCHER, CODER, SOLVER)
 
 
@@ -93,6 +102,8 @@ class PaperEpisode:
     charged: dict[str, dict[str, Any]]
     orchestrator: OpenAiServer
     asked: Mapping[str, list[tuple[dict[str, Any], Mapping[str, str]]]]
+    example: str
+    """The output of the program of examples/paper, which ran behind the episode."""
 
 
 def client_of(connection: Connection, key: str) -> httpx.AsyncClient:
@@ -126,6 +137,23 @@ async def fill(connection: Connection, urls: Mapping[str, str]) -> None:
     assert not [tool for tool in reply.json()["tools"] if tool.get("problem")], reply.text
 
 
+async def run_example(connection: Connection) -> str:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(ROOT / "examples" / "paper" / "hle_question.py"),
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT / "sdks" / "python"),
+            "PODIUM_URL": connection.gateway_url,
+            "PODIUM_API_KEY": connection.api_key,
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return output.decode()
+
+
 @pytest_asyncio.fixture(scope="module")
 async def episode() -> AsyncIterator[PaperEpisode]:
     script = [calls(tool, each.alias) for tool, each in zip(TOOLS, EXPERTS, strict=True)]
@@ -137,7 +165,7 @@ async def episode() -> AsyncIterator[PaperEpisode]:
         urls = {}
         for expert in EXPERTS:
             seen = asked[expert.alias] = []
-            server = answering(expert.reply, asked=seen)
+            server = answering(*expert.replies, asked=seen)
             urls[expert.alias] = await stack.enter_async_context(server)
         running = local_platform(
             folder, orchestrator.base_url, MODEL, prompt_mode="template", settings=SETTINGS
@@ -149,7 +177,8 @@ async def episode() -> AsyncIterator[PaperEpisode]:
             ended = await finished(client, episode_id)
             turns = (await trajectory(client, episode_id))["turns"]
             charged = {entry["key"]: entry for entry in await entries(client, episode_id)}
-        yield PaperEpisode(ended, turns, charged, orchestrator, asked)
+        example = await run_example(connection)
+        yield PaperEpisode(ended, turns, charged, orchestrator, asked, example)
         assert not await misreported(folder / "state")
 
 
@@ -170,7 +199,7 @@ async def test_the_ledger_equals_the_servers_own_counts_to_the_last_digit(
     episode: PaperEpisode,
 ) -> None:
     costs: dict[str, Decimal] = {}
-    pairs = zip(EXPERTS, episode.orchestrator.completions, strict=True)
+    pairs = zip(EXPERTS, episode.orchestrator.completions, strict=False)
     for turn, (expert, completion) in enumerate(pairs, start=1):
         used = completion["usage"]
         tokens = used["prompt_tokens"] + used["completion_tokens"]
@@ -213,7 +242,7 @@ async def test_both_halves_of_a_call_are_reported_as_the_composite_tools(
 
 
 async def test_the_checkpoint_is_asked_as_it_was_trained(episode: PaperEpisode) -> None:
-    first, _, last = episode.orchestrator.requests
+    first, _, last = episode.orchestrator.requests[: len(EXPERTS)]
     assert first["messages"][0]["content"] == "You are good at using tools."
     assert [tool["function"]["name"] for tool in first["tools"]] == sorted(TOOLS)
     assert first["tool_choice"] == "none" and "response_format" not in first
@@ -234,3 +263,20 @@ async def test_each_expert_gets_the_task_the_findings_and_its_own_key(
     assert headers["search-1"]["authorization"] == f"Bearer {KEYS['openai']}"
     assert headers["reasoner-2"]["x-api-key"] == KEYS["openai"]
     assert headers["answer-3"]["authorization"] == f"Bearer {KEYS['together']}"
+
+
+async def test_the_example_solves_its_question_and_prints_trace_and_prices(
+    episode: PaperEpisode,
+) -> None:
+    lines = episode.example.splitlines()
+    assert [line.split(" (")[0] for line in lines if line.startswith("turn ")] == [
+        f"turn {number}: Next is {tool}." for number, tool in enumerate(TOOLS, start=1)
+    ]
+    for expert, tool in zip(EXPERTS, TOOLS, strict=True):
+        [line] = [line for line in lines if line.startswith(f"  {tool} by {expert.alias}, ")]
+        paid = Decimal(line.rpartition(", ")[2].split()[0])
+        # The executor's share comes on top.
+        assert paid == expert.cost if tool == "answer" else paid > expert.cost
+    assert "print(4**6 * 7**3 * 10 // 28)" in episode.example
+    assert lines[-3:-1] == ["answer: 501760", "right"]
+    assert re.fullmatch(r"episode and trace [0-9a-f-]{36}, 0\.\d+ USD", lines[-1])

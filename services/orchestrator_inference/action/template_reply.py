@@ -53,6 +53,7 @@ def _shape(rules: TurnRules) -> str:
 
 def _action(completion: Completion, answer_schema: str) -> Action:
     thought, text = _split(completion.text)
+    thought = thought or completion.reasoning.strip()
     if completion.native_calls:
         return replace(native_action(completion), thought=storable(thought or text))
     if completion.finish_reason == FINISH_LENGTH:

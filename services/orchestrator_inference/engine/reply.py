@@ -38,6 +38,9 @@ class _ToolCall(_Part):
 
 class _Message(_Part):
     content: str | None = None
+    # Thoughts that the engine has parsed; the second name is that of older and other servers.
+    reasoning: Any = None
+    reasoning_content: Any = None
     tool_calls: list[_ToolCall] | None = None
 
 
@@ -84,8 +87,14 @@ def completion_from(
         token_ids=token_ids,
         logprobs=_logprobs(choice, token_ids),
         native_calls=tuple(map(_native_call, message.tool_calls or ())),
+        reasoning=_reasoning(message),
         constrained=constrained,
     )
+
+
+def _reasoning(message: _Message) -> str:
+    named = (message.reasoning, message.reasoning_content)
+    return next((whole_characters(text) for text in named if isinstance(text, str)), "")
 
 
 def _native_call(entry: _ToolCall) -> NativeCall:

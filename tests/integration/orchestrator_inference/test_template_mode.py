@@ -1,6 +1,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from integration.orchestrator_inference.test_next_action import CALCULATOR, make_request
 from openai_server import OpenAiServer, Reply
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -92,6 +94,17 @@ async def test_an_engine_that_rejects_the_limit_of_calls_is_asked_without_it(
         response = await stub.NextAction(make_template_request())
     assert response.action.final_answer == "42"
     assert ["parallel_tool_calls" in each for each in engine.requests] == [True, False]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+async def test_a_thought_that_the_engine_parses_is_the_actions(
+    start_service: Any, field: str
+) -> None:
+    parsed = Reply(REPLY.partition("</think>")[2], message={field: "I compute."})
+    with OpenAiServer([parsed], vllm_version="0.32.0") as engine:
+        stub = await start_service(engine.base_url)
+        action = (await stub.NextAction(make_template_request())).action
+    assert (action.tool_calls.calls[0].tool_name, action.thought) == ("calculator", "I compute.")
 
 
 async def test_a_default_model_has_the_operators_prompt_mode_and_others_have_none(

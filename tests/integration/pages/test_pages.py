@@ -39,6 +39,10 @@ NOT_RUN = {
     "podium down": "the fixture does",
     "podium train rollout": "sixteen episodes; test_rollouts.py runs some",
     "python -m podium_training.grpo": "tests/integration/podium_training trains",
+    "vllm serve": "needs a GPU; tests/e2e/test_paper_vllm.py serves a tiny model so",
+    "podium tools test answer": "asks providers; tests/e2e/test_paper.py has recorded ones",
+    "podium run --policy paper": "asks providers; tests/e2e/test_paper.py runs such an episode",
+    "python examples/paper": "asks providers; tests/e2e/test_paper.py runs it",
     "helm ": "needs a cluster: make cluster-test",
     "podium doctor --cluster": "needs a cluster: test_doctor.py",
     'podium run "Do I need a coat': "weather.example is an example",
@@ -55,6 +59,7 @@ JOURNEYS = {
     ],
     "tools-and-policies": [DOCS / "tools-and-policies.md"],
     "webhooks": [DOCS / "webhooks.md"],
+    "paper": [DOCS / "paper.md"],
     "tenancy": [DOCS / "tenancy.md"],
     "providers": sorted((DOCS / "providers").glob("*.md")),
 }
@@ -131,6 +136,9 @@ def reader() -> Iterator[Reader]:
 def test_a_page_works_as_written(reader: Reader, tmp_path: Path, journey: str) -> None:
     url, api_key = reader.connection.gateway_url, reader.connection.api_key
     problems = []
+    # Some pages are read in a clone of the repository.
+    for folder in ("bundled", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     with reader.terminal(tmp_path) as terminal:
         for path in JOURNEYS[journey]:
             page = Page(path, NOT_RUN)
@@ -138,7 +146,7 @@ def test_a_page_works_as_written(reader: Reader, tmp_path: Path, journey: str) -
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("journey", ["tutorials", "tools-and-policies"])
+@pytest.mark.parametrize("journey", ["tutorials", "tools-and-policies", "paper"])
 def test_git_ignores_the_files_that_a_page_has_its_reader_write(journey: str) -> None:
     pages = [Page(path, NOT_RUN) for path in JOURNEYS[journey]]
     named = [FILE.match(block) for page in pages for _, block in page.blocks]
