@@ -12,6 +12,7 @@ from chart.rendering import (
     EXPERTS,
     KNATIVE,
     Json,
+    chart,
     merged,
     named,
     of_kind,
@@ -240,6 +241,13 @@ def test_a_wrong_expert_is_rejected_with_its_field_and_the_fix(values: Any, word
     with pytest.raises(HelmError) as rejection:
         render(merged(ON, values))
     assert words in str(rejection.value)
+
+
+def test_the_notes_name_the_claims_of_weights() -> None:
+    writer = merged(ON, {"experts": {"writer": EXPERTS["writer"] | {"model": "pvc://mine/writer"}}})
+    files = chart().render(writer, name="podium", namespace="podium")
+    [notes] = [text for path, text in files.items() if path.endswith("NOTES.txt")]
+    assert "mine  (experts.writer.model)" in notes
 
 
 def test_without_experts_nothing_of_them_is_made() -> None:

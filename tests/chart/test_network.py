@@ -32,6 +32,8 @@ from chart.rendering import (
     rendered,
     switched_on,
 )
+from chart.test_values_schema import nested
+from cluster.admitted import Outsider, admitting, outsiders
 from tool_adapters.network_guard import NOT_PUBLIC
 
 DNS_OF_OPENSHIFT: Json = {
@@ -146,6 +148,32 @@ def test_the_log_of_a_test_is_there_when_the_test_has_ended() -> None:
         for one in of_kind(rendered("defaults"), "Pod")
     }
     assert policies == {"before-hook-creation"}
+
+
+def test_every_outsider_of_the_evaluation_is_one_that_the_cluster_test_tries_from() -> None:
+    values = profile("evaluation")
+    for path, value in admitting("tried").items():
+        values = merged(values, nested(path, value))
+    admitted = {
+        json.dumps(peer, sort_keys=True)
+        for one in of_kind(render(values), "NetworkPolicy")
+        for rule in one["spec"].get("ingress", [])
+        for peer in rule.get("from", [])
+        if "namespaceSelector" in peer
+    }
+    tried = outsiders("tried").values()
+    assert not [peer for peer in admitted if not any(is_peer(json.loads(peer), o) for o in tried)]
+    # KEDA's operator, the worker controller, the scraper, the ingress controller, clients.
+    assert len(admitted) == 5
+
+
+def is_peer(peer: Json, outsider: Outsider) -> bool:
+    """Returns whether the outsider's pod is what the peer admits, with these labels alone."""
+    labels = peer.get("podSelector", {}).get("matchLabels", {})
+    chosen = peer["namespaceSelector"]
+    names = [*chosen.get("matchLabels", {}).values()]
+    names += [name for each in chosen.get("matchExpressions", []) for name in each["values"]]
+    return labels == outsider.labels and (not names or outsider.namespace in names)
 
 
 SETTINGS: dict[str, type[BaseSettings]] = {

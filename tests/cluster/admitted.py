@@ -82,21 +82,25 @@ def _words(addresses: set[Address] | frozenset[Address], pods: Mapping[str, str]
     return json.dumps([[name, pods[name], port] for name, port in sorted(addresses)])
 
 
-@contextmanager
-def _policies(release: Release) -> Iterator[None]:
-    def of(*names: str) -> Json:
-        chosen = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]
-        return {"namespaceSelector": {"matchExpressions": chosen}}
+def admitting(prefix: str) -> Json:
+    """Values by their paths that admit every outsider, beside the chart's own."""
 
-    prefix = release.namespace
-    admitting = {
+    def of(name: str) -> Json:
+        return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+    return {
         "integrations.keda.enabled": True,
         "integrations.temporalWorkerController.enabled": True,
         "monitoring.from": [of(f"{prefix}-monitoring")],
         "ingress.from": [of(f"{prefix}-ingress")],
         "networkPolicy.clientNamespaces": [f"{prefix}-apps"],
     }
-    other = Release(prefix, release.values, release.json_values | admitting)
+
+
+@contextmanager
+def _policies(release: Release) -> Iterator[None]:
+    values = release.json_values | admitting(release.namespace)
+    other = Release(release.namespace, release.values, values)
     release.kubectl("replace", "-f", "-", stdin=other.template({}, "-s", POLICIES))
     try:
         yield
