@@ -14,7 +14,7 @@ SDK := $(PYTHON) -m scripts.sdk
 RELEASED := protos/released.binpb
 WORKERS ?= 3
 SERVERS := cost_ledger.server, episodes.server, episodes.worker, gateway.server, orchestrator_inference.server, tool_adapters.server, tool_registry.server
-SOURCES := libs bundled/functions services operations cli training tests scripts sdks/python
+SOURCES := libs bundled/functions services operations cli training evaluation tests scripts sdks/python
 # mypy takes longest and starts first.
 LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
 IMAGES := platform training engine
@@ -130,7 +130,7 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 
 # The house rules are part of lint.
 test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an order
-	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm"
+	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm and not leaderboards"
 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, the supply chain, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"

@@ -13,6 +13,7 @@ from sdks import typescript_client
 LEFT_OUT = {
     "chaos": "they kill or restart servers and run alone: make test-all",
     "vllm": "they start vLLM, which takes minutes: make test-all",
+    "leaderboards": "they install published benchmarks: make test-all",
     "training": "they train and measure models, which takes minutes: make test-all",
 }
 IMAGES = "tests/chart/slow: it builds images and runs them, as root with buildah: make chart-slow"

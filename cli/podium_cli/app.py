@@ -73,6 +73,11 @@ COMMANDS = {
         "Create, list, deliveries, replay, delete: where events are sent.",
     ),
     "train": ("train", TRAINING, "Make tasks, run episodes, and give users what was learnt."),
+    "eval": (
+        "evaluations",
+        TRAINING,
+        "Measure arms on a suite: run, watch, report, compare, with intervals.",
+    ),
     "tools": (
         "tools",
         TOOLS,

@@ -254,3 +254,23 @@ _faults: LRUCache[str, int] = LRUCache(10_000)
 def faults_of(name: str) -> int:
     _faults[name] = _faults.get(name, 0) + 1
     return _faults[name]
+
+
+class InvalidEvaluation(InvalidArgument):
+    """The request cannot become a run of an evaluation."""
+
+
+class EvaluationNotFound(NotFound):
+    def __init__(self, evaluation_id: str) -> None:
+        super().__init__(
+            f"there is no evaluation {evaluation_id[:100]}; see GET /v1/evaluations",
+            evaluation_id=evaluation_id,
+        )
+
+
+class EvaluationConflict(AlreadyExists):
+    def __init__(self, evaluation_id: str) -> None:
+        super().__init__(
+            f"evaluation {evaluation_id} was created with other content; use a new id",
+            evaluation_id=evaluation_id,
+        )

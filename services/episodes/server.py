@@ -22,6 +22,9 @@ from episodes.episodes.servicer import EpisodesServicer
 from episodes.episodes.store_feedback import FeedbackStore
 from episodes.episodes.store_watch import NewsStore
 from episodes.episodes.watch import Watcher
+from episodes.evaluations.service import Evaluations
+from episodes.evaluations.servicer import EvaluationsServicer
+from episodes.evaluations.store import EvaluationStore
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
@@ -47,6 +50,7 @@ from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServiceServicer_to_server
 from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServiceServicer_to_server
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
+from podium.episodes.v1.evaluation_service_pb2_grpc import add_EvaluationServiceServicer_to_server
 from podium.episodes.v1.webhook_service_pb2_grpc import add_WebhookServiceServicer_to_server
 from podium_kit import telemetry
 from podium_kit.limits.concurrency import FairThread
@@ -119,6 +123,11 @@ async def serve(config: ServerConfig) -> None:
             add_WebhookServiceServicer_to_server,
             WebhooksServicer(Webhooks(WebhookStore(engine))),
             "podium.episodes.v1.WebhookService",
+        ),
+        Service(
+            add_EvaluationServiceServicer_to_server,
+            EvaluationsServicer(Evaluations(EvaluationStore(engine))),
+            "podium.episodes.v1.EvaluationService",
         ),
     ]
     queued, calls = WorkQueue(engine, EPISODE_QUEUE), WorkQueue(engine, CALL_QUEUE)

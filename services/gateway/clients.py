@@ -50,6 +50,7 @@ from podium.episodes.v1 import (
     episode_pb2,
     episode_service_pb2,
     episode_service_pb2_grpc,
+    evaluation_service_pb2,
     webhook_service_pb2,
 )
 from podium.ledger.v1 import (
@@ -92,6 +93,7 @@ CONTRACTS = (
     description_service_pb2,
     model_version_service_pb2,
     webhook_service_pb2,
+    evaluation_service_pb2,
 )
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
 WATCH_RENEW_S = 300.0

@@ -109,7 +109,7 @@ async def submit(
     )
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], tasks)
-    settings = _settings(session.target)
+    settings = rollout_settings(session.target)
     # Temporal's client is slow to import and needed here alone, as in `worker`.
     from podium_training.rollouts.submission import (  # noqa: PLC0415
         ended,
@@ -134,14 +134,15 @@ async def submit(
 
 @command(app, "worker")
 async def worker(session: Session) -> None:
-    """Run what was submitted, until Ctrl-C. Any number of workers may run."""
-    settings = _settings(session.target)
-    from podium_training.rollouts.submission import open_temporal, work  # noqa: PLC0415
+    """Run what was submitted, evaluations as well, until Ctrl-C. Any number of workers may run."""
+    settings = rollout_settings(session.target)
+    from podium_evaluation.runs.submission import work_on_both  # noqa: PLC0415
+    from podium_training.rollouts.submission import open_temporal  # noqa: PLC0415
 
     client = await open_temporal(settings, settings.temporal_target)
     async with session.gateway() as gateway:
         session.output.note(f"working on task queue {settings.task_queue}; Ctrl-C ends it")
-        await work(client, settings.task_queue, gateway)
+        await work_on_both(client, settings.task_queue, gateway)
 
 
 def _line(found: RolloutProgress) -> str:
@@ -152,7 +153,7 @@ def _line(found: RolloutProgress) -> str:
     )
 
 
-def _settings(target: Target) -> RolloutSettings:
+def rollout_settings(target: Target) -> RolloutSettings:
     settings = RolloutSettings()
     if settings.temporal_target:
         return settings

@@ -67,6 +67,19 @@ EPISODES = {
             OR owner_id IN (SELECT id FROM gone UNION ALL SELECT id FROM direct_calls
                 WHERE tenant = :tenant AND subject = :subject))
     """,
+    # Trials of another person's run have explanations that quote the episodes' answers.
+    "evaluation_trials": """
+        DELETE FROM evaluation_trials WHERE episode_id IN (SELECT id FROM gone)
+    """,
+    "evaluations": """
+        DELETE FROM evaluations WHERE tenant = :tenant
+        AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+    """,
+    "evaluation_items": """
+        DELETE FROM evaluation_items i WHERE i.tenant = :tenant AND NOT EXISTS (
+            SELECT FROM evaluations v
+            WHERE v.tenant = i.tenant AND v.suite_digest = i.suite_digest)
+    """,
     "direct_calls": """
         DELETE FROM direct_calls
         WHERE tenant = :tenant

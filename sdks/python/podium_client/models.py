@@ -725,6 +725,53 @@ class ApproveToolCallRequest(Model):
     """
 
 
+class ArmProgress(Model):
+    """
+    How far an arm has come.
+    """
+
+    arm: str = ""
+    """
+    Name of the arm.
+    """
+    planned_count: int = 0
+    """
+    Trials that may still be started.
+    """
+    running_count: int = 0
+    """
+    Trials that have begun and not ended.
+    """
+    judged_count: int = 0
+    """
+    Trials with a score.
+    """
+    unjudged_count: int = 0
+    """
+    Trials that ended without a score.
+    """
+    not_run_count: int = 0
+    """
+    Trials that a budget or the end of the run left out.
+    """
+    score_sum: float = 0.0
+    """
+    Sum of the scores.
+    """
+    cost: Money | None = None
+    """
+    Known cost of the episodes that ended, without their checks.
+    """
+    judge_cost: Money | None = None
+    """
+    Known cost of their checks.
+    """
+    unpriced_call_count: int = 0
+    """
+    Calls whose cost is unknown and in no sum.
+    """
+
+
 class CancelEpisodeRequest(Model):
     """
     Asks to cancel an episode.
@@ -872,6 +919,21 @@ class EpisodeStarted(Model):
     policy_version: int = 0
     """
     Its version.
+    """
+
+
+class ExpectedCall(Model):
+    """
+    A call that leads to an item's answer.
+    """
+
+    tool_name: str = ""
+    """
+    Name of the tool.
+    """
+    arguments_json: str = ""
+    """
+    Its arguments, a JSON object.
     """
 
 
@@ -1134,6 +1196,27 @@ class RewardFeatures(Model):
     modelled_latency: Duration | None = None
     """
     How much of it is modelled.
+    """
+
+
+class UpdateEvaluationRequest(Model):
+    """
+    Asks to pause, resume or end a run.
+    """
+
+    evaluation_id: str = ""
+    """
+    Id of the run.
+    """
+    state: Literal["EVALUATION_STATE_RUNNING", "EVALUATION_STATE_PAUSED", "EVALUATION_STATE_ENDED"] | str | None = (
+        None
+    )
+    """
+    The state it gets.
+    """
+    reason: str = ""
+    """
+    Why, in words; unset means none.
     """
 
 
@@ -3580,6 +3663,81 @@ class EpisodeSpec(Model):
     """
 
 
+class EvaluationArm(Model):
+    """
+    A way to play the suite.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    name: str = ""
+    """
+    Unique within the run.
+    """
+    model: str = ""
+    """
+    Orchestrator model; unset means the default.
+    """
+    policy: str = ""
+    """
+    Policy; unset means the tenant's active one.
+    """
+    tool_names: list[str] = []
+    """
+    The tools it may use; empty means those that fit the task best, as for any episode.
+    """
+    turn_limit: int = 0
+    """
+    Most turns; 0 means an episode's default.
+    """
+    time_limit: Duration | None = None
+    """
+    Longest episode; unset means an episode's default.
+    """
+    budget: Money | None = None
+    """
+    Most money of a trial: one that it ends is wrong. Unset means that only the tenant's own budgets and the run's apply.
+    """
+    prompt_mode: Literal["PROMPT_MODE_STATELESS", "PROMPT_MODE_CHAT", "PROMPT_MODE_TEMPLATE"] | str | None = (
+        None
+    )
+    """
+    The form of earlier turns in the prompt.
+    """
+    sampling: Sampling | None = None
+    """
+    The sampling parameters.
+    """
+
+
+class EvaluationItem(Model):
+    """
+    A question of a suite, and the check of its answers.
+    """
+
+    id: str = ""
+    """
+    Unique within the suite.
+    """
+    family: str = ""
+    """
+    The kind of question, which reports group by.
+    """
+    question: str = ""
+    """
+    The task of its episodes.
+    """
+    check: Check | None = None
+    """
+    Scores the answers.
+    """
+    expected_calls: Annotated[list[ExpectedCall], Field(validate_default=True)] = []
+    """
+    Calls that lead to the answer, which reports compare with those made. Empty means that none are known, or that none are needed. No model sees them.
+    """
+
+
 class ListWebhookDeliveriesResponse(Model):
     """
     A page of deliveries.
@@ -3677,6 +3835,84 @@ class StartEpisodeRequest(Model):
     file_quota: FileQuota | None = None
     """
     The tenant's own quota of files. The gateway sets it from the tenant's limits and ignores its own caller's value; unset means the service's own.
+    """
+
+
+class Trial(Model):
+    """
+    An item played once by an arm: exactly one episode.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    place: int = 0
+    """
+    Its place in the run, from 0.
+    """
+    arm: str = ""
+    """
+    Name of the arm.
+    """
+    item_id: str = ""
+    """
+    Id of the item.
+    """
+    repeat: int = 0
+    """
+    Which of the item's trials by this arm, from 0.
+    """
+    episode_id: str = ""
+    """
+    Id of its episode, derived from the run's id, arm, item and repeat.
+    """
+    state: Literal["TRIAL_STATE_PLANNED", "TRIAL_STATE_RUNNING", "TRIAL_STATE_JUDGED", "TRIAL_STATE_UNJUDGED", "TRIAL_STATE_NOT_RUN"] | str | None = (
+        None
+    )
+    """
+    Its state.
+    """
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+        None
+    )
+    """
+    The reason of its episode's end.
+    """
+    score: float | None = None
+    """
+    From 0 to 1; unset means that it has none, which is not 0.
+    """
+    explanation: str = ""
+    """
+    Why, in words.
+    """
+    cost: Money | None = None
+    """
+    Known cost of the episode and of those that it called, without its check.
+    """
+    judge_cost: Money | None = None
+    """
+    Known cost of its check.
+    """
+    unpriced_call_count: int = 0
+    """
+    Calls whose cost is unknown and in no sum.
+    """
+    latency: Duration | None = None
+    """
+    Time to the answer.
+    """
+    turn_count: int = 0
+    """
+    Turns taken.
+    """
+    tool_call_count: int = 0
+    """
+    Tool calls made.
+    """
+    item: EvaluationItem | None = None
+    """
+    The item; set where the request asks for items.
     """
 
 
@@ -5008,6 +5244,59 @@ class EpisodeFinished(Model):
     """
 
 
+class Evaluation(Model):
+    """
+    A run: a suite played by arms, so many times.
+    """
+
+    id: str = ""
+    """
+    UUIDv7 made by the caller, from which the ids of its episodes follow.
+    """
+    suite: str = ""
+    """
+    Name of the suite, for people.
+    """
+    suite_digest: str = ""
+    """
+    Hexadecimal SHA-256 of the suite's items. Set by the service.
+    """
+    comparability_key: dict[str, str] = {}
+    """
+    What must be equal in two runs that are compared, besides the items: the benchmark's version, verifiers, judges and limits, in words.
+    """
+    arms: Annotated[list[EvaluationArm], Field(validate_default=True)] = []
+    """
+    Who plays it.
+    """
+    repeats: int = 0
+    """
+    Trials of each item and arm; 0 means 1.
+    """
+    budget_id: str = ""
+    """
+    Id of the budget that bounds the run; unset means that only the tenant's own do.
+    """
+    state: Literal["EVALUATION_STATE_RUNNING", "EVALUATION_STATE_PAUSED", "EVALUATION_STATE_ENDED"] | str | None = (
+        None
+    )
+    """
+    Its state. Set by the service.
+    """
+    reason: str = ""
+    """
+    Why it is in its state, in words; unset means as planned. Set by the service.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was created. Set by the service.
+    """
+    end_time: AwareDatetime | None = None
+    """
+    Time at which it ended; unset until then. Set by the service.
+    """
+
+
 class GetDirectCallResponse(Model):
     """
     The call.
@@ -5027,6 +5316,21 @@ class GetEpisodeResponse(Model):
     episode: Episode | None = None
     """
     The episode.
+    """
+
+
+class GetEvaluationResponse(Model):
+    """
+    A run and its progress.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    The run.
+    """
+    progress: Annotated[list[ArmProgress], Field(validate_default=True)] = []
+    """
+    In the order of the arms.
     """
 
 
@@ -5053,6 +5357,36 @@ class ListEpisodesResponse(Model):
     episodes: Annotated[list[Episode], Field(validate_default=True)] = []
     """
     The episodes.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class ListEvaluationsResponse(Model):
+    """
+    A page of runs.
+    """
+
+    evaluations: Annotated[list[Evaluation], Field(validate_default=True)] = []
+    """
+    The runs.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class ListTrialsResponse(Model):
+    """
+    A page of trials.
+    """
+
+    trials: Annotated[list[Trial], Field(validate_default=True)] = []
+    """
+    The trials.
     """
     next_page_token: str = ""
     """
@@ -5259,6 +5593,17 @@ class Turn(Model):
     tool_invocations: Annotated[list[ToolInvocation], Field(validate_default=True)] = []
     """
     The tool calls, in call order; empty for a final answer.
+    """
+
+
+class UpdateEvaluationResponse(Model):
+    """
+    The run.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    The run.
     """
 
 
@@ -5639,6 +5984,32 @@ class CancelEpisodeResponse(Model):
     episode: Episode | None = None
     """
     The episode; it may still be ending.
+    """
+
+
+class CreateEvaluationRequest(Model):
+    """
+    Asks to store a run.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    The run.
+    """
+    items: Annotated[list[EvaluationItem], Field(validate_default=True)] = []
+    """
+    The items of its suite, in order.
+    """
+
+
+class CreateEvaluationResponse(Model):
+    """
+    The stored run.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    The run.
     """
 
 

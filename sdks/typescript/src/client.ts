@@ -9,6 +9,7 @@ import { Tools } from "./tools.js";
 import { DeadLetters, ModelVersions } from "./training.js";
 import { Transport, type Request } from "./transport.js";
 import { Secrets } from "./secrets.js";
+import { Evaluations } from "./evaluations.js";
 import { Webhooks } from "./webhooks.js";
 
 export interface PodiumOptions {
@@ -35,6 +36,7 @@ export class Podium {
   readonly corpora: Corpora;
   readonly modelVersions: ModelVersions;
   readonly deadLetters: DeadLetters;
+  readonly evaluations: Evaluations;
   readonly webhooks: Webhooks;
   readonly secrets: Secrets;
   private readonly transport: Transport;
@@ -68,6 +70,7 @@ export class Podium {
     this.corpora = new Corpora(this.transport);
     this.modelVersions = new ModelVersions(this.transport);
     this.deadLetters = new DeadLetters(this.transport);
+    this.evaluations = new Evaluations(this.transport);
     this.webhooks = new Webhooks(this.transport);
     this.secrets = new Secrets(this.transport);
   }

@@ -18,7 +18,7 @@ from episodes.keys import StepKind, budget_id, effect_place, verifier_session
 from episodes.models import Ending, Progress, StopReason
 from episodes.publication.records import closing_record, trajectory_record
 from episodes.publication.store_outbox import OutboxStore
-from episodes.publication.trajectory import build_trajectory, summarize
+from episodes.publication.trajectory import build_trajectory, summarize, trial_outcome
 from episodes.spending.holds import Charges
 from episodes.step_log.log import Body, StepLog, StepLogs, unknown
 from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
@@ -206,7 +206,13 @@ class EpisodeFinisher:
         async with self.settlements.taken(episode.id) as costs:
             # Watchers that see the end see the costs.
             members = await self.outbox.finish(
-                episode.id, place, ending, progress, records, costs=costs
+                episode.id,
+                place,
+                ending,
+                progress,
+                records,
+                costs=costs,
+                outcome=trial_outcome(trajectory),
             )
         if len(members) == place.size:
             pairs = [(member.episode_id, member.digest) for member in members]

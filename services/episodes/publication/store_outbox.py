@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from episodes.evaluations.models import TrialOutcome
+from episodes.evaluations.store import RECORD, outcome_values
 from episodes.models import Ending, Membership, OutboxRecord, Progress, Step
 from episodes.webhooks.events import episode_ended, record_dead_lettered
 from episodes.webhooks.store import ADD_EVENT, add_event, event_values
@@ -23,6 +25,7 @@ _FINISH = """
     WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
 """
 FINISH = text(_FINISH)
+RECORD_TRIAL = text(RECORD)
 _SETTLE = """
     UPDATE steps SET settled = true, cost = new.cost, currency = new.currency
     FROM unnest(
@@ -31,12 +34,13 @@ _SETTLE = """
     WHERE episode_id = CAST(:id AS uuid) AND steps.sequence = new.sequence
 """
 SETTLE = text(_SETTLE)
-# Of an episode that is a group by itself, at once: the rows are those of SETTLE, FINISH, OWE and
-# the webhooks' OWE, and the same again for a repetition.
+# Of an episode that is a group by itself, at once: the rows are those of SETTLE, FINISH, RECORD,
+# ADD and ADD_EVENT, and the same again for a repetition.
 FINISH_ALONE = text(
     f"""
     WITH settled AS ({_SETTLE}),
     ended AS ({_FINISH} RETURNING id),
+    trial AS ({RECORD}),
     record AS (
         SELECT * FROM unnest(
             CAST(:record_ids AS text[]), CAST(:kinds AS text[]), CAST(:group_ids AS text[]),
@@ -175,18 +179,24 @@ class OutboxStore:
         records: Sequence[OutboxRecord],
         *,
         costs: Sequence[tuple[Step, Money | None]],
+        outcome: TrialOutcome,
     ) -> list[GroupMember]:
-        """Ends an episode, stores the costs of its steps, adds its records and notifies watchers;
-        repeating it changes nothing.
+        """Ends an episode, stores the costs of its steps and the outcome of its trial, if it is
+        one, adds its records and notifies watchers; repeating it changes nothing.
 
         Returns the finished members of a group of several, in sample order.
         """
         if place.size == 1:
-            await self._finish_alone(episode_id, ending, progress, records, costs)
+            await self._finish_alone(
+                episode_id, ending, progress, records, costs=costs, outcome=outcome
+            )
             return []
         async with transaction(self._engine) as connection:
             await connection.execute(SETTLE, _settle_values(episode_id, costs))
-            ended = await connection.execute(FINISH, _finish_values(episode_id, ending, progress))
+            finished = _finish_values(episode_id, ending, progress)
+            ended = await connection.execute(FINISH, finished)
+            trial = outcome_values(records[0].tenant, outcome)
+            await connection.execute(RECORD_TRIAL, {**finished, **trial})
             if ended.rowcount:
                 await add_event(connection, episode_ended(records[0], episode_id, ending, progress))
             # Two last members at once must not both miss the other.
@@ -203,11 +213,14 @@ class OutboxStore:
         ending: Ending,
         progress: Progress,
         records: Sequence[OutboxRecord],
+        *,
         costs: Sequence[tuple[Step, Money | None]],
+        outcome: TrialOutcome,
     ) -> None:
         values = {
             **_settle_values(episode_id, costs),
             **_finish_values(episode_id, ending, progress),
+            **outcome_values(records[0].tenant, outcome),
             **event_values(episode_ended(records[0], episode_id, ending, progress)),
             "record_ids": [record.record_id for record in records],
             "kinds": [record.kind for record in records],

@@ -1,5 +1,6 @@
 from datetime import UTC, datetime
 
+from episodes.evaluations.models import TrialOutcome
 from episodes.keys import StepKind
 from episodes.models import Ending, Progress, Step, StopReason
 from episodes.step_log.log import StepLog, observations
@@ -84,6 +85,25 @@ def build_trajectory(
         parent=episode.spec.parent if episode.spec.HasField("parent") else None,
         children_cost=_wire_cost(below),
         attachments=episode.spec.attachments,
+    )
+
+
+def trial_outcome(trajectory: trajectory_pb2.Trajectory) -> TrialOutcome:
+    """Returns what an evaluation records of the episode, the cost of its check apart."""
+    judged = next(iter(trajectory.outcomes), None)
+    children = [
+        call.child.unpriced_call_count
+        for turn in trajectory.turns
+        for call in turn.tool_invocations
+    ]
+    checks = [optional_money_from_proto(call.cost) for call in trajectory.verifier_calls]
+    return TrialOutcome(
+        judged.score if judged else None,
+        judged.explanation if judged else trajectory.unjudged_reason,
+        optional_money_from_proto(trajectory.features.cost),
+        total_cost(checks),
+        trajectory.unpriced_call_count + sum(children),
+        duration_from_proto(trajectory.features.latency),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 EPISODES = "podium.episodes.v1.EpisodeService"
 DIRECT_CALLS = "podium.episodes.v1.DirectCallService"
 DEAD_LETTERS = "podium.episodes.v1.DeadLetterService"
+EVALUATIONS = "podium.episodes.v1.EvaluationService"
 WEBHOOKS = "podium.episodes.v1.WebhookService"
 TOOLS = "podium.registry.v1.ToolRegistryService"
 POLICIES = "podium.registry.v1.PolicyService"
@@ -48,6 +49,11 @@ ROUTES = (
     Route("GET", "/v1/episodes/{episode_id}/trajectory", EPISODES, "GetTrajectory"),
     Route("POST", "/v1/direct-calls", DIRECT_CALLS, "StartDirectCall"),
     Route("GET", "/v1/direct-calls/{call_id}", DIRECT_CALLS, "GetDirectCall"),
+    Route("POST", "/v1/evaluations", EVALUATIONS, "CreateEvaluation"),
+    Route("GET", "/v1/evaluations", EVALUATIONS, "ListEvaluations"),
+    Route("GET", "/v1/evaluations/{evaluation_id}", EVALUATIONS, "GetEvaluation"),
+    Route("PATCH", "/v1/evaluations/{evaluation_id}", EVALUATIONS, "UpdateEvaluation"),
+    Route("GET", "/v1/evaluations/{evaluation_id}/trials", EVALUATIONS, "ListTrials"),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),
     Route("GET", "/v1/webhooks", WEBHOOKS, "ListWebhooks"),

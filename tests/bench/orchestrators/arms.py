@@ -14,11 +14,11 @@ from podium.registry.v1 import policy_service_pb2, tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb2
 from podium_cli.up.running import fill
 from podium_kit.client.gateway import Gateway
+from podium_kit.derived_ids import derived_uuid7
 from podium_operations.local.engines import TRAINED_NAME, EngineChoice
 from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_training.gate import Evaluated
 from podium_training.rollouts import Group, Offer, Rollout, RolloutLimits, plan
-from podium_training.rollouts.plan import derived_id
 from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.tasks.task import Task
 
@@ -116,8 +116,8 @@ async def _episodes(
 
 def _under(policy: str, group: Group, run_id: str) -> Group:
     """The same tools under every policy; ids of its own, or it would be the same episode."""
-    rollout = Rollout(derived_id(run_id, policy, group.task.id), 0)
-    group_id = derived_id(run_id, policy, group.task.id, "group")
+    rollout = Rollout(derived_uuid7(run_id, policy, group.task.id), 0)
+    group_id = derived_uuid7(run_id, policy, group.task.id, "group")
     return replace(group, id=group_id, rollouts=(rollout,))
 
 

@@ -44,6 +44,13 @@ BUDGET = {
     "hard_limit": {"currency_code": "USD", "amount": "100"},
 }
 
+EVALUATION = {"suite": "sums", "arms": [{"name": "podium"}]}
+ITEM = {
+    "id": "one",
+    "question": "whose item is it?",
+    "check": {"verifier": "exact", "parameters_json": '{"expected": "mine"}'},
+}
+
 # In the order they are tried: what names the owner's things comes before the stranger makes
 # things of the same name.
 RPCS: dict[str, Case] = {
@@ -60,6 +67,17 @@ RPCS: dict[str, Case] = {
     "EpisodeService/CountPromptTokens": (
         REJECTED,
         {"spec": {"task": "how long is it?", "policy": "$policy"}},
+    ),
+    "EvaluationService/GetEvaluation": (REJECTED, {"evaluation_id": "$evaluation"}),
+    "EvaluationService/ListTrials": (REJECTED, {"evaluation_id": "$evaluation"}),
+    "EvaluationService/UpdateEvaluation": (
+        REJECTED,
+        {"evaluation_id": "$evaluation", "state": "EVALUATION_STATE_ENDED"},
+    ),
+    "EvaluationService/ListEvaluations": (OWN, {}),
+    "EvaluationService/CreateEvaluation": (
+        OWN,
+        {"evaluation": {**EVALUATION, "id": "$evaluation"}, "items": [ITEM]},
     ),
     "DeadLetterService/ListDeadLetters": (OWN, {}),
     "DeadLetterService/RedriveDeadLetters": (REJECTED, {"record_ids": ["$episode"]}),

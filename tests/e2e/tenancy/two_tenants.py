@@ -124,6 +124,7 @@ async def _own(owner: httpx.AsyncClient, tenants: TwoTenants) -> None:
         "unknown": str(uuid_utils.uuid7()),
         "webhook": "acme-hook",
         "secret": "acme-secret",
+        "evaluation": str(uuid_utils.uuid7()),
     }
     for method, path, body in _belongings(tenants.things):
         await _ask(owner, method, path, body)
@@ -154,6 +155,9 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
     budget = {"id": things["budget"], "scope": "BUDGET_SCOPE_TENANT", "hard_limit": usd}
     hook = {"url": f"http://127.0.0.1:1/{CANARY}", "secret": {"name": "none"}}
     episode = {"task": f"what is {CANARY}?", "policy": things["policy"]}
+    check = {"verifier": "exact", "parameters_json": json.dumps({"expected": CANARY})}
+    item = {"id": "one", "question": f"what is {CANARY}?", "check": check}
+    evaluation = {"id": things["evaluation"], "suite": CANARY, "arms": [{"name": "podium"}]}
     return [
         ("POST", "/v1/prices", {"specs": [{**price, "source": CANARY}]}),
         ("POST", "/v1/tools", {"spec": tool}),
@@ -164,6 +168,7 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
         ("PUT", f"/v1/secrets/{things['secret']}", {"value": CANARY}),
         ("PUT", f"/v1/user-secrets/{things['secret']}", {"value": CANARY, "hosts": ["a.example"]}),
         ("POST", "/v1/episodes", {"episode_id": things["episode"], "spec": episode}),
+        ("POST", "/v1/evaluations", {"evaluation": evaluation, "items": [item]}),
     ]
 
 

@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from builders.media_files import attached, make_pdf
-from callers import make_key_pair
+from callers import client_channel, make_identity, make_key_pair
 from embedded_servers import Database
 from integration.cost_ledger.builders import make_record
 from integration.cost_ledger.running_ledger import running_ledger
@@ -22,9 +22,11 @@ from integration.episodes.platform_under_test import (
     start,
 )
 from integration.episodes.test_attachments import readers, starting
+from integration.episodes.test_evaluations import create, evaluation, item
 from integration.podium_cli.conftest import CommandLine
 from integration.podium_operations.test_backups import connected, rows
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium.episodes.v1.evaluation_service_pb2_grpc import EvaluationServiceStub
 from podium_kit.anchors import load_public_key
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.temporal import EmbeddedTemporal
@@ -70,6 +72,7 @@ async def urls(platform: Platform, database: Database, tmp_path: Path) -> Urls:
     people = (("acme", "ada", ADA), ("acme", "bob", BOB), ("globex", "eve", OTHER))
     for tenant, subject, canary in people:
         episode_id = await episode_of(platform, tenant, subject, canary)
+        await evaluation_of(platform, tenant, subject, canary)
         async with connected(made["gateway"]) as connection:
             await connection.execute(KEY, canary, tenant, subject, canary.encode())
         async with connected(made["tool_adapters"]) as connection:
@@ -101,6 +104,13 @@ async def episode_of(platform: Platform, tenant: str, subject: str, canary: str)
     return episode.id
 
 
+async def evaluation_of(platform: Platform, tenant: str, subject: str, canary: str) -> None:
+    """Creates a run of an evaluation, whose item and expected answer hold the canary."""
+    identity = make_identity(tenant, subject)
+    async with client_channel(platform.port, identity, platform.keys) as channel:
+        await create(EvaluationServiceStub(channel), evaluation(), item(canary, expected="1"))
+
+
 async def tables_with(url: str, words: str) -> set[str]:
     """Tables of which any row has the words, as text or as bytes."""
     found = set()
@@ -120,7 +130,7 @@ async def all_with(urls: Urls, words: str) -> dict[str, set[str]]:
 
 async def test_a_user_is_gone_and_nobody_else(urls: Urls) -> None:
     before = {words: await all_with(urls, words) for words in (ADA, OTHER)}
-    said = {"episodes", "segments", "feedback", "attachments"}
+    said = {"episodes", "segments", "feedback", "attachments", "evaluation_items"}
     assert said <= (await all_with(urls, BOB))["episodes"]
     journal = await rows(urls["cost_ledger"], ENTRIES)
     receipt = await erase(urls, Whose("acme", "bob"), really=True)

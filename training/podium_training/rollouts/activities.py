@@ -27,7 +27,7 @@ class RolloutActivities:
 
     @activity.defn(name=PLAN_RUN)
     async def plan_run(self, run: RolloutRun) -> PlannedRun:
-        async with _working():
+        async with working():
             _check_unchanged(run)
             tasks = read_tasks(Path(run.task_file))
             tools = await known_tools(self._gateway)
@@ -36,7 +36,7 @@ class RolloutActivities:
     @activity.defn(name=ROLL_GROUP)
     async def roll_group(self, group: GroupOfRun) -> RolloutTotals:
         run = group.run
-        async with _working():
+        async with working():
             _check_unchanged(run)
             planned = self._groups_of(run)[group.index]
             roller = Roller(self._gateway, run.limits, run.run_id)
@@ -53,7 +53,7 @@ class RolloutActivities:
 def _check_unchanged(run: RolloutRun) -> None:
     path = Path(run.task_file)
     if task_digest(path) != run.task_digest:
-        raise _not_repeated(f"{path} is not what the run began with; restore it or start anew")
+        raise not_repeated(f"{path} is not what the run began with; restore it or start anew")
 
 
 def _offer(run: RolloutRun) -> Offer:
@@ -79,7 +79,7 @@ def _totals(rolled: Sequence[Rolled]) -> RolloutTotals:
 
 
 @asynccontextmanager
-async def _working() -> AsyncIterator[None]:
+async def working() -> AsyncIterator[None]:
     """Heartbeats, and errors as Temporal must see them: an absent platform comes back."""
     beating = asyncio.create_task(_beat())
     try:
@@ -89,7 +89,7 @@ async def _working() -> AsyncIterator[None]:
     except (UserError, InvalidRun) as error:
         if isinstance(error, Rejected) and error.temporary:
             raise
-        raise _not_repeated(str(error)) from error
+        raise not_repeated(str(error)) from error
     finally:
         beating.cancel()
 
@@ -100,5 +100,5 @@ async def _beat() -> None:
         await asyncio.sleep(HEARTBEAT_S)
 
 
-def _not_repeated(words: str) -> ApplicationError:
+def not_repeated(words: str) -> ApplicationError:
     return ApplicationError(words, type="RolloutRejected", non_retryable=True)

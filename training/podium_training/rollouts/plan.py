@@ -10,7 +10,6 @@ With a price spread, every group also gets prices of its own; with several polic
 or every task comes under several of them: what differs is then what the preferences ask for.
 """
 
-import hashlib
 import math
 import uuid
 from collections.abc import Container, Mapping, Sequence
@@ -19,26 +18,14 @@ from datetime import datetime
 from decimal import Decimal
 from random import Random
 
+from podium_kit.derived_ids import derived_uuid7, uuid7_of
 from podium_training.rollouts.tool_subsets import ToolSubset, deal, draw_tool_subsets
 from podium_training.tasks.task import FIND_TOOLS, Task
 
 
-def derived_id(run_id: str, *parts: str) -> str:
-    """A UUIDv7 (RFC 9562) with the run's time and, for its chance, a digest of what it names."""
-    digest = hashlib.sha256("/".join((run_id, *parts)).encode()).digest()
-    return _uuid7(uuid.UUID(run_id).bytes[:6] + digest[:10])
-
-
 def run_id_from(at: datetime, chance: uuid.UUID) -> str:
     """A UUIDv7 of a moment, in milliseconds, and of chance that a workflow can replay."""
-    return _uuid7(round(at.timestamp() * 1000).to_bytes(6) + chance.bytes[6:])
-
-
-def _uuid7(sixteen: bytes) -> str:
-    value = bytearray(sixteen)
-    value[6] = (value[6] & 0x0F) | 0x70
-    value[8] = (value[8] & 0x3F) | 0x80
-    return str(uuid.UUID(bytes=bytes(value)))
+    return uuid7_of(round(at.timestamp() * 1000).to_bytes(6) + chance.bytes[6:])
 
 
 # What episodes take as a factor goes further; prices a hundred times off teach nothing.
@@ -140,10 +127,10 @@ def check_run_id(run_id: str) -> None:
 def anew(group: Group, run_id: str) -> Group:
     """The same choice of task, tools, prices and policy for the episodes of another run."""
     rollouts = tuple(
-        Rollout(derived_id(run_id, group.name, str(each.sample_index)), each.sample_index)
+        Rollout(derived_uuid7(run_id, group.name, str(each.sample_index)), each.sample_index)
         for each in group.rollouts
     )
-    return replace(group, id=derived_id(run_id, group.name, "group"), rollouts=rollouts)
+    return replace(group, id=derived_uuid7(run_id, group.name, "group"), rollouts=rollouts)
 
 
 def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
@@ -168,13 +155,15 @@ def _group(
     run_id: str, task: Task, size: int, offer: Offer, tools: ToolSubset, *, policy: str
 ) -> Group:
     name = task.id if offer.policies_per_task == 1 else f"{task.id}/{policy}"
-    rollouts = tuple(Rollout(derived_id(run_id, name, str(index)), index) for index in range(size))
+    rollouts = tuple(
+        Rollout(derived_uuid7(run_id, name, str(index)), index) for index in range(size)
+    )
     kept = set(tools) | set(task.judging_tools)
     tools = (*tools, *(name for name in offer.always if name not in kept))
     # Groups of a subset share their prices, too, so that their prompts begin alike.
     drawn_for = ",".join(tools) if offer.tool_subsets else task.id
     prices = _price_factors(run_id, drawn_for, tools or tuple(offer.tools), offer)
-    group_id = derived_id(run_id, name, "group")
+    group_id = derived_uuid7(run_id, name, "group")
     return Group(name, group_id, task, tools, rollouts, prices, policy)
 
 

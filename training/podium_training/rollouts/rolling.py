@@ -88,21 +88,10 @@ class Roller:
         return [each for each in await in_parallel(jobs, at_once) if each is not None]
 
     async def _roll(self, group: Group, rollout: Rollout) -> Rolled:
-        request = episode_service_pb2.StartEpisodeRequest(
-            episode_id=rollout.episode_id, spec=self._spec(group, rollout)
-        )
-        reply = await _patiently(
-            self.gateway.post, "/v1/episodes", request, episode_service_pb2.StartEpisodeResponse
-        )
-        if reply.episode.state != episode_pb2.EPISODE_STATE_FINISHED:
-            await _patiently(self._ended, rollout.episode_id)
+        await run_episode(self.gateway, rollout.episode_id, self._spec(group, rollout))
         path = f"/v1/episodes/{segment(rollout.episode_id)}/trajectory"
-        found = await _patiently(self.gateway.get, path, episode_service_pb2.GetTrajectoryResponse)
+        found = await retried(self.gateway.get, path, episode_service_pb2.GetTrajectoryResponse)
         return _rolled(group, rollout, found.trajectory)
-
-    async def _ended(self, episode_id: str) -> None:
-        async for _ in self.gateway.events(episode_id):
-            pass
 
     def _spec(self, group: Group, rollout: Rollout) -> episode_pb2.EpisodeSpec:
         spec = episode_pb2.EpisodeSpec(
@@ -123,7 +112,25 @@ class Roller:
         return spec
 
 
-async def _patiently(send: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T:
+async def run_episode(gateway: Gateway, episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:
+    """Starts the episode, unless it was started before, and waits for its end.
+
+    Raises Rejected, Unreachable.
+    """
+    request = episode_service_pb2.StartEpisodeRequest(episode_id=episode_id, spec=spec)
+    reply = await retried(
+        gateway.post, "/v1/episodes", request, episode_service_pb2.StartEpisodeResponse
+    )
+    if reply.episode.state != episode_pb2.EPISODE_STATE_FINISHED:
+        await retried(_ended, gateway, episode_id)
+
+
+async def _ended(gateway: Gateway, episode_id: str) -> None:
+    async for _ in gateway.events(episode_id):
+        pass
+
+
+async def retried(send: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T:
     """Sends a repeatable request again while only time can help.
 
     Raises Rejected, Unreachable.

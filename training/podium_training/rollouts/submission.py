@@ -1,5 +1,7 @@
 import asyncio
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any, TypeVar
 
 from temporalio.client import (
     Client,
@@ -27,6 +29,7 @@ HEARTBEAT_THROTTLE = timedelta(seconds=1)
 GRACEFUL_SHUTDOWN = timedelta(seconds=5)
 ATTEMPTS_MAX = 5
 Run = WorkflowHandle[RolloutWorkflow, RolloutProgress]
+Result = TypeVar("Result")
 
 
 async def open_temporal(settings: RolloutSettings, address: str) -> Client:
@@ -63,23 +66,31 @@ async def schedule_runs(
         raise UsageError(cause, 'write it like --cron "0 3 * * *"') from error
 
 
-async def ended(handle: Run) -> RolloutProgress:
+async def ended(handle: WorkflowHandle[Any, Result]) -> Result:
+    """Waits for the end of a run. Raises UserError where it failed."""
     try:
         return await handle.result()
     except WorkflowFailureError as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise UserError(str(cause), "fix it and submit the run anew") from error
+        raise UserError(str(cause), "fix it and start the run again") from error
 
 
-async def work(client: Client, task_queue: str, gateway: Gateway) -> None:
-    activities = RolloutActivities(gateway)
+async def work(
+    client: Client,
+    task_queue: str,
+    gateway: Gateway,
+    workflows: Sequence[type] = (),
+    activities: Sequence[Callable[..., Any]] = (),
+) -> None:
+    """Works on runs of rollouts, and on what else is given, until it is cancelled."""
+    rollouts = RolloutActivities(gateway)
     worker = Worker(
         client,
         task_queue=task_queue,
-        workflows=[RolloutWorkflow],
-        activities=[activities.plan_run, activities.roll_group],
+        workflows=[RolloutWorkflow, *workflows],
+        activities=[rollouts.plan_run, rollouts.roll_group, *activities],
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

@@ -1,20 +1,24 @@
-"""`python -m podium_training.rollouts.worker`: works on runs of rollouts, as a pod does."""
+"""The process of a worker without a terminal, as a pod runs it."""
 
 import asyncio
 import signal
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from pydantic import Field, SecretStr
+from temporalio.client import Client
 
 from episodes.workflows.connection import check_temporal
 from podium_kit import telemetry
 from podium_kit.client.gateway import Gateway
 from podium_kit.rpc.health import HealthMonitor, answered_probes
-from podium_kit.rpc.process import run
-from podium_kit.rpc.settings import TlsFiles, load_settings
+from podium_kit.rpc.settings import TlsFiles
 from podium_kit.telemetry import TelemetrySettings
 from podium_training.rollouts.settings import RolloutSettings
-from podium_training.rollouts.submission import open_temporal, work
+from podium_training.rollouts.submission import open_temporal
+
+Work = Callable[[Client, str, Gateway], Coroutine[Any, Any, None]]
 
 
 class WorkerSettings(RolloutSettings):
@@ -30,7 +34,7 @@ class WorkerSettings(RolloutSettings):
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
 
-async def serve(settings: WorkerSettings) -> None:
+async def serve(settings: WorkerSettings, work: Work) -> None:
     """Takes runs from the queue until SIGTERM; another worker continues with what it leaves."""
     stop_telemetry = telemetry.configure("rollout-worker", settings.telemetry)
     stopped = asyncio.Event()
@@ -57,11 +61,3 @@ async def serve(settings: WorkerSettings) -> None:
             await asyncio.wait([working], timeout=settings.graceful_shutdown_s)
     finally:
         stop_telemetry()
-
-
-def main() -> None:
-    run(serve(load_settings(WorkerSettings)))
-
-
-if __name__ == "__main__":
-    main()

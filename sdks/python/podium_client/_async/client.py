@@ -10,6 +10,7 @@ from pydantic import RootModel
 from podium_client._async.budgets import AsyncBudgets
 from podium_client._async.corpora import AsyncCorpora
 from podium_client._async.episodes import AsyncEpisodes
+from podium_client._async.evaluations import AsyncEvaluations
 from podium_client._async.ledger import AsyncLedger
 from podium_client._async.policies import AsyncPolicies
 from podium_client._async.prices import AsyncPrices
@@ -44,6 +45,7 @@ class AsyncPodium:
         settings = Settings.of(base_url, api_key, timeout_s, retries or RetryPolicy())
         self._transport = AsyncTransport(settings, http)
         self.episodes = AsyncEpisodes(self._transport)
+        self.evaluations = AsyncEvaluations(self._transport)
         self.tools = AsyncTools(self._transport)
         self.policies = AsyncPolicies(self._transport)
         self.budgets = AsyncBudgets(self._transport)

@@ -11,6 +11,7 @@ from pydantic import RootModel
 from podium_client._sync.budgets import Budgets
 from podium_client._sync.corpora import Corpora
 from podium_client._sync.episodes import Episodes
+from podium_client._sync.evaluations import Evaluations
 from podium_client._sync.ledger import Ledger
 from podium_client._sync.policies import Policies
 from podium_client._sync.prices import Prices
@@ -45,6 +46,7 @@ class Podium:
         settings = Settings.of(base_url, api_key, timeout_s, retries or RetryPolicy())
         self._transport = Transport(settings, http)
         self.episodes = Episodes(self._transport)
+        self.evaluations = Evaluations(self._transport)
         self.tools = Tools(self._transport)
         self.policies = Policies(self._transport)
         self.budgets = Budgets(self._transport)

@@ -16,6 +16,7 @@ SCRIPTS = (
     "feedback.sql",
     "webhooks.sql",
     "promotions.sql",
+    "evaluations.sql",
 )
 
 

@@ -166,7 +166,7 @@ def start_in_pod(podium: CommandLine) -> "subprocess.Popen[str]":
         "PODIUM_TRAIN_API_KEY": connection["api_key"],
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-m", "podium_training.rollouts.worker"]
+    command = [sys.executable, "-m", "podium_evaluation.worker"]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -1,0 +1,139 @@
+"""The commands that read what became of runs: report, compare, export."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from podium_cli.command import Session, command
+from podium_cli.evaluations.runs import RunId, app
+from podium_cli.listing import listing
+from podium_cli.output import Output, writing
+from podium_evaluation.results.comparison import Compared, compare, parse_gate
+from podium_evaluation.results.trials import read_results
+from podium_kit.client.errors import UserError
+from podium_kit.client.gateway import Gateway
+
+Side = Annotated[str, typer.Argument(help="Id of a run, or RUN/ARM.", show_default=False)]
+
+
+@command(app, "report")
+async def report(
+    session: Session,
+    run: RunId,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path(
+        "evaluation.html"
+    ),
+) -> None:
+    """Write one page: accuracy with intervals, costs, pairs, failures, settings."""
+    async with session.gateway() as gateway:
+        await write_report(session.output, gateway, run, output)
+    session.output.result({"page": str(output)}, str(output))
+
+
+async def write_report(output: Output, gateway: Gateway, run: str, path: Path) -> None:
+    # matplotlib is slow to import and needed here alone.
+    from podium_cli.evaluations.page import read_failures, write_page  # noqa: PLC0415
+
+    results = await read_results(gateway, run)
+    failures = await read_failures(gateway, results)
+    with writing(path):
+        write_page(path, results, failures, gateway.url)
+    output.note(f"report: {path}")
+
+
+@command(app, "export")
+async def export(
+    session: Session,
+    run: RunId,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSONL file to write.")],
+) -> None:
+    """Write a line of JSON for each trial; the first line is the run."""
+    async with session.gateway() as gateway:
+        results = await read_results(gateway, run)
+    evaluation = results.evaluation
+    head = {
+        "run": evaluation.id,
+        "suite": evaluation.suite,
+        "suite_digest": evaluation.suite_digest,
+        "comparability_key": dict(evaluation.comparability_key),
+        "arms": results.arms,
+        "repeats": evaluation.repeats,
+    }
+    lines = [head, *(trial.values() for trial in results.trials)]
+    with writing(output):
+        text = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines)
+        output.write_text(text, encoding="utf-8")
+    trials = len(results.trials)
+    session.output.result({"file": str(output), "trials": trials}, str(output))
+
+
+@command(app, "compare")
+async def compare_runs(
+    session: Session,
+    baseline: Side,
+    candidate: Side,
+    *,
+    gate: Annotated[
+        str, typer.Option(help="Like 'accuracy >= -1pp, cost <= 0.8x, latency <= 1.2x'.")
+    ] = "",
+) -> None:
+    """Compare the second run with the first, item by item; exit status 1 where the gate is not met.
+
+    A condition holds when it is certain at 95 %, one-sided. Runs of other suites, checks or limits
+    are an error that names what differs.
+    """
+    conditions = parse_gate(gate)
+    (first, ours), (second, theirs) = _side(baseline), _side(candidate)
+    async with session.gateway() as gateway:
+        left = await read_results(gateway, first)
+        right = left if first == second else await read_results(gateway, second)
+    if bool(ours) != bool(theirs):
+        ours, theirs = ours or left.arms[0], theirs or right.arms[0]
+    compared = compare(left, right, [(ours, theirs)] if ours else [], conditions)
+    rows = [_row(each) for each in compared]
+    columns = ("arm", "against", "items#", "accuracy#", "p#", "cost#", "latency#")
+    faults = [f"{each.pair.second}: {fault}" for each in compared for fault in each.faults]
+    view = Group(listing(columns, rows), *(Text(fault) for fault in faults))
+    session.output.result({"pairs": [_values(each) for each in compared]}, view)
+    if faults:
+        raise UserError("the gate is not met", "see the conditions above")
+
+
+def _side(text: str) -> tuple[str, str]:
+    run, _, arm = text.partition("/")
+    return run, arm
+
+
+def _row(compared: Compared) -> tuple[str, ...]:
+    pair = compared.pair
+    found = pair.accuracy
+    return (
+        pair.second,
+        pair.first,
+        str(pair.items),
+        f"{found.mean * 100:+.1f}pp [{found.lower * 100:+.1f}, {found.upper * 100:+.1f}]",
+        f"{pair.adjusted:.3g}",
+        f"{pair.cost_ratio.value:.2f}x" if pair.cost_ratio else "unknown",
+        f"{pair.latency_ratio.value:.2f}x" if pair.latency_ratio else "unknown",
+    )
+
+
+def _values(compared: Compared) -> dict[str, object]:
+    pair = compared.pair
+    return {
+        "arm": pair.second,
+        "against": pair.first,
+        "items": pair.items,
+        "accuracy": vars(pair.accuracy),
+        "p_value": pair.p_value,
+        "adjusted_p_value": pair.adjusted,
+        "cost_ratio": pair.cost_ratio and vars(pair.cost_ratio),
+        "latency_ratio": pair.latency_ratio and vars(pair.latency_ratio),
+        "faults": list(compared.faults),
+    }

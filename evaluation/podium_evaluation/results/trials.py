@@ -1,0 +1,115 @@
+"""The trials of a run as the platform recorded them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium_evaluation.runs.activities import path_of
+from podium_kit.client.gateway import Gateway
+from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
+
+JUDGED, UNJUDGED, NOT_RUN = "judged", "unjudged", "not_run"
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    arm: str
+    item_id: str
+    family: str
+    question: str
+    repeat: int
+    episode_id: str
+    state: str
+    stop_reason: str
+    score: float | None
+    """None where it is not judged, which is not 0."""
+    explanation: str
+    cost: Decimal | None
+    """Without its check; None where a call had no price, which is not 0."""
+    judge_cost: Decimal | None
+    latency_s: float
+    turns: int
+    tool_calls: int
+    expected_calls: tuple[tuple[str, str], ...] = ()
+    """Tool and arguments as JSON."""
+
+    @classmethod
+    def of(cls, trial: pb.Trial) -> "TrialResult":
+        cost = optional_money_from_proto(trial.cost)
+        judge = optional_money_from_proto(trial.judge_cost)
+        over = bool(trial.stop_reason)
+        reason = episode_pb2.StopReason.Name(trial.stop_reason)
+        known = cost is not None and not trial.unpriced_call_count
+        return cls(
+            trial.arm,
+            trial.item_id,
+            trial.item.family,
+            trial.item.question,
+            trial.repeat,
+            trial.episode_id,
+            enum_word(pb.TrialState.Name(trial.state), "TRIAL_STATE_"),
+            enum_word(reason, "STOP_REASON_") if over else "",
+            trial.score if trial.HasField("score") else None,
+            trial.explanation,
+            cost.amount if cost is not None and known else None,
+            judge.amount if judge else None,
+            duration_from_proto(trial.latency),
+            trial.turn_count,
+            trial.tool_call_count,
+            tuple((each.tool_name, each.arguments_json) for each in trial.item.expected_calls),
+        )
+
+    def values(self) -> dict[str, Any]:
+        """A JSON object, with money as text."""
+        found = dict(vars(self))
+        for name in ("cost", "judge_cost"):
+            found[name] = None if found[name] is None else f"{found[name]:f}"
+        return found
+
+
+@dataclass(frozen=True)
+class Results:
+    evaluation: pb.Evaluation
+    progress: Sequence[pb.ArmProgress]
+    trials: Sequence[TrialResult]
+
+    @property
+    def arms(self) -> list[str]:
+        return [arm.name for arm in self.evaluation.arms]
+
+    def of(self, arm: str) -> list[TrialResult]:
+        return [trial for trial in self.trials if trial.arm == arm]
+
+
+async def read_results(gateway: Gateway, evaluation_id: str) -> Results:
+    """Raises Rejected, Unreachable."""
+    path = path_of(evaluation_id)
+    found = await gateway.get(path, pb.GetEvaluationResponse)
+    listed = await gateway.all(
+        f"{path}/trials", pb.ListTrialsResponse, page_size=500, with_items="true"
+    )
+    return Results(found.evaluation, list(found.progress), list(map(TrialResult.of, listed.trials)))
+
+
+def scores_by_item(trials: Iterable[TrialResult]) -> dict[str, list[float]]:
+    """Scores of the judged trials."""
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.score is not None:
+            found.setdefault(trial.item_id, []).append(trial.score)
+    return found
+
+
+def costs_by_item(trials: Iterable[TrialResult]) -> dict[str, list[float]] | None:
+    """Costs of the judged trials; None where any is unknown."""
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.score is None:
+            continue
+        if trial.cost is None:
+            return None
+        found.setdefault(trial.item_id, []).append(float(trial.cost))
+    return found

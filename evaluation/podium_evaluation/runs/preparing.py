@@ -1,0 +1,139 @@
+"""What is checked before anything is spent, and the run that comes of it."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from podium.common.v1 import money_pb2
+from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium.ledger.v1 import budget_service_pb2, price_book_service_pb2
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import policy_service_pb2, tool_pb2, tool_registry_service_pb2
+from podium_evaluation.runs.activities import budget_name
+from podium_evaluation.suites.run_file import Arm, RunFile
+from podium_evaluation.suites.suite import Suite, comparability_key
+from podium_kit.client.errors import UsageError
+from podium_kit.client.gateway import Gateway, segment
+from podium_kit.wire import duration_to_proto
+from podium_training.tasks.task import FIND_TOOLS
+
+CURRENCY = "USD"
+PROMPT_MODES = {
+    "": orchestrator_pb.PROMPT_MODE_UNSPECIFIED,
+    "stateless": orchestrator_pb.PROMPT_MODE_STATELESS,
+    "chat": orchestrator_pb.PROMPT_MODE_CHAT,
+    "template": orchestrator_pb.PROMPT_MODE_TEMPLATE,
+}
+
+
+def trial_count(run: RunFile, suite: Suite) -> int:
+    return len(suite.tasks) * len(run.arms) * run.repeats
+
+
+def check_forecast(run: RunFile, suite: Suite) -> None:
+    """Raises UsageError where the trials' own budgets together may pass the run's."""
+    if run.trial_usd is None:
+        return
+    worst = run.trial_usd * trial_count(run, suite)
+    if worst > run.budget_usd:
+        raise UsageError(
+            f"{trial_count(run, suite)} trials of up to {run.trial_usd:f} {CURRENCY} may cost"
+            f" {worst:f}, and budget_usd is {run.budget_usd:f}",
+            f"set budget_usd to {worst:f}, or take fewer items, arms or repeats",
+        )
+
+
+async def prepare(
+    gateway: Gateway, evaluation_id: str, run: RunFile, suite: Suite
+) -> pb.CreateEvaluationRequest:
+    """The run as it is to be stored. Raises UsageError, Rejected, Unreachable."""
+    check_forecast(run, suite)
+    listed = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+    tools = {tool.spec.name: tool for tool in listed.tools}
+    _check_judges(suite, {name: tool.spec for name, tool in tools.items()})
+    for arm in run.arms:
+        await _check_arm(gateway, arm, {name: tool.spec for name, tool in tools.items()})
+    versions = {name: str(tool.version) for name, tool in tools.items()}
+    evaluation = pb.Evaluation(
+        id=evaluation_id,
+        suite=suite.name,
+        comparability_key=comparability_key(suite, run, versions),
+        arms=[_arm(arm, run) for arm in run.arms],
+        repeats=run.repeats,
+        budget_id=budget_name(evaluation_id),
+    )
+    return pb.CreateEvaluationRequest(evaluation=evaluation, items=suite.items())
+
+
+async def create(gateway: Gateway, request: pb.CreateEvaluationRequest, limit: Decimal) -> None:
+    """Creates the run's budget, then the run: there is no run without its budget."""
+    budget = budget_service_pb2.Budget(
+        id=request.evaluation.budget_id,
+        scope=budget_service_pb2.BUDGET_SCOPE_AGENT,
+        scope_id=request.evaluation.budget_id,
+        window=budget_service_pb2.BUDGET_WINDOW_TOTAL,
+        hard_limit=money_pb2.Money(amount=f"{limit:f}", currency_code=CURRENCY),
+    )
+    wanted = budget_service_pb2.CreateBudgetRequest(budget=budget)
+    await gateway.post("/v1/budgets", wanted, budget_service_pb2.CreateBudgetResponse)
+    await gateway.post("/v1/evaluations", request, pb.CreateEvaluationResponse)
+
+
+def _check_judges(suite: Suite, tools: dict[str, tool_pb2.ToolSpec]) -> None:
+    for name in suite.judges:
+        if name not in tools:
+            raise UsageError(f"there is no tool {name} to judge by", "see `podium tools list`")
+        if tools[name].kind != tool_pb2.TOOL_KIND_LLM:
+            raise UsageError(f"the judge {name} is no tool of kind llm", "name one that is")
+
+
+async def _check_arm(gateway: Gateway, arm: Arm, tools: dict[str, tool_pb2.ToolSpec]) -> None:
+    if arm.policy:
+        path = f"/v1/policies/{segment(arm.policy)}"
+        await gateway.get(path, policy_service_pb2.GetPolicyResponse)
+    named = [name for name in arm.tools if name != FIND_TOOLS]
+    if unknown := [name for name in named if name not in tools]:
+        raise UsageError(
+            f"arm {arm.name}: there is no tool {unknown[0]}", "see `podium tools list`"
+        )
+    if unpriced := await _unpriced(gateway, [tools[name] for name in named]):
+        raise UsageError(
+            f"arm {arm.name}: {', '.join(unpriced)} has no price, so its cost would be unknown",
+            "import one with `podium prices import`",
+        )
+
+
+async def _unpriced(gateway: Gateway, tools: Sequence[tool_pb2.ToolSpec]) -> list[str]:
+    """Tools, or models of tools as TOOL/MODEL, whose calls have no price today."""
+    skus = {tool.name: tool.sku for tool in tools if not tool.connection.llm.models}
+    for tool in tools:
+        skus |= {f"{tool.name}/{model.alias}": model.sku for model in tool.connection.llm.models}
+    # Calls of other orchestrators cost what their episodes do.
+    for tool in tools:
+        if tool.kind == tool_pb2.TOOL_KIND_PODIUM:
+            skus.pop(tool.name, None)
+    wanted = sorted({sku for sku in skus.values() if sku})
+    if not wanted:
+        return sorted(skus)
+    found = await gateway.get(
+        "/v1/prices/effective", price_book_service_pb2.GetEffectivePricesResponse, skus=wanted
+    )
+    return sorted(name for name, sku in skus.items() if sku not in found.prices)
+
+
+def _arm(arm: Arm, run: RunFile) -> pb.EvaluationArm:
+    stored = pb.EvaluationArm(
+        name=arm.name,
+        model=arm.model,
+        policy=arm.policy,
+        tool_names=arm.tools,
+        turn_limit=run.turn_limit,
+        time_limit=duration_to_proto(run.time_limit),
+        prompt_mode=PROMPT_MODES[arm.prompt_mode],
+        sampling=orchestrator_pb.Sampling(
+            temperature=arm.temperature, top_p=1.0, max_tokens=arm.max_tokens
+        ),
+    )
+    if run.trial_usd is not None:
+        money = money_pb2.Money(amount=f"{run.trial_usd:f}", currency_code=CURRENCY)
+        stored.budget.CopyFrom(money)
+    return stored

@@ -1,0 +1,166 @@
+"""Suites: items that are the same for everybody, and the key under which results compare."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+from podium.episodes.v1 import check_pb2
+from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium_evaluation.suites import questions
+from podium_evaluation.suites.run_file import RunFile, Source, SuiteOptions
+from podium_kit.client.errors import UsageError
+from podium_training.tasks.files import read_tasks, task_digest
+from podium_training.tasks.loaders.errors import UnreadableSource
+from podium_training.tasks.task import Split, Task
+
+# Of the packages whose cases or generators the items are.
+PACKAGES = {Source.BFCL: "bfcl-eval", Source.REASONING_GYM: "reasoning-gym"}
+OWN_PACKAGE = "podium-platform"
+# How a trial is played: one episode, whose orchestrator calls tools until it answers.
+SCAFFOLD = "podium-episode"
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    tasks: Sequence[Task]
+    left_out: int = 0
+    """Questions of the source that nothing here can score."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """The benchmark, its version and the digest of its file."""
+
+    @property
+    def judges(self) -> list[str]:
+        """Tools of kind llm that its checks ask."""
+        asked = {task.parameters["tool"] for task in self.tasks if task.verifier == "llm"}
+        return sorted(asked)
+
+    def items(self) -> list[pb.EvaluationItem]:
+        return [_item(task) for task in self.tasks]
+
+
+def load_suite(options: SuiteOptions) -> Suite:
+    """Raises UsageError, with the cause and what fixes it."""
+    if options.digest and options.file and task_digest(options.file) != options.digest:
+        raise UsageError(
+            f"{options.file} has not the digest {options.digest[:12]}…",
+            f"restore the file, or state its own: {task_digest(options.file)}",
+        )
+    try:
+        tasks, left_out = LOADERS[options.source](options)
+    except UnreadableSource as error:
+        raise UsageError(error.cause, error.fix) from error
+    if not tasks:
+        raise UsageError("the suite is empty", "ask for other families or another file")
+    return Suite(options.name or _name(options), tasks, left_out, _origin(options))
+
+
+def comparability_key(
+    suite: Suite, run: RunFile, tool_versions: Mapping[str, str]
+) -> dict[str, str]:
+    """What two runs must share to be compared, besides the items, whose digest the service adds.
+
+    Arms differ in model, policy, tools and sampling: that is what a comparison is about.
+    """
+    verifiers = sorted({f"{task.verifier} {task.judge().version}" for task in suite.tasks})
+    judges = [f"{name} version {tool_versions.get(name, 'unknown')}" for name in suite.judges]
+    return {
+        **suite.origin,
+        "left_out": str(suite.left_out),
+        "verifiers": ", ".join(verifiers),
+        "judges": ", ".join(judges) or "none",
+        "turn_limit": str(run.turn_limit),
+        "time_limit_s": f"{run.time_limit:g}",
+        "trial_usd": f"{run.trial_usd:f}" if run.trial_usd else "no limit",
+        "scaffold": SCAFFOLD,
+        "crashes": "unjudged",
+    }
+
+
+def _families(options: SuiteOptions) -> tuple[list[Task], int]:
+    # The families use the bundled tools, which are slow to import.
+    from podium_training.tasks.taskset import FAMILIES, TooFewTasks, generate  # noqa: PLC0415
+
+    names = options.families or tuple(FAMILIES)
+    if unknown := [name for name in names if name not in FAMILIES]:
+        raise UsageError(f"there is no family {unknown[0]!r}", f"use {', '.join(FAMILIES)}")
+    try:
+        return generate(options.count, Split.HELD_OUT, options.seed, names), 0
+    except TooFewTasks as error:
+        raise UsageError(str(error), "ask for fewer, or for more families") from error
+
+
+def _tasks(options: SuiteOptions) -> tuple[list[Task], int]:
+    assert options.file is not None
+    found = read_tasks(options.file)
+    wanted = [each for each in found if not options.families or each.family in options.families]
+    return wanted[: options.count], 0
+
+
+def _questions(options: SuiteOptions) -> tuple[list[Task], int]:
+    assert options.file is not None
+    return questions.load(options.file, options.count, options.judge)
+
+
+def _bfcl(options: SuiteOptions) -> tuple[list[Task], int]:
+    from podium_training.tasks.loaders import bfcl  # noqa: PLC0415
+
+    return bfcl.load(options.count, Split.HELD_OUT, options.families), 0
+
+
+def _reasoning_gym(options: SuiteOptions) -> tuple[list[Task], int]:
+    from podium_training.tasks.loaders import reasoning_gym  # noqa: PLC0415
+
+    families = options.families
+    return reasoning_gym.load(options.count, Split.HELD_OUT, options.seed, families), 0
+
+
+def _paper(options: SuiteOptions) -> tuple[list[Task], int]:
+    from podium_training.tasks.loaders import paper  # noqa: PLC0415
+
+    assert options.file is not None
+    families, judge = options.families, options.judge
+    return paper.load(options.file, options.count, Split.HELD_OUT, families, judge), 0
+
+
+LOADERS: Mapping[Source, Callable[[SuiteOptions], tuple[list[Task], int]]] = {
+    Source.FAMILIES: _families,
+    Source.TASKS: _tasks,
+    Source.QUESTIONS: _questions,
+    Source.BFCL: _bfcl,
+    Source.REASONING_GYM: _reasoning_gym,
+    Source.PAPER: _paper,
+}
+
+
+def _name(options: SuiteOptions) -> str:
+    of = options.file.stem if options.file else ",".join(options.families) or "all"
+    return f"{options.source}/{of}"[:128]
+
+
+def _origin(options: SuiteOptions) -> dict[str, str]:
+    package = PACKAGES.get(options.source, OWN_PACKAGE)
+    try:
+        origin = {"benchmark": options.source.value, package: version(package)}
+    except PackageNotFoundError:
+        origin = {"benchmark": options.source.value, package: "unknown"}
+    if options.file is not None:
+        # The file decides, whichever version reads it.
+        origin = {"benchmark": options.source.value, "file": task_digest(options.file)}
+    return origin
+
+
+def _item(task: Task) -> pb.EvaluationItem:
+    calls = [
+        pb.ExpectedCall(tool_name=call.tool, arguments_json=json.dumps(call.arguments))
+        for call in task.solution or ()
+    ]
+    check = check_pb2.Check(
+        verifier=task.verifier,
+        verifier_version=task.judge().version,
+        parameters_json=json.dumps(task.parameters),
+    )
+    return pb.EvaluationItem(
+        id=task.id, family=task.family, question=task.question, check=check, expected_calls=calls
+    )

@@ -1,0 +1,68 @@
+# Written by `make sdk` from podium_client/_async; do not edit.
+"""Evaluations: suites played by arms, and what became of every trial."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from podium_client._sync.pages import Pages
+from podium_client._sync.transport import Transport, required
+from podium_client.models import (
+    CreateEvaluationRequest,
+    CreateEvaluationResponse,
+    Evaluation,
+    EvaluationItem,
+    GetEvaluationResponse,
+    ListEvaluationsResponse,
+    ListTrialsResponse,
+    Trial,
+    UpdateEvaluationRequest,
+    UpdateEvaluationResponse,
+)
+from podium_client.wire import path
+
+EVALUATIONS, EVALUATION = "/v1/evaluations", "/v1/evaluations/{evaluation_id}"
+State = Literal["running", "paused", "ended"]
+
+
+class Evaluations:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, evaluation: Evaluation, items: Sequence[EvaluationItem]) -> Evaluation:
+        """Stores a run and plans its trials; a worker starts them. `id` is the retry's, too."""
+        body = CreateEvaluationRequest(evaluation=evaluation, items=[*items])
+        reply = self._transport.call("POST", EVALUATIONS, CreateEvaluationResponse, body=body)
+        return required(reply.evaluation)
+
+    def get(self, evaluation_id: str) -> GetEvaluationResponse:
+        """Returns the run, and how far each arm has come."""
+        return self._transport.call(
+            "GET", path(EVALUATION, evaluation_id=evaluation_id), GetEvaluationResponse
+        )
+
+    def list(self, *, page_size: int = 0) -> Pages[Evaluation]:
+        """Lists runs, newest first."""
+        return self._transport.pages(
+            EVALUATIONS,
+            ListEvaluationsResponse,
+            lambda page: (page.evaluations, page.next_page_token),
+            {"page_size": page_size},
+        )
+
+    def trials(
+        self, evaluation_id: str, *, with_items: bool = False, page_size: int = 0
+    ) -> Pages[Trial]:
+        """Lists the trials in the order in which they are started."""
+        return self._transport.pages(
+            f"{path(EVALUATION, evaluation_id=evaluation_id)}/trials",
+            ListTrialsResponse,
+            lambda page: (page.trials, page.next_page_token),
+            {"page_size": page_size, "with_items": with_items},
+        )
+
+    def update(self, evaluation_id: str, state: State, *, reason: str = "") -> Evaluation:
+        """Pauses, resumes or ends a run; trials that have begun continue to their end."""
+        body = UpdateEvaluationRequest(state=f"EVALUATION_STATE_{state.upper()}", reason=reason)
+        address = path(EVALUATION, evaluation_id=evaluation_id)
+        reply = self._transport.call("PATCH", address, UpdateEvaluationResponse, body=body)
+        return required(reply.evaluation)

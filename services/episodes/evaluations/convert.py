@@ -1,0 +1,99 @@
+from collections.abc import Sequence
+
+from episodes.evaluations.models import (
+    ArmProgress,
+    EvaluationState,
+    Item,
+    NewEvaluation,
+    StoredEvaluation,
+    StoredTrial,
+    TrialState,
+)
+from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium_kit.rpc.identity import Identity
+from podium_kit.wire import duration_to_proto, money_to_proto, timestamp_to_proto
+
+STATES = {
+    state: pb.EvaluationState.Value(f"EVALUATION_STATE_{state.name}") for state in EvaluationState
+}
+TRIAL_STATES = {state: pb.TrialState.Value(f"TRIAL_STATE_{state.name}") for state in TrialState}
+STATE_FROM_WIRE = {number: state for state, number in STATES.items()}
+
+
+def evaluation_from_proto(
+    message: pb.Evaluation, items: Sequence[pb.EvaluationItem], creator: Identity
+) -> NewEvaluation:
+    # What the service sets is left out.
+    spec = pb.Evaluation(
+        id=message.id,
+        suite=message.suite,
+        comparability_key=message.comparability_key,
+        arms=message.arms,
+        repeats=message.repeats or 1,
+        budget_id=message.budget_id,
+    )
+    return NewEvaluation(
+        message.id,
+        creator.tenant,
+        creator.subject,
+        spec.SerializeToString(deterministic=True),
+        tuple(arm.name for arm in message.arms),
+        spec.repeats,
+        tuple(Item(item.id, item.SerializeToString(deterministic=True)) for item in items),
+    )
+
+
+def evaluation_to_proto(stored: StoredEvaluation) -> pb.Evaluation:
+    message = pb.Evaluation.FromString(stored.spec)
+    message.suite_digest = stored.suite_digest.hex()
+    message.state = STATES[stored.state]
+    message.reason = stored.reason
+    message.create_time.CopyFrom(timestamp_to_proto(stored.create_time))
+    if stored.end_time is not None:
+        message.end_time.CopyFrom(timestamp_to_proto(stored.end_time))
+    return message
+
+
+def progress_to_proto(progress: ArmProgress) -> pb.ArmProgress:
+    counts = progress.counts
+    return pb.ArmProgress(
+        arm=progress.arm,
+        planned_count=counts.get(TrialState.PLANNED, 0),
+        running_count=counts.get(TrialState.RUNNING, 0),
+        judged_count=counts.get(TrialState.JUDGED, 0),
+        unjudged_count=counts.get(TrialState.UNJUDGED, 0),
+        not_run_count=counts.get(TrialState.NOT_RUN, 0),
+        score_sum=progress.score_sum,
+        cost=money_to_proto(progress.cost),
+        judge_cost=money_to_proto(progress.judge_cost),
+        unpriced_call_count=progress.unpriced_call_count,
+    )
+
+
+def trial_to_proto(trial: StoredTrial) -> pb.Trial:
+    planned, outcome = trial.planned, trial.outcome
+    message = pb.Trial(
+        place=planned.place,
+        arm=planned.arm,
+        item_id=trial.item.id,
+        repeat=planned.repeat,
+        episode_id=planned.episode_id,
+        state=TRIAL_STATES[trial.state],
+        score=outcome.score,
+        explanation=outcome.explanation,
+        unpriced_call_count=outcome.unpriced_call_count,
+        turn_count=trial.turn_count,
+        tool_call_count=trial.tool_call_count,
+    )
+    if trial.stop_reason:
+        reason = f"STOP_REASON_{trial.stop_reason.upper()}"
+        message.stop_reason = episode_pb2.StopReason.Value(reason)
+        message.latency.CopyFrom(duration_to_proto(outcome.latency_s))
+    if outcome.cost is not None:
+        message.cost.CopyFrom(money_to_proto(outcome.cost))
+    if outcome.judge_cost is not None:
+        message.judge_cost.CopyFrom(money_to_proto(outcome.judge_cost))
+    if trial.item.body:
+        message.item.CopyFrom(pb.EvaluationItem.FromString(trial.item.body))
+    return message

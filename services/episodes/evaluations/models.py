@@ -1,0 +1,125 @@
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from podium_kit.derived_ids import derived_uuid7
+from podium_kit.money import Money
+
+
+class EvaluationState(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+class TrialState(StrEnum):
+    PLANNED = "planned"
+    RUNNING = "running"
+    JUDGED = "judged"
+    UNJUDGED = "unjudged"
+    NOT_RUN = "not_run"
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """What an evaluation records of an episode that ends; no score is not a score of 0."""
+
+    score: float | None = None
+    explanation: str = ""
+    cost: Money | None = None
+    judge_cost: Money | None = None
+    unpriced_call_count: int = 0
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of a suite; the body is a serialized EvaluationItem."""
+
+    id: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    place: int
+    arm: str
+    item_place: int
+    repeat: int
+    episode_id: str
+
+
+@dataclass(frozen=True)
+class NewEvaluation:
+    """A run that is ready to be stored; `spec` is a serialized Evaluation."""
+
+    id: str
+    tenant: str
+    subject: str
+    spec: bytes
+    arms: tuple[str, ...]
+    repeats: int
+    items: tuple[Item, ...]
+
+    @property
+    def suite_digest(self) -> bytes:
+        return suite_digest(self.items)
+
+    def trials(self) -> Iterator[PlannedTrial]:
+        """Every arm plays an item before the next one begins: a run that ends early has pairs."""
+        place = 0
+        for repeat in range(self.repeats):
+            for item_place, item in enumerate(self.items):
+                for arm in self.arms:
+                    # The tenant is part of it: ids of episodes are unique among all tenants.
+                    names = (self.tenant, arm, item.id, str(repeat))
+                    episode_id = derived_uuid7(self.id, *names)
+                    yield PlannedTrial(place, arm, item_place, repeat, episode_id)
+                    place += 1
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    id: str
+    subject: str
+    spec: bytes
+    suite_digest: bytes
+    state: EvaluationState
+    reason: str
+    create_time: datetime
+    end_time: datetime | None
+
+
+@dataclass(frozen=True)
+class ArmProgress:
+    arm: str
+    counts: dict[TrialState, int]
+    score_sum: float
+    cost: Money
+    judge_cost: Money
+    unpriced_call_count: int
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    planned: PlannedTrial
+    item: Item
+    state: TrialState
+    stop_reason: str
+    outcome: TrialOutcome
+    turn_count: int
+    tool_call_count: int
+
+
+def suite_digest(items: Sequence[Item]) -> bytes:
+    whole = hashlib.sha256()
+    for item in items:
+        whole.update(hashlib.sha256(item.body).digest())
+    return whole.digest()
+
+
+def known_money(amount: Decimal | None, currency: str | None) -> Money | None:
+    return None if amount is None or currency is None else Money(amount, currency)

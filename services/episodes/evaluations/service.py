@@ -1,0 +1,88 @@
+from collections.abc import Sequence
+
+from episodes.errors import EvaluationConflict, EvaluationNotFound, InvalidEvaluation
+from episodes.evaluations.models import (
+    ArmProgress,
+    EvaluationState,
+    NewEvaluation,
+    StoredEvaluation,
+    StoredTrial,
+)
+from episodes.evaluations.store import EvaluationStore
+from episodes.keys import canonical_id
+from podium_kit.rpc.identity import Scope, current_identity
+
+TRIALS_MAX = 200_000
+
+
+class Evaluations:
+    """Runs of the caller's tenant: one's own, and every one for those who read trajectories."""
+
+    def __init__(self, store: EvaluationStore) -> None:
+        self._store = store
+
+    async def create(self, new: NewEvaluation) -> StoredEvaluation:
+        _check(new)
+        stored = await self._store.add(new)
+        if (stored.spec, stored.suite_digest) != (new.spec, new.suite_digest):
+            raise EvaluationConflict(new.id)
+        return stored
+
+    async def get(self, evaluation_id: str) -> StoredEvaluation:
+        id = canonical_id(evaluation_id)
+        caller = current_identity()
+        stored = await self._store.get(caller.tenant, id) if id else None
+        # One that the caller may not read is as absent as another tenant's.
+        if stored is None or _sole_subject() not in (None, stored.subject):
+            raise EvaluationNotFound(evaluation_id)
+        return stored
+
+    async def progress(
+        self, stored: StoredEvaluation, arms: Sequence[str]
+    ) -> Sequence[ArmProgress]:
+        return await self._store.progress(current_identity().tenant, stored.id, arms)
+
+    async def list(self, before: str | None, limit: int) -> Sequence[StoredEvaluation]:
+        caller = current_identity()
+        return await self._store.list(caller.tenant, _sole_subject(), before, limit)
+
+    async def trials(
+        self, evaluation_id: str, first: int, limit: int, *, with_items: bool
+    ) -> Sequence[StoredTrial]:
+        stored = await self.get(evaluation_id)
+        tenant = current_identity().tenant
+        return await self._store.trials(tenant, stored.id, first, limit, with_items=with_items)
+
+    async def update(
+        self, evaluation_id: str, state: EvaluationState, reason: str
+    ) -> StoredEvaluation:
+        stored = await self.get(evaluation_id)
+        await self._store.update(current_identity().tenant, stored.id, state, reason)
+        return await self.get(evaluation_id)
+
+
+def _sole_subject() -> str | None:
+    """Returns the subject whose runs alone the caller may read; None for all runs of the tenant."""
+    caller = current_identity()
+    return None if caller.may(Scope.TRAJECTORIES_READ) else caller.subject
+
+
+def _check(new: NewEvaluation) -> None:
+    if twice := _repeated(new.arms):
+        raise InvalidEvaluation(f"two arms are called {twice}; names of arms are unique")
+    if twice := _repeated([item.id for item in new.items]):
+        raise InvalidEvaluation(f"two items have the id {twice}; ids are unique within a suite")
+    count = len(new.items) * len(new.arms) * new.repeats
+    if count > TRIALS_MAX:
+        raise InvalidEvaluation(
+            f"{count} trials are more than {TRIALS_MAX}; take fewer items, arms or repeats"
+        )
+
+
+def _repeated(names: Sequence[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""

@@ -1,0 +1,85 @@
+from typing import Any
+
+import grpc
+
+from episodes.errors import InvalidEvaluation
+from episodes.evaluations.convert import (
+    STATE_FROM_WIRE,
+    evaluation_from_proto,
+    evaluation_to_proto,
+    progress_to_proto,
+    trial_to_proto,
+)
+from episodes.evaluations.service import Evaluations
+from episodes.keys import canonical_id
+from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium.episodes.v1.evaluation_service_pb2_grpc import EvaluationServiceServicer
+from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.pages import (
+    InvalidPageToken,
+    decode_page_token,
+    encode_page_token,
+    page_size,
+    token_number,
+)
+
+Context = grpc.aio.ServicerContext[Any, Any]
+SIZE_DEFAULT, SIZE_MAX = 50, 500
+
+
+class EvaluationsServicer(EvaluationServiceServicer):
+    def __init__(self, evaluations: Evaluations) -> None:
+        self._evaluations = evaluations
+
+    async def CreateEvaluation(
+        self, request: pb.CreateEvaluationRequest, context: Context
+    ) -> pb.CreateEvaluationResponse:
+        new = evaluation_from_proto(request.evaluation, request.items, current_identity())
+        stored = await self._evaluations.create(new)
+        return pb.CreateEvaluationResponse(evaluation=evaluation_to_proto(stored))
+
+    async def GetEvaluation(
+        self, request: pb.GetEvaluationRequest, context: Context
+    ) -> pb.GetEvaluationResponse:
+        stored = await self._evaluations.get(request.evaluation_id)
+        message = evaluation_to_proto(stored)
+        progress = await self._evaluations.progress(stored, [arm.name for arm in message.arms])
+        return pb.GetEvaluationResponse(
+            evaluation=message, progress=map(progress_to_proto, progress)
+        )
+
+    async def ListEvaluations(
+        self, request: pb.ListEvaluationsRequest, context: Context
+    ) -> pb.ListEvaluationsResponse:
+        size = page_size(request.page_size, SIZE_DEFAULT, SIZE_MAX)
+        before = decode_page_token(request.page_token).get("before")
+        if before is not None and canonical_id(before) is None:
+            raise InvalidPageToken
+        found = await self._evaluations.list(before, size + 1)
+        page = found[:size]
+        token = encode_page_token({"before": page[-1].id}) if len(found) > size else ""
+        return pb.ListEvaluationsResponse(
+            evaluations=map(evaluation_to_proto, page), next_page_token=token
+        )
+
+    async def ListTrials(
+        self, request: pb.ListTrialsRequest, context: Context
+    ) -> pb.ListTrialsResponse:
+        size = page_size(request.page_size, SIZE_DEFAULT, SIZE_MAX)
+        first = token_number(decode_page_token(request.page_token), "first", request.first_place)
+        found = await self._evaluations.trials(
+            request.evaluation_id, min(first, 2**31 - 1), size + 1, with_items=request.with_items
+        )
+        page = found[:size]
+        more = len(found) > size
+        token = encode_page_token({"first": str(page[-1].planned.place + 1)}) if more else ""
+        return pb.ListTrialsResponse(trials=map(trial_to_proto, page), next_page_token=token)
+
+    async def UpdateEvaluation(
+        self, request: pb.UpdateEvaluationRequest, context: Context
+    ) -> pb.UpdateEvaluationResponse:
+        state = STATE_FROM_WIRE.get(request.state)
+        if state is None:
+            raise InvalidEvaluation(f"state {request.state} is none; give running, paused or ended")
+        stored = await self._evaluations.update(request.evaluation_id, state, request.reason)
+        return pb.UpdateEvaluationResponse(evaluation=evaluation_to_proto(stored))

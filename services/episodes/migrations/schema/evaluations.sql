@@ -1,0 +1,49 @@
+-- Items of suites, under the SHA-256 of all of the suite: runs of one suite share them.
+CREATE TABLE evaluation_items (
+    tenant text NOT NULL,
+    suite_digest bytea NOT NULL,
+    place integer NOT NULL,
+    id text NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (tenant, suite_digest, place)
+);
+
+-- Runs: a suite, who plays it, and how often.
+CREATE TABLE evaluations (
+    tenant text NOT NULL,
+    id uuid NOT NULL,
+    subject text NOT NULL,
+    suite_digest bytea NOT NULL,
+    spec bytea NOT NULL,
+    state text NOT NULL DEFAULT 'running',
+    reason text NOT NULL DEFAULT '',
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    end_time timestamptz,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX evaluations_by_suite ON evaluations (tenant, suite_digest);
+
+-- What a run plans, and what became of it: the transaction that ends a trial's episode writes all but its plan. It
+-- outlives the episode, which retention may delete.
+CREATE TABLE evaluation_trials (
+    tenant text NOT NULL,
+    evaluation_id uuid NOT NULL,
+    place integer NOT NULL,
+    arm text NOT NULL,
+    item_place integer NOT NULL,
+    repeat integer NOT NULL,
+    episode_id uuid NOT NULL UNIQUE,
+    end_time timestamptz,
+    stop_reason text,
+    score double precision,
+    explanation text NOT NULL DEFAULT '',
+    cost numeric(28, 12),
+    judge_cost numeric(28, 12),
+    currency text,
+    unpriced_call_count integer NOT NULL DEFAULT 0,
+    latency_s double precision,
+    turn_count integer NOT NULL DEFAULT 0,
+    tool_call_count integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (tenant, evaluation_id, place),
+    FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
+);
