@@ -57,6 +57,9 @@ SIZES = (
 )
 
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
 @dataclass(frozen=True)
 class Notice:
     path: str
@@ -118,7 +121,11 @@ def _read(schema: Any) -> tuple["LooseSchemas", Node, list[Notice]]:
     if depth_of(schema) > DEPTH_MAX:
         raise UnusableSchema("$", f"nested deeper than {DEPTH_MAX} levels")
     schemas = LooseSchemas(SchemaDocument(schema).target)
-    return schemas, schemas.converted(schema, spot), spot.notices
+    converted = schemas.converted(schema, spot)
+    if "$schema" in schema:
+        # Whichever draft it was written in.
+        converted = {"$schema": DIALECT, **converted}
+    return schemas, converted, spot.notices
 
 
 class LooseSchemas:

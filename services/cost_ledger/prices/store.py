@@ -1,5 +1,5 @@
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -94,7 +94,9 @@ class PriceStore:
         tenants = (spec.key.tenant for spec in specs)
         async with tenant_transaction(self._engine, *tenants) as connection:
             await connection.execute(LOCK)
-            placements = [await _place(connection, spec) for spec in specs]
+            placements = []
+            for batch in _rounds(specs):
+                placements += await _place(connection, batch)
             if validate_only:
                 await connection.rollback()
         return placements
@@ -146,61 +148,83 @@ async def _rows(
     return (await connection.execute(BY_KEYS, {"keys": asked, "known_at": known_at})).all()
 
 
-async def _place(connection: AsyncConnection, spec: PriceSpec) -> Placement:
-    key = spec.key
-    stored = [
-        StoredVersion(version_of(row), row.end_is_given)
-        for row in await _rows(connection, {(key.tenant, key.sku)})
-        if row.is_known and PriceKey(row.tenant, row.sku, row.service_class, row.region) == key
-    ]
+def _rounds(specs: Sequence[PriceSpec]) -> Iterator[list[PriceSpec]]:
+    """The specs in their order; those of a round have different keys."""
+    batch: dict[PriceKey, PriceSpec] = {}
+    for spec in specs:
+        if spec.key in batch:
+            yield list(batch.values())
+            batch = {}
+        batch[spec.key] = spec
+    yield list(batch.values())
+
+
+async def _place(connection: AsyncConnection, specs: Sequence[PriceSpec]) -> list[Placement]:
+    """Places prices of different keys."""
+    stored: defaultdict[PriceKey, list[StoredVersion]] = defaultdict(list)
+    for row in await _rows(connection, {(spec.key.tenant, spec.key.sku) for spec in specs}):
+        # A tenant's own prices come with the list prices, which are another key's.
+        if row.is_known and row.tenant == row.asked_tenant:
+            key = PriceKey(row.tenant, row.sku, row.service_class, row.region)
+            stored[key].append(StoredVersion(version_of(row), row.end_is_given))
     # Not the transaction's time: what is placed before in it must have been known earlier.
     now: datetime = (await connection.execute(text("SELECT ledger_clock()"))).scalar_one()
-    placement = place(spec, stored, str(uuid7()), now)
-    if placement.change is not PriceChange.UNCHANGED:
-        await _store(connection, placement)
-    return placement
+    placements = [place(spec, stored[spec.key], str(uuid7()), now) for spec in specs]
+    changed = [each for each in placements if each.change is not PriceChange.UNCHANGED]
+    if changed:
+        await _store(connection, changed, now)
+    return placements
 
 
-async def _store(connection: AsyncConnection, placement: Placement) -> None:
-    version, now = placement.version, placement.version.create_time
-    if placement.before:
-        await close_record(connection, placement.before.id, now)
-    if placement.shortened:
-        await add_validity(connection, placement.shortened, now, end_is_given=False)
+async def _store(
+    connection: AsyncConnection, placements: Sequence[Placement], now: datetime
+) -> None:
+    replaced = [{"id": each.before.id, "now": now} for each in placements if each.before]
+    if replaced:
+        await connection.execute(CLOSE_RECORD, replaced)
+    versions = [each.version for each in placements]
     await connection.execute(
         ADD_VERSION,
-        {
-            "id": version.id,
-            "tenant": version.tenant,
-            "sku": version.sku,
-            "service_class": version.service_class,
-            "region": version.region,
-            "currency": version.currency_code,
-            "source": version.source,
-            "now": now,
-        },
+        [
+            {
+                "id": version.id,
+                "tenant": version.tenant,
+                "sku": version.sku,
+                "service_class": version.service_class,
+                "region": version.region,
+                "currency": version.currency_code,
+                "source": version.source,
+                "now": now,
+            }
+            for version in versions
+        ],
     )
-    await add_validity(connection, version, now, placement.end_is_given)
-    rows = to_json(_component_row(version.id, *each) for each in enumerate(version.components))
+    shortened = [
+        _validity(each.shortened, now, end_is_given=False) for each in placements if each.shortened
+    ]
+    added = [_validity(each.version, now, each.end_is_given) for each in placements]
+    await connection.execute(ADD_VALIDITY, [*shortened, *added])
+    rows = to_json(
+        _component_row(version.id, *each)
+        for version in versions
+        for each in enumerate(version.components)
+    )
     await connection.execute(ADD_COMPONENTS, {"components": rows})
 
 
-async def close_record(connection: AsyncConnection, version_id: str, now: datetime) -> None:
+async def _close_record(connection: AsyncConnection, version_id: str, now: datetime) -> None:
     """Ends the recorded knowledge of the version's validity."""
     await connection.execute(CLOSE_RECORD, {"id": version_id, "now": now})
 
 
-async def add_validity(
-    connection: AsyncConnection, version: PriceVersion, now: datetime, end_is_given: bool
-) -> None:
-    values = {
+def _validity(version: PriceVersion, now: datetime, end_is_given: bool) -> dict[str, Any]:
+    return {
         "id": version.id,
         "start_time": version.start_time,
         "end_time": version.end_time,
         "end_is_given": end_is_given,
         "now": now,
     }
-    await connection.execute(ADD_VALIDITY, values)
 
 
 def _component_row(version_id: str, ordinal: int, component: PriceComponent) -> dict[str, Any]:
@@ -307,7 +331,7 @@ async def _found(connection: AsyncConnection, ids: Sequence[str]) -> list[PriceV
 
 async def _take_back(connection: AsyncConnection, version: PriceVersion) -> None:
     now: datetime = (await connection.execute(text("SELECT ledger_clock()"))).scalar_one()
-    await close_record(connection, version.id, now)
+    await _close_record(connection, version.id, now)
     if version.start_time is None:
         return
     values = {
@@ -321,6 +345,6 @@ async def _take_back(connection: AsyncConnection, version: PriceVersion) -> None
     if ended is None:
         return
     end = (await connection.execute(NEXT_START, values)).scalar_one()
-    await close_record(connection, ended.id, now)
+    await _close_record(connection, ended.id, now)
     longer = replace(version_of(ended), end_time=end)
-    await add_validity(connection, longer, now, end_is_given=False)
+    await connection.execute(ADD_VALIDITY, _validity(longer, now, end_is_given=False))

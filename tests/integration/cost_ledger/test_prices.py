@@ -66,6 +66,26 @@ async def test_a_new_version_starts_where_the_old_one_ends(ledger: RunningLedger
     assert past.spec.end_time == new.spec.start_time
 
 
+async def test_prices_of_one_request_follow_each_other_and_leave_other_keys_alone(
+    ledger: RunningLedger,
+) -> None:
+    admin = ledger.admin()
+    later = datetime.now(UTC) + timedelta(days=30)
+    now, then, own, other = (
+        await create(
+            admin,
+            make_price("tool/x", {"call": ("1", "1")}),
+            make_price("tool/x", {"call": ("2", "1")}, start_time=at(later)),
+            make_price("tool/x", {"call": ("3", "1")}, tenant="zeta"),
+            make_price("tool/y", {"call": ("4", "1")}),
+        )
+    ).prices
+    assert (await effective(admin, "tool/x")).id == now.id
+    assert (await effective(admin, "tool/x", at=at(later))).id == then.id
+    assert (await effective(ledger.as_("zeta"), "tool/x")).id == own.id
+    assert (await effective(admin, "tool/y")).id == other.id
+
+
 async def test_a_call_is_captured_at_the_price_it_was_admitted_at(
     ledger: RunningLedger, worker: Client
 ) -> None:
