@@ -161,6 +161,8 @@ HOSTED = frozenset(
 
 def _kind(item: Any) -> Any:
     given = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
+    if not isinstance(given, str):
+        return "message" if given is None else None
     return "hosted" if given in HOSTED else given or "message"
 
 

@@ -1,5 +1,9 @@
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ from gateway.rest.messages import merge_body, merge_query, to_json
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2, price_book_service_pb2
 from podium.registry.v1 import policy_service_pb2, tool_registry_service_pb2
+from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Role, acting_as
 
 REQUESTS = Path(__file__).parents[2] / "data" / "client_requests"
@@ -552,3 +557,27 @@ async def test_an_unusable_schema_is_read_once() -> None:
         with pytest.raises(InvalidAnswerSchema, match="must be an object"):
             await read(schema)
     assert _enforceable.cache_info().misses == misses + 1
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all values of a JSON document, outermost first."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, part in parts:
+        yield (*path, name)
+        if isinstance(part, dict | list):
+            yield from places(part, (*path, name))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in REQUESTS.glob("*.json")))
+@pytest.mark.parametrize("odd", [{}, [], 7, None, {"type": {}}], ids=repr)
+@pytest.mark.parametrize("request_type", [ChatRequest, ResponseRequest, MessageRequest])
+def test_any_value_at_any_place_is_understood_or_rejected(
+    request_type: type[ChatRequest | ResponseRequest | MessageRequest], odd: Any, name: str
+) -> None:
+    for *above, last in places(sent(name)):
+        body = sent(name)
+        reduce(getitem, above, body)[last] = odd
+        with suppress(ValidationError, DomainError):
+            request = request_type.model_validate(body)
+            request.ignored()
+            request.order(PODIUM)
