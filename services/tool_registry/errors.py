@@ -99,6 +99,18 @@ class InvalidPolicy(InvalidArgument):
     pass
 
 
+class UnpricedModel(InvalidArgument):
+    def __init__(self, model: str, sku: str, policy: str, budget_id: str) -> None:
+        priced = f"{sku} has no price" if sku else "it is unset"
+        super().__init__(
+            f"{model}: {priced}, and the policy {policy} admits unknown prices under the budget"
+            f" {budget_id}, which such calls would pass uncounted; import a price first (`podium"
+            " prices import`), or have the policy reject unknown prices or admit them at its"
+            " ceiling",
+            policy=policy,
+        )
+
+
 class PresetName(AlreadyExists):
     def __init__(self, name: str) -> None:
         super().__init__(

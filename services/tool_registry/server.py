@@ -51,7 +51,7 @@ from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
 from tool_registry.tools.store_batch import ToolBatchStore
 from tool_registry.toolsets.clients import EffectivePrices, LedgerBudgets
-from tool_registry.toolsets.policy_checks import PolicyValidator
+from tool_registry.toolsets.policy_checks import BudgetedModels, PolicyValidator
 from tool_registry.toolsets.price_cache import PriceCache
 from tool_registry.toolsets.resolution import Resolution
 from tool_registry.toolsets.service import Toolsets
@@ -111,7 +111,10 @@ async def assembled(
                     batches,
                     resolution,
                     following,
-                    ToolModelCapabilities(ModelFamiliesFile(settings.model_families_file)),
+                    capabilities=ToolModelCapabilities(
+                        ModelFamiliesFile(settings.model_families_file)
+                    ),
+                    models=BudgetedModels(prices),
                 ),
                 "podium.registry.v1.ToolRegistryService",
             ),

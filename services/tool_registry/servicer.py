@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -18,7 +19,7 @@ from tool_registry.following.convert import (
     server_id_from_proto,
 )
 from tool_registry.following.service import Following
-from tool_registry.models import PLATFORM, MeasuredTool, ToolSpec, ToolVersion
+from tool_registry.models import PLATFORM, MeasuredTool, PolicySpec, ToolSpec, ToolVersion
 from tool_registry.tools.batch import Read, ToolBatches
 from tool_registry.tools.convert import (
     ToolModelCapabilities,
@@ -35,6 +36,7 @@ from tool_registry.toolsets.convert import (
     client_tools_from_proto,
     fitting_from_proto,
 )
+from tool_registry.toolsets.policy_checks import BudgetedModels
 from tool_registry.toolsets.resolution import Resolution
 
 VERSION_MAX = 2**31 - 1
@@ -49,9 +51,12 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         batches: ToolBatches,
         resolution: Resolution,
         following: Following,
+        *,
         capabilities: ToolModelCapabilities,
+        models: BudgetedModels,
     ) -> None:
         self._registry = registry
+        self._models = models
         self._batches = batches
         self._following = following
         self._capabilities = capabilities
@@ -62,13 +67,15 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         self, request: pb.RegisterToolRequest, context: Context
     ) -> pb.RegisterToolResponse:
         spec = self._spec(request.spec)
+        await self._models.check(await self._policies(), [spec])
         tool, created = await self._registry.register(spec, request.shared, request.validate_only)
         return pb.RegisterToolResponse(tool=tool_to_proto(tool), created=created)
 
     async def RegisterTools(
         self, request: pb.RegisterToolsRequest, context: Context
     ) -> pb.RegisterToolsResponse:
-        specs = [self._read(spec) for spec in request.specs]
+        policies = await self._policies()
+        specs = [await self._checked(policies, self._read(spec)) for spec in request.specs]
         outcomes = await self._batches.register(specs, request.shared, request.validate_only)
         return pb.RegisterToolsResponse(
             tools=[
@@ -76,6 +83,18 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
                 for spec, outcome in zip(request.specs, outcomes, strict=True)
             ]
         )
+
+    async def _policies(self) -> list[PolicySpec]:
+        return [policy.spec for policy in await self._registry.newest_policies()]
+
+    async def _checked(self, policies: Sequence[PolicySpec], read: Read) -> Read:
+        if isinstance(read, DomainError):
+            return read
+        try:
+            await self._models.check(policies, [read])
+        except DomainError as error:
+            return error
+        return read
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
         tool = (await self._registry.catalogue()).tools.get(request.name, request.version)

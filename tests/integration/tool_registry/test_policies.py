@@ -16,7 +16,9 @@ from integration.tool_registry.running_registry import Caller, RunningRegistry, 
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 
+REJECT = policy_pb2.UNKNOWN_PRICE_RULE_REJECT
 PRESETS = ["accuracy-first", "balanced", "cost-first", "speed-first"]
 
 
@@ -309,7 +311,31 @@ async def test_a_budget_that_is_not_there_is_rejected_where_a_policy_names_it(
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "there is no such budget" in str(error.details())
     registry.budgets.ids.add("everyday")
+    assert (await ada.create_policy(budget_ids=["everyday"], unknown_price=REJECT)).created
+
+
+async def test_a_model_without_a_price_is_rejected_under_a_budget_and_fixed_by_a_price(
+    registry: RunningRegistry, ada: Caller
+) -> None:
+    registry.budgets.ids.add("everyday")
+    await ada.register(make_llm_spec(make_model("a")))
+    error = await rejected(ada.create_policy(budget_ids=["everyday"]))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    field = "connection.llm.models[0].sku of answer (a): llm/a has no price"
+    assert field in str(error.details()) and "podium prices import" in str(error.details())
+    assert (
+        await ada.create_policy("strict", budget_ids=["everyday"], unknown_price=REJECT)
+    ).created
+    denied = policy_pb2.ToolSelector(models=["a"])
+    assert (await ada.create_policy("denies", budget_ids=["everyday"], deny=denied)).created
+    registry.prices.give(make_price("llm/a", {"INPUT_FRESH": ("1", "1000000")}))
     assert (await ada.create_policy(budget_ids=["everyday"])).created
+    # From then on, a tool whose model has no price is rejected as well.
+    unset = make_llm_spec(make_model("b", sku=""), name="other")
+    error = await rejected(ada.register(unset))
+    assert "models[0].sku of other (b): it is unset, and the policy" in str(error.details())
+    reply = await ada.tools.RegisterTools(registry_pb.RegisterToolsRequest(specs=[unset]))
+    assert "under the budget everyday" in reply.tools[0].problem
 
 
 async def test_an_explanation_says_which_calls_wait_for_a_person(ada: Caller) -> None:

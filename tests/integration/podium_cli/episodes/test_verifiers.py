@@ -129,7 +129,9 @@ def test_a_verifier_that_the_budget_rejects_leaves_the_answer_unjudged_and_says_
     limit = ("--amount", "0.000001", "--scope", "named")
     assert podium("budgets", "create", "tiny", *limit).returncode == 0
     path = tmp_path / "policy.yaml"
-    path.write_text(POLICY.replace("judged", "poor").replace("}", ", budget_ids: [tiny]}"))
+    # Models that have no price are no part of what has a budget.
+    limited = ", budget_ids: [tiny], deny: {kinds: [llm]}}"
+    path.write_text(POLICY.replace("judged", "poor").replace("}", limited))
     assert podium("policies", "apply", "-f", str(path)).returncode == 0
     model.push({"answer": "97"})
     task = python_task("def check(answer): return True")
