@@ -66,7 +66,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
     async def RegisterTool(
         self, request: pb.RegisterToolRequest, context: Context
     ) -> pb.RegisterToolResponse:
-        spec = self._spec(request.spec)
+        spec = self._spec(request.spec, shared=request.shared)
         await self._models.check(await self._policies(), [spec])
         tool, created = await self._registry.register(spec, request.shared, request.validate_only)
         return pb.RegisterToolResponse(tool=tool_to_proto(tool), created=created)
@@ -75,7 +75,8 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         self, request: pb.RegisterToolsRequest, context: Context
     ) -> pb.RegisterToolsResponse:
         policies = await self._policies()
-        specs = [await self._checked(policies, self._read(spec)) for spec in request.specs]
+        read = [self._read(spec, shared=request.shared) for spec in request.specs]
+        specs = [await self._checked(policies, each) for each in read]
         outcomes = await self._batches.register(specs, request.shared, request.validate_only)
         return pb.RegisterToolsResponse(
             tools=[
@@ -227,14 +228,14 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             facts=[measured_to_proto(entry, now) for entry in page], next_page_token=token
         )
 
-    def _spec(self, message: tool_pb2.ToolSpec) -> ToolSpec:
-        spec = new_spec_from_proto(message)
+    def _spec(self, message: tool_pb2.ToolSpec, *, shared: bool) -> ToolSpec:
+        spec = new_spec_from_proto(message, shared=shared)
         self._capabilities.check(message)
         return spec
 
-    def _read(self, message: tool_pb2.ToolSpec) -> Read:
+    def _read(self, message: tool_pb2.ToolSpec, *, shared: bool) -> Read:
         try:
-            return self._spec(message)
+            return self._spec(message, shared=shared)
         except DomainError as error:
             return error
 

@@ -67,7 +67,7 @@ def _is_private(host: str) -> bool:
     try:
         return not ip_address(host).is_global
     except ValueError:
-        return "." not in host or host.endswith(PRIVATE_DOMAINS)
+        return "." not in host or host.endswith(PRIVATE_DOMAINS) or ".svc." in host
 
 
 def check_header(field: str, name: str, value: str = "") -> None:

@@ -41,6 +41,8 @@ class ToolKind:
     """The reason why such a tool cannot be registered; empty for a kind that can."""
     check: Callable[[tool_pb2.ToolSpec], None] = _nothing_to_check
     """Checks the rules of a spec beyond the contract's bounds. Raises InvalidTool."""
+    check_tenants: Callable[[tool_pb2.ToolSpec], None] = _nothing_to_check
+    """Checks rules that hold for tenants' specs alone. Raises InvalidTool."""
     public: Callable[[tool_pb2.Connection], tool_pb2.Connection] = _without_address
     """Returns what others than its owner may read of a connection."""
     resource: Callable[[tool_pb2.Connection], tuple[str, ...]] = _owners_own

@@ -54,21 +54,24 @@ def _check_endpoints(field: str, model: tool_pb2.LlmModel) -> None:
     if not model.endpoints:
         if not model.base_url:
             raise InvalidTool(f"{field}.base_url is empty; give it, or several endpoints")
-        _check_base_url(f"{field}.base_url", model.base_url)
+        check_url(f"{field}.base_url", model.base_url)
         return
     if model.base_url or model.secret.name:
         unused = "base_url" if model.base_url else "secret"
         raise InvalidTool(f"{field}.{unused} is set beside endpoints, which have their own")
     for index, endpoint in enumerate(model.endpoints):
         place = f"{field}.endpoints[{index}]"
-        _check_base_url(f"{place}.base_url", endpoint.base_url)
+        check_url(f"{place}.base_url", endpoint.base_url)
         if endpoint in model.endpoints[:index]:
             raise InvalidTool(f"{place} is there twice; give it once")
 
 
-def _check_base_url(field: str, url: str) -> None:
-    check_url(field, url)
-    require_tls(field, url)
+def _check_tenants(spec: tool_pb2.ToolSpec) -> None:
+    for index, model in enumerate(spec.connection.llm.models):
+        field = f"connection.llm.models[{index}]"
+        require_tls(f"{field}.base_url", model.base_url)
+        for place, endpoint in enumerate(model.endpoints):
+            require_tls(f"{field}.endpoints[{place}].base_url", endpoint.base_url)
 
 
 def _check_takes(field: str, model: tool_pb2.LlmModel, *, embeds: bool) -> None:
@@ -119,4 +122,11 @@ def _public(connection: tool_pb2.Connection) -> tool_pb2.Connection:
     return shown
 
 
-LLM = ToolKind("llm", "OpenAI and Anthropic APIs", check=_check, public=_public, has_models=True)
+LLM = ToolKind(
+    "llm",
+    "OpenAI and Anthropic APIs",
+    check=_check,
+    check_tenants=_check_tenants,
+    public=_public,
+    has_models=True,
+)

@@ -29,8 +29,8 @@ def kind_from_proto(number: int) -> ToolKind:
     return kind
 
 
-def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
-    """A spec to register. Raises OutOfBounds, InvalidTool.
+def new_spec_from_proto(spec: tool_pb2.ToolSpec, *, shared: bool = True) -> ToolSpec:
+    """A spec to register, by default the operator's. Raises OutOfBounds, InvalidTool.
 
     What is stored is not checked again: a rule of today must not hide a tool of yesterday.
     """
@@ -40,6 +40,8 @@ def new_spec_from_proto(spec: tool_pb2.ToolSpec) -> ToolSpec:
         raise InvalidTool("side_effect is unset; retries depend on it")
     if connection := KINDS.get(spec.connection.WhichOneof("target") or ""):
         connection.check(spec)
+        if not shared:
+            connection.check_tenants(spec)
     return _spec_from_proto(spec)
 
 

@@ -125,6 +125,12 @@ async def test_a_private_address_needs_no_tls(registry: RunningRegistry, url: st
     assert await registry.as_().names() == ["answer"]
 
 
+async def test_the_operator_answers_for_its_own_network(registry: RunningRegistry) -> None:
+    spec = make_llm_spec(make_model("a", base_url="http://gpu.example.com:8000/v1"))
+    await registry.platform().register(spec, shared=True)
+    assert await registry.as_().names() == ["answer"]
+
+
 async def test_a_composite_tool_and_its_executor_come_in_one_request_in_any_order(
     registry: RunningRegistry,
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_file_may_hold_several_documents_or_a_list(tmp_path: Path) -> None:
         ("just words", "mapping"),
         ("{name: x, kindd: function}", "kindd"),
         ("{name: x, kind: teapot}", "teapot"),
+        ("connection: {llm: {models: [{api: grok}]}}", 'models[0].api: there is no "grok"'),
         ("name: x\ndescription: 0x_", "'0x_' cannot be read as int; quote it"),
         ("name: x\ntimeout: !!bool maybe", "'maybe' cannot be read as bool"),
         ("parameters: {default: !!binary aGk=}", "tag:yaml.org,2002:binary"),
