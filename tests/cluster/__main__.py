@@ -60,7 +60,7 @@ def _table(release: Release, chosen: list[str], keep: bool) -> int:
         except FAILURES as error:
             mark, found = "FAILED", str(error)
             failed += 1
-        _print(f"{mark:<7}{time.monotonic() - began:>6.0f} s  {name:<45}{found}")
+        _print(f"{mark:<7}{time.monotonic() - began:>6.0f} s  {name:<48}{found}")
         if not release.notes:
             break
     return failed

@@ -125,7 +125,7 @@ CHECKS: dict[str, Check] = {
     "an episode's cost, to the last digit": priced,
     "every pod is ready, none restarted": ready,
     "network: who reaches whom": reach,
-    "network: operators, scraper, ingress, clients": admitted_reach,
+    "network: operators, scraper, ingress": admitted_reach,
     "helm test": tested,
     "mutual TLS, and a certificate renewed": renewed,
     "each service is killed while episodes run": killed,
