@@ -5,7 +5,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cluster.finding import NotSo
@@ -43,18 +43,18 @@ class ImageWatch:
             raise NotSo(self._found)
 
     def note(self, pods: Sequence[Json]) -> None:
-        now = dict(filter(None, map(unpulled, pods)))
+        now = {pod["metadata"]["uid"]: found for pod in pods if (found := unpulled(pod))}
         self._seen = Counter({pod: self._seen[pod] + 1 for pod in now})
         failed = [pod for pod, polls in self._seen.items() if polls >= POLLS_TO_FAIL]
-        if failed and not self._found:
-            self._found = "; ".join(sorted({now[pod] for pod in failed}))
+        # The pods of a Job wait for the same image.
+        self._found = self._found or next((now[pod] for pod in failed), "")
 
     def _poll(self) -> None:
         command = ("kubectl", "get", "pods", "--all-namespaces", "-o", "json")
         while not self._ended.wait(POLL_S):
-            asked = subprocess.run(command, capture_output=True, check=False, timeout=60)
             # A server that does not answer is the finding of the row itself.
-            if asked.returncode == 0:
+            with suppress(subprocess.SubprocessError):
+                asked = subprocess.run(command, capture_output=True, check=True, timeout=60)
                 pods: list[Json] = json.loads(asked.stdout)["items"]
                 self.note([one for one in pods if self._is_ours(one)])
 
@@ -62,16 +62,16 @@ class ImageWatch:
         return str(pod["metadata"]["namespace"]).startswith(self._prefix)
 
 
-def unpulled(pod: Json) -> tuple[str, str] | None:
-    """Returns the id of a pod that waits for an image, and which image with the fix."""
+def unpulled(pod: Json) -> str:
+    """Returns which image a pod waits for, why, and the fix; "" for one that has its image."""
     status = pod.get("status", {})
     for each in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         waiting = each.get("state", {}).get("waiting", {})
         if waiting.get("reason") in REASONS:
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             why = waiting.get("message", waiting["reason"])
-            return pod["metadata"]["uid"], f"{name} has no image {each['image']}: {why}; {FIX}"
-    return None
+            return f"{name} has no image {each['image']}: {why}; {FIX}"
+    return ""
 
 
 _watches: list[ImageWatch] = []
