@@ -1,6 +1,5 @@
 """The report of a run, one HTML page without anything outside of it."""
 
-import html
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +144,7 @@ def _accuracies(arms: Sequence[ArmFigures]) -> str:
         found = arm.accuracy or Interval(0, 0, 0)
         axes.plot([found.lower, found.upper], [place, place], color=MODEL, linewidth=2)
         axes.plot([found.mean], [place], "o", color=RIGHT)
-    axes.set_yticks(range(len(rows)), [html.escape(arm.arm) for arm in rows])
+    axes.set_yticks(range(len(rows)), [arm.arm for arm in rows])
     axes.set_xlim(0, 1)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     return svg(figure, axes)
@@ -161,7 +160,7 @@ def _front(arms: Sequence[ArmFigures]) -> str:
     for point in points:
         axes.plot([point.cost], [point.score], "o", color=MODEL)
         axes.annotate(
-            html.escape(point.name),
+            point.name,
             (point.cost, point.score),
             xytext=(5, 5),
             textcoords="offset points",

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,8 @@ from podium_training.tasks.task import Split
 
 PAGE_SIZE = 500
 PAUSED_S = 1.0
+# How long a run that was running is taken to be: not every start asks.
+KNOWN_S = 1.0
 TO_PLAY = (pb.TRIAL_STATE_PLANNED, pb.TRIAL_STATE_RUNNING)
 SPENT = "a budget that is not a trial's own is spent"
 
@@ -80,14 +83,18 @@ class RunControl:
     run: EvaluationRun
     stopped: bool = False
     _next_start: float = field(default_factory=time.monotonic)
+    _admitted_until: float = -math.inf
 
     async def may_start(self) -> bool:
         await self._paced()
         while not self.stopped:
+            if time.monotonic() < self._admitted_until:
+                return True
             path = path_of(self.run.evaluation_id)
             found = await retried(self.gateway.get, path, pb.GetEvaluationResponse)
             if found.evaluation.state == pb.EVALUATION_STATE_RUNNING:
-                return True
+                self._admitted_until = time.monotonic() + KNOWN_S
+                continue
             self.stopped = found.evaluation.state == pb.EVALUATION_STATE_ENDED
             if not self.stopped:
                 await asyncio.sleep(PAUSED_S)

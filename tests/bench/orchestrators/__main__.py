@@ -56,9 +56,9 @@ async def run(options: argparse.Namespace) -> None:
             async with experts as tool:
                 for arm in compared:
                     await run_arm(arm, course, tool, journal)
-        write_page(options.study, study, compared, journal, asked)
+        write_page(options.study, study, compared, journal, asked, course.tasks)
     finally:
-        show(study, compared, journal, figures)
+        show(study, compared, journal, figures, course.tasks)
         figures.note("tasks", len(tasks))
         figures.write()
 

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.orchestrators.arms import START, Arm
+from bench.orchestrators.choosers import CHOOSERS_HEADER
 from bench.orchestrators.comparison import HEADER
 from bench.orchestrators.journal import Journal
-from bench.orchestrators.report import REWARD_OVER, report
+from bench.orchestrators.report import REWARD_OVER, chooser_rows, report
 from bench.orchestrators.study import Study
+from podium_training.tasks.task import Task
 
 FOLDER = Path("docs/studies")
 PAGE = """\
@@ -24,6 +26,13 @@ which is added and not waited for. Adherence and reward are the paper's.
 
 {table}
 
+## Rules that everybody has
+
+Each chooses one of the experts for a task and pays for its episode. What a rule learns, it learns
+on other tasks than it is scored on.
+
+{rules}
+
 ## What follows
 
 {findings}
@@ -31,7 +40,12 @@ which is added and not waited for. Adherence and reward are the paper's.
 
 
 def write_page(
-    name: str, study: Study, arms: Sequence[Arm], journal: Journal, asked: Mapping[str, Any]
+    name: str,
+    study: Study,
+    arms: Sequence[Arm],
+    journal: Journal,
+    asked: Mapping[str, Any],
+    tasks: Sequence[Task],
 ) -> None:
     """Replaces the page of an earlier run."""
     found = report(study, arms, journal)
@@ -48,6 +62,7 @@ def write_page(
         families=len(asked["family"]),
         withheld=asked["withhold"],
         table="\n".join((HEADER, *found.rows)),
+        rules="\n".join((CHOOSERS_HEADER, *chooser_rows(study, arms, journal, tasks))),
         findings="\n".join(_items(found.findings)),
     )
     FOLDER.mkdir(parents=True, exist_ok=True)

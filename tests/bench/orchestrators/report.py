@@ -6,10 +6,12 @@ from typing import Any
 
 from bench.figures import Figures
 from bench.orchestrators.arms import TRAINED, Arm
+from bench.orchestrators.choosers import CHOOSERS_HEADER, chooser_row, choosers
 from bench.orchestrators.comparison import HEADER, Line, Measure, change, cost, gain, lines
 from bench.orchestrators.journal import Journal, Results
 from bench.orchestrators.study import Study, weights_of
 from podium_training.gate import Evaluated
+from podium_training.tasks.task import Task
 from tool_registry.models import Preferences
 
 COST_SHARE_MAX = 0.4
@@ -38,11 +40,27 @@ class Report:
     """Verdicts and differences by name."""
 
 
-def show(study: Study, arms: Sequence[Arm], journal: Journal, figures: Figures) -> None:
+def show(
+    study: Study, arms: Sequence[Arm], journal: Journal, figures: Figures, tasks: Sequence[Task]
+) -> None:
     found = report(study, arms, journal)
-    sys.stdout.write("".join(f"{row}\n" for row in (HEADER, *found.rows)))
+    rules = chooser_rows(study, arms, journal, tasks)
+    rows = (HEADER, *found.rows, "", CHOOSERS_HEADER, *rules)
+    sys.stdout.write("".join(f"{row}\n" for row in rows))
     for name, finding in found.findings.items():
         figures.note(name, finding)
+
+
+def chooser_rows(
+    study: Study, arms: Sequence[Arm], journal: Journal, tasks: Sequence[Task]
+) -> list[str]:
+    """A Markdown row for each policy and rule of choosing, without the header."""
+    experts = [arm.name for arm in arms if arm.expert]
+    return [
+        chooser_row(policy, row)
+        for policy in study.specs()
+        for row in choosers(journal.results(experts, policy), experts, tasks)
+    ]
 
 
 def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:

@@ -6,7 +6,7 @@ import pytest
 from bench.orchestrators.arms import TRAINED, Arm
 from bench.orchestrators.comparison import change, cost, gain, lines
 from bench.orchestrators.journal import Journal
-from bench.orchestrators.report import report
+from bench.orchestrators.report import chooser_rows, report
 from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names, weights_of
 from podium_kit.bundled_files import bundled_folder
 from podium_training.gate import Evaluated
@@ -127,3 +127,19 @@ def test_tools_of_a_study_are_bundled_ones_by_other_names() -> None:
     asked = {tool for task in renamed(tasks, study) for tool in task.tools}
     assert asked
     assert not asked & set(study.tools)
+
+
+def test_rules_of_choosing_are_scored_over_the_experts(tmp_path: Path) -> None:
+    study = read_study(USUAL)
+    tasks = generate(40, Split.HELD_OUT, 0, ["arithmetic", "facts"])
+    journal = Journal(tmp_path / "journal.jsonl", {})
+    policy = next(iter(POLICIES))
+    experts = {"always good": ("arithmetic", "0.04"), "always cheap": ("facts", "0.01")}
+    for name, (family, cost_usd) in experts.items():
+        for place, task in enumerate(tasks):
+            episode = make_episode(place, float(task.family == family), cost_usd, 1.0)
+            journal.add(name, policy, episode.model_copy(update={"task_id": task.id}))
+    rows = chooser_rows(study, [Arm(name, expert=name) for name in experts], journal, tasks)
+    table = next(row for row in rows if "best of each family" in row)
+    assert table.startswith(f"| {policy} | best of each family | 1.00 ")
+    assert any("oracle" in row and "| 0.025000 | 0.50 |" in row for row in rows)
