@@ -133,7 +133,7 @@ class PlatformFiller:
         made = await tools.register([*self._bundled_tools(), *self._documents.tools])
         return [
             *([f"{len(made)} tools: {', '.join(sorted(made))}"] if made else []),
-            *(f"{name} deprecated: it is no expert any more" for name in gone),
+            *(f"deprecation of {name}, which is no expert of the values any more" for name in gone),
         ]
 
     def _bundled_tools(self) -> list[tool_pb2.ToolSpec]:

@@ -72,7 +72,7 @@ async def _timed(
 
 
 def _with_seconds(usage: Usage, seconds: float) -> Usage:
-    """A call that used nothing, because it did not reach the model, took no time of it either."""
+    """Adds the seconds of a call, unless it did not reach the model."""
     if not usage.quantities:
         return usage
     taken = Quantity(Dimension.SECOND, Decimal(f"{seconds:.3f}"))
