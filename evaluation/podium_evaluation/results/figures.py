@@ -19,6 +19,7 @@ from podium_evaluation.statistics.intervals import (
     Ratio,
     accuracy_interval,
     mean_interval,
+    paired_share_interval,
     ratio_interval,
 )
 from podium_evaluation.statistics.measures import pass_hat_k, percentile
@@ -131,13 +132,19 @@ def _pair(
     if not shared:
         return None
     differences = [fmean(other[item]) - fmean(one[item]) for item in shared]
-    counts = discordant(one, other)
-    p_value = mcnemar(*counts) if counts else sign_flips(differences)
+    if counts := discordant(one, other):
+        p_value = mcnemar(*counts)
+        both = sum(one[item] == other[item] == [1.0] for item in shared)
+        neither = len(shared) - both - sum(counts)
+        accuracy = paired_share_interval(both, *counts, neither, confidence)
+    else:
+        p_value = sign_flips(differences)
+        accuracy = mean_interval([[each] for each in differences], confidence)
     return PairFigures(
         first,
         second,
         len(shared),
-        mean_interval([[each] for each in differences], confidence),
+        accuracy,
         p_value,
         p_value,
         _ratio(shared, costs_by_item(ours), costs_by_item(theirs), confidence),

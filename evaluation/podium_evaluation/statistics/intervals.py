@@ -29,6 +29,33 @@ def proportion_interval(solved: int, count: int, confidence: float = CONFIDENCE)
     return Interval(share, lower, 1.0 if solved == count else middle + width)
 
 
+def paired_share_interval(
+    both: int, only_first: int, only_second: int, neither: int, confidence: float = CONFIDENCE
+) -> Interval:
+    """Newcombe's interval (1998, method 10) of the second share less the first, of the same items.
+
+    Built from Wilson's, so that arms that agree on few items are not taken to be surely equal, as
+    every resample of no difference would say. Raises ValueError without items.
+    """
+    count = both + only_first + only_second + neither
+    first = proportion_interval(both + only_first, count, confidence)
+    second = proportion_interval(both + only_second, count, confidence)
+    margins = (both + only_first) * (only_second + neither)
+    margins *= (both + only_second) * (only_first + neither)
+    excess = float(both * neither - only_first * only_second)
+    if excess > 0:
+        excess = max(excess - count / 2, 0.0)
+    phi = excess / math.sqrt(margins) if margins else 0.0
+    difference = second.mean - first.mean
+    below = _joined(second.mean - second.lower, first.upper - first.mean, phi)
+    above = _joined(second.upper - second.mean, first.mean - first.lower, phi)
+    return Interval(difference, difference - below, difference + above)
+
+
+def _joined(one: float, other: float, phi: float) -> float:
+    return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
+
+
 def mean_interval(
     clusters: Sequence[Sequence[float]], confidence: float = CONFIDENCE, seed: int = 0
 ) -> Interval:

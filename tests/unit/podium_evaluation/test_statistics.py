@@ -18,6 +18,7 @@ from podium_evaluation.statistics.fronts import Point, area, hull, pareto_front
 from podium_evaluation.statistics.intervals import (
     accuracy_interval,
     mean_interval,
+    paired_share_interval,
     proportion_interval,
     ratio_interval,
 )
@@ -58,6 +59,27 @@ def test_wilsons_interval_is_that_of_the_literature() -> None:
     found = proportion_interval(81, 263)
     assert (round(found.lower, 4), round(found.upper, 4)) == (0.2553, 0.3662)
     assert round(proportion_interval(0, 20).upper, 4) == 0.1611
+
+
+@given(st.tuples(*[st.integers(0, 40)] * 4).filter(any))
+def test_the_interval_of_paired_shares_holds_the_difference_and_mirrors_itself(
+    table: tuple[int, int, int, int],
+) -> None:
+    both, first, second, neither = table
+    found = paired_share_interval(*table)
+    assert -1 - 1e-9 <= found.lower <= found.mean <= found.upper <= 1 + 1e-9
+    other = paired_share_interval(both, second, first, neither)
+    assert math.isclose(found.lower, -other.upper, abs_tol=1e-12)
+
+
+def test_the_interval_of_paired_shares_is_that_of_its_formula_worked_by_hand() -> None:
+    # 38 and 48 of 50, 36 of them the same. Wilson: .6259 to .8570, and .8654 to .9890; phi -.1147.
+    found = paired_share_interval(36, 2, 12, 0)
+    assert found.mean == pytest.approx(0.2)
+    assert found.lower == pytest.approx(0.2 - 0.1431, abs=2e-4)
+    assert found.upper == pytest.approx(0.2 + 0.1404, abs=2e-4)
+    # No difference in 20 items is no certainty.
+    assert paired_share_interval(19, 0, 0, 1).lower < -0.1
 
 
 @settings(max_examples=20, deadline=None)
