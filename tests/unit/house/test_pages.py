@@ -1,4 +1,5 @@
 import re
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -194,6 +195,11 @@ def test_a_decision_has_status_context_decision_and_consequences(decision: Path)
     positions = [text.find(f"\n## {part}\n") for part in PARTS]
     assert positions[0] > 0
     assert all(before < after for before, after in pairwise(positions)), PARTS
+
+
+def test_no_two_decisions_have_one_number() -> None:
+    numbers = Counter(path.name[:4] for path in DECISIONS)
+    assert [number for number, count in numbers.items() if count > 1] == []
 
 
 def test_superseded_decisions_and_what_supersedes_them_link_to_each_other() -> None:
