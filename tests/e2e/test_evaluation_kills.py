@@ -13,7 +13,7 @@ from episodes.workflows.settings import TemporalSettings
 from podium.episodes.v1 import check_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_evaluation.results.trials import read_results
-from podium_evaluation.runs.activities import budget_name, path_of
+from podium_evaluation.runs.names import budget_name, path_of
 from podium_evaluation.runs.payloads import EvaluationRun
 from podium_evaluation.runs.preparing import create
 from podium_evaluation.runs.submission import start_evaluation

@@ -19,7 +19,7 @@ from podium_cli.evaluations.runs import RunId, app, change, progress_table, stat
 from podium_cli.formats import counted, format_money, format_seconds
 from podium_cli.output import Output, require_place
 from podium_cli.train.runs import rollout_settings
-from podium_evaluation.runs.activities import path_of
+from podium_evaluation.runs.names import path_of
 from podium_evaluation.runs.payloads import EvaluationRun
 from podium_evaluation.runs.preparing import create, prepare, trial_count
 from podium_evaluation.suites.run_file import read_run_file

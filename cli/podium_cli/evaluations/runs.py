@@ -10,7 +10,7 @@ from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.formats import format_money, format_time
 from podium_cli.listing import Listing, listing
-from podium_evaluation.runs.activities import path_of
+from podium_evaluation.runs.names import path_of
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.gateway import Gateway
 from podium_kit.wire import enum_word, optional_money_from_proto

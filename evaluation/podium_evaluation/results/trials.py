@@ -7,7 +7,7 @@ from typing import Any
 
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
-from podium_evaluation.runs.activities import path_of
+from podium_evaluation.runs.names import path_of
 from podium_kit.client.gateway import Gateway
 from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
 

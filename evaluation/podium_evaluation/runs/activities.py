@@ -8,9 +8,10 @@ from temporalio import activity
 
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium_evaluation.runs.names import budget_name, path_of
 from podium_evaluation.runs.payloads import EvaluationRun, TrialsOver
 from podium_evaluation.runs.workflow import PLAY_TRIALS, TRIALS_AT_ONCE
-from podium_kit.client.gateway import Gateway, segment
+from podium_kit.client.gateway import Gateway
 from podium_kit.client.rejections import Rejected
 from podium_kit.limits.concurrency import in_parallel
 from podium_training.rollouts.activities import working
@@ -23,15 +24,6 @@ PAUSED_S = 1.0
 KNOWN_S = 1.0
 TO_PLAY = (pb.TRIAL_STATE_PLANNED, pb.TRIAL_STATE_RUNNING)
 SPENT = "a budget that is not a trial's own is spent"
-
-
-def path_of(evaluation_id: str) -> str:
-    return f"/v1/evaluations/{segment(evaluation_id)}"
-
-
-def budget_name(evaluation_id: str) -> str:
-    """The id of the run's budget, and the agent whose calls it covers."""
-    return f"evaluation-{evaluation_id}"
 
 
 class EvaluationActivities:

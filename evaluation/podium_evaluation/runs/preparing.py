@@ -8,7 +8,7 @@ from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2, price_book_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import policy_service_pb2, tool_pb2, tool_registry_service_pb2
-from podium_evaluation.runs.activities import budget_name
+from podium_evaluation.runs.names import budget_name
 from podium_evaluation.suites.run_file import Arm, RunFile
 from podium_evaluation.suites.suite import Suite, comparability_key
 from podium_kit.client.errors import UsageError
