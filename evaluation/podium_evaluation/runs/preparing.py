@@ -13,7 +13,9 @@ from podium_evaluation.suites.run_file import Arm, RunFile
 from podium_evaluation.suites.suite import Suite, comparability_key
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
+from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import duration_to_proto
+from podium_training.rollouts.rolling import skus_of
 from podium_training.tasks.task import FIND_TOOLS
 
 CURRENCY = "USD"
@@ -82,7 +84,7 @@ def _check_judges(suite: Suite, tools: dict[str, tool_pb2.ToolSpec]) -> None:
     for name in suite.judges:
         if name not in tools:
             raise UsageError(f"there is no tool {name} to judge by", "see `podium tools list`")
-        if tools[name].kind != tool_pb2.TOOL_KIND_LLM:
+        if not kind_of(tools[name].kind).has_models:
             raise UsageError(f"the judge {name} is no tool of kind llm", "name one that is")
 
 
@@ -103,21 +105,14 @@ async def _check_arm(gateway: Gateway, arm: Arm, tools: dict[str, tool_pb2.ToolS
 
 
 async def _unpriced(gateway: Gateway, tools: Sequence[tool_pb2.ToolSpec]) -> list[str]:
-    """Tools, or models of tools as TOOL/MODEL, whose calls have no price today."""
-    skus = {tool.name: tool.sku for tool in tools if not tool.connection.llm.models}
-    for tool in tools:
-        skus |= {f"{tool.name}/{model.alias}": model.sku for model in tool.connection.llm.models}
-    # Calls of other orchestrators cost what their episodes do.
-    for tool in tools:
-        if tool.kind == tool_pb2.TOOL_KIND_PODIUM:
-            skus.pop(tool.name, None)
-    wanted = sorted({sku for sku in skus.values() if sku})
-    if not wanted:
-        return sorted(skus)
-    found = await gateway.get(
-        "/v1/prices/effective", price_book_service_pb2.GetEffectivePricesResponse, skus=wanted
+    """Tools of which a call has no price; one of an orchestrator costs what its episode does."""
+    skus = {tool.name: skus_of(tool) for tool in tools if not kind_of(tool.kind).starts_episode}
+    wanted = sorted({sku for each in skus.values() for sku in each})
+    reply = price_book_service_pb2.GetEffectivePricesResponse
+    found = await gateway.get("/v1/prices/effective", reply, skus=wanted) if wanted else reply()
+    return sorted(
+        name for name, each in skus.items() if not each or not set(each) <= set(found.prices)
     )
-    return sorted(name for name, sku in skus.items() if sku not in found.prices)
 
 
 def _arm(arm: Arm, run: RunFile) -> pb.EvaluationArm:

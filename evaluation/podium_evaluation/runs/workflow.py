@@ -3,7 +3,7 @@
 An activity plays many trials, because one for each would cost more than some episodes do. It may
 be attempted many times: the ids of the episodes are those that the platform planned, which answers
 a repeated start with the episode that is there. Pausing and ending are states of the run that the
-activity reads, so whoever may change the run controls it, and a run that is paused has no history.
+activity reads: they need no access to Temporal, and a pause adds nothing to the history.
 """
 
 from dataclasses import replace

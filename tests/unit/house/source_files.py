@@ -14,7 +14,15 @@ GENERATED = (
     "sdks/python/podium_client/_sync/",
     "sdks/typescript/src/schema.ts",
 )
-PRODUCT_ROOTS = ("libs/", "bundled/functions/", "services/", "operations/", "cli/", "training/")
+PRODUCT_ROOTS = (
+    "libs/",
+    "bundled/functions/",
+    "services/",
+    "operations/",
+    "cli/",
+    "training/",
+    "evaluation/",
+)
 
 
 @cache

@@ -154,10 +154,10 @@ async def known_tools(gateway: Gateway) -> dict[str, list[str]]:
     Raises Rejected, Unreachable.
     """
     reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-    return {tool.spec.name: _skus(tool.spec) for tool in reply.tools}
+    return {tool.spec.name: skus_of(tool.spec) for tool in reply.tools}
 
 
-def _skus(spec: tool_pb2.ToolSpec) -> list[str]:
+def skus_of(spec: tool_pb2.ToolSpec) -> list[str]:
     skus = [spec.sku, *(model.sku for model in spec.connection.llm.models)]
     return [sku for sku in skus if sku]
 
