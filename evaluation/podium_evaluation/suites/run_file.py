@@ -45,7 +45,7 @@ class SuiteOptions(Strict):
     name: str = Field("", max_length=128, description="for people; made of the rest by default")
     file: Path | None = Field(None, description="of tasks, questions and paper")
     families: tuple[str, ...] = Field((), description="like arithmetic; all by default")
-    count: PositiveInt = Field(24, le=20_000, description="items, at most")
+    count: PositiveInt = Field(24, le=5_000, description="items, at most")
     seed: int = 0
     judge: str = Field("", description="tool of kind llm that compares answers in words")
     digest: str = Field("", description="SHA-256 that the file must have; any by default")
