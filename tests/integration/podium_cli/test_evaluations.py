@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ POLICIES = {
     name: f"name: {name}\npreset: {name.split('-')[1]}-first\nunknown_price: admit\n"
     for name in ("eval-cost", "eval-speed")
 }
+
+
+# Whatever other tests of this platform priced it at, it has a price.
+PRICES = """sku,dimension,unit_price,per,tenant
+orchestrator/scripted-model,input_fresh,0.000002,1000000,default
+orchestrator/scripted-model,output_text,0.000002,1000000,default
+"""
 
 
 def tasks(path: Path, count: int = 2) -> Path:
@@ -68,6 +76,8 @@ def policies(podium: CommandLine, tmp_path: Path) -> None:
     for name, text in POLICIES.items():
         (tmp_path / name).write_text(text)
         podium.json("policies", "apply", "-f", str(tmp_path / name))
+    (tmp_path / "prices.csv").write_text(PRICES)
+    assert podium("prices", "import", str(tmp_path / "prices.csv")).returncode == 0
 
 
 def progress(found: Any) -> dict[str, dict[str, Any]]:
@@ -105,8 +115,7 @@ def test_a_run_is_played_once_reported_exported_and_compared(
         ("cheap", 1.0),
         ("quick", 1.0),
     ]
-    # Unless another test gave the scripted model a price: what is unknown is not 0.
-    assert ("unknown" in text) == (trials[0]["cost"] is None)
+    assert Decimal(trials[0]["cost"]) > 0
     episode = podium.json("episodes", "show", trials[0]["episode_id"])
     assert episode["spec"]["labels"]["evaluation"] == run
     budget = podium.json("budgets", "show", f"evaluation-{run}")
@@ -115,7 +124,7 @@ def test_a_run_is_played_once_reported_exported_and_compared(
 
     [pair] = podium.json("eval", "compare", f"{run}/cheap", f"{run}/quick")["pairs"]
     assert (pair["items"], pair["accuracy"]["mean"]) == (2, -0.5)
-    assert pair["cost_ratio"] is None
+    assert pair["cost_ratio"]["value"] > 0
     gated = podium("eval", "compare", f"{run}/cheap", f"{run}/quick", "--gate", "accuracy >= -1pp")
     assert gated.returncode == 1 and "it may be -87.9pp" in gated.stdout
 
