@@ -4,7 +4,7 @@
 {{- define "podium.expert" -}}
 {{- $inference := .root.Values.inference }}
 {{- $defaults := dict "accelerators" 1 "maxReplicas" 1 "scaleToZero" "" "callsPerReplica" 8 "idleSeconds" 300 "timeoutSeconds" 900 "maxOutputTokens" 1024 "image" $inference.engine.image "extraArgs" list "env" dict "resources" $inference.resources }}
-{{- /* merge would take 0 accelerators for none said. */}}
+{{- /* merge takes 0 accelerators for an unset value. */}}
 {{- range $key, $value := index .root.Values.experts .name }}{{ $_ := set $defaults $key $value }}{{ end }}
 {{- toJson $defaults -}}
 {{- end }}

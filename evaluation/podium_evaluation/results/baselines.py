@@ -1,5 +1,6 @@
-"""What choosing one of the run's arms for each item would have come to, by rules that everybody
-has: without them nobody knows whether a policy that chooses is any better than a table.
+"""Scores and costs of choosing one of the run's arms for each item by plain rules.
+
+A policy that chooses is worth no more than such a rule unless it does better than it.
 
 What a rule learns it learns on one half of the items and is scored on the other, both ways, so
 that every item counts and none is scored by what was learnt on it.
@@ -22,7 +23,7 @@ NEIGHBOURS = 10
 
 @dataclass(frozen=True)
 class Choice:
-    """What an arm made of an item, on average over its trials."""
+    """The mean score and cost of an arm's trials of an item."""
 
     score: float
     cost: float
@@ -47,7 +48,7 @@ class Baseline:
     top_share: float | None
     """The share of the arm that is chosen most; None for a mixture."""
     gap_closed: float | None = None
-    """Of the oracle's gap to the best fixed arm."""
+    """The share of the gap between the best fixed arm and the oracle."""
 
 
 # Learns from items, and chooses an arm for another one.

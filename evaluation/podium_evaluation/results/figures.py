@@ -30,7 +30,7 @@ from podium_training.gate import Interval
 class ArmFigures:
     arm: str
     accuracy: Interval | None
-    """Of judged trials; None without any."""
+    """The mean score of judged trials; None without any."""
     least: float
     most: float
     """The accuracy if all unjudged trials were wrong, and if all were right."""

@@ -1,4 +1,4 @@
-"""What is checked before anything is spent, and the run that comes of it."""
+"""Checks a run before anything is spent, and builds the request that stores it."""
 
 from collections.abc import Sequence
 from decimal import Decimal

@@ -23,8 +23,9 @@ def mcnemar(only_first: int, only_second: int) -> float:
 def discordant(
     first: Mapping[Key, Sequence[float]], second: Mapping[Key, Sequence[float]]
 ) -> tuple[int, int] | None:
-    """How many items one arm alone solved; None where McNemar's test does not fit, because items
-    were tried several times or have partial scores.
+    """Counts the items that one arm alone solved; None where McNemar's test does not fit.
+
+    It does not where items were tried several times or have partial scores.
     """
     shared = first.keys() & second.keys()
     values = [(*first[key], *second[key]) for key in shared]

@@ -98,6 +98,7 @@ class FactsBook:
                 samples.popleft()
             if not samples:
                 del windows[subject]
+                self._unavailable.pop((tenant, subject), None)
         return [
             _facts(subject, samples, self._unavailability(tenant, subject))
             for subject, samples in windows.items()

@@ -1,4 +1,5 @@
 from collections.abc import Set
+from contextlib import suppress
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 
@@ -152,12 +153,16 @@ class ToolModelCapabilities:
                 )
 
     def of(self, spec: tool_pb2.ToolSpec) -> dict[str, tool_pb2.LlmCapabilities]:
-        """The capabilities of each chat model by its alias."""
-        return {
-            model.alias: self._of(model)
-            for model in spec.connection.llm.models
-            if model.api != tool_pb2.LLM_API_OPENAI_EMBEDDINGS
-        }
+        """The capabilities of each chat model by its alias.
+
+        A model whose family is no longer in the operator's file is left out: the tool stays usable.
+        """
+        found = {}
+        for model in spec.connection.llm.models:
+            if model.api != tool_pb2.LLM_API_OPENAI_EMBEDDINGS:
+                with suppress(InvalidArgument):
+                    found[model.alias] = self._of(model)
+        return found
 
     def _of(self, model: tool_pb2.LlmModel) -> tool_pb2.LlmCapabilities:
         base_url = model.endpoints[0].base_url if model.endpoints else model.base_url

@@ -146,20 +146,20 @@ async def run(command: Sequence[str], folder: Path, client: Client, key: str, ur
     )
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
-        said, _ = await process.communicate()
+        output, _ = await process.communicate()
     if process.returncode:
-        raise InstallFailed(f"{' '.join(command[:2])}: {said.decode().strip()[-2000:]}")
-    return said.decode()
+        raise InstallFailed(f"{' '.join(command[:2])}: {output.decode().strip()[-2000:]}")
+    return output.decode()
 
 
 async def golden_tasks(client: Client, folder: Path) -> list[dict[str, Any]]:
     await client.install()
     program = str(PROGRAMS / "with_tau2_tasks.py")
-    said = await run(("python", program, DOMAIN, str(TAU2_TASKS)), folder, client, "none", "")
-    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    output = await run(("python", program, DOMAIN, str(TAU2_TASKS)), folder, client, "none", "")
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 async def try_all(names: Sequence[str]) -> int:

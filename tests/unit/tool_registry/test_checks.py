@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,12 +7,13 @@ from google.protobuf.duration_pb2 import Duration
 
 from builders.openapi import only, schema_of
 from podium.registry.v1 import tool_pb2
+from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.tool_kinds import HTTP
 from podium_kit.tool_kinds.checks import InvalidTool
 from tool_registry.errors import InvalidSchema
 from tool_registry.tools.checks import check_parameters_schema, check_tool
-from tool_registry.tools.convert import new_spec_from_proto
+from tool_registry.tools.convert import ToolModelCapabilities, new_spec_from_proto
 
 
 def fault(schema: Any) -> InvalidSchema:
@@ -323,3 +325,15 @@ def test_a_shared_tool_has_no_sku_that_tenants_price() -> None:
 def test_a_tenants_tool_may_have_either() -> None:
     for sku in ("own/translate", "tool/translate"):
         check_tool(new_spec_from_proto(make_tool(sku)), shared=False)
+
+
+def test_a_model_of_a_family_that_is_gone_shows_no_capabilities(tmp_path: Path) -> None:
+    path = tmp_path / "families.yaml"
+    path.write_text("families: {own: {hosts: [llm.example.com]}}")
+    capabilities = ToolModelCapabilities(ModelFamiliesFile(path))
+    spec = tool_pb2.ToolSpec()
+    for alias, family in (("stays", ""), ("gone", "old")):
+        model = spec.connection.llm.models.add(alias=alias, base_url="https://llm.example.com/v1")
+        model.capabilities.family = family
+    found = capabilities.of(spec)
+    assert {alias: known.family for alias, known in found.items()} == {"stays": "own"}

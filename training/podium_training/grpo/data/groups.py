@@ -18,7 +18,7 @@ from podium_training.grpo.objective.advantages import (
     gdpo,
 )
 from podium_training.grpo.objective.rewards import (
-    PAPERS,
+    PAPER_RULES,
     Preferences,
     RewardRules,
     Weight,
@@ -80,7 +80,7 @@ class GroupRules:
     std_floor: float = 0.1
     """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
     cost no computing and make the step smaller, as many that agree should."""
-    reward_rules: RewardRules = PAPERS
+    reward_rules: RewardRules = PAPER_RULES
     staleness: StalenessBound | None = None
     """None: however old."""
     ignored: frozenset[Weight] = frozenset()
@@ -114,7 +114,7 @@ class Group:
 
 
 def compared(
-    groups: Sequence[Group], estimator: Advantage, reward_rules: RewardRules = PAPERS
+    groups: Sequence[Group], estimator: Advantage, reward_rules: RewardRules = PAPER_RULES
 ) -> list[Group]:
     advantages = _advantages(groups, estimator, reward_rules)
     return [

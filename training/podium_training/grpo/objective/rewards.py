@@ -86,10 +86,10 @@ class RewardRules:
     """Part of the reward that an episode loses whose every call found its tool unavailable."""
 
 
-PAPERS = RewardRules()
+PAPER_RULES = RewardRules()
 
 
-def normalised(group: Sequence[Features], rules: RewardRules = PAPERS) -> Vector:
+def normalised(group: Sequence[Features], rules: RewardRules = PAPER_RULES) -> Vector:
     """M_norm of every episode of a group: (episodes, tools + 3), each element in [0, 1].
 
     Where a floor is above the group's spread, the best episode is at 1 and no other at 0.
@@ -104,7 +104,7 @@ def normalised(group: Sequence[Features], rules: RewardRules = PAPERS) -> Vector
     return scaled
 
 
-def components(group: Sequence[Features], rules: RewardRules = PAPERS) -> Vector:
+def components(group: Sequence[Features], rules: RewardRules = PAPER_RULES) -> Vector:
     """Returns the components of a group's rewards: M_norm where solved, zeros elsewhere.
 
     (episodes, tools + 3); weighted by P and added up, they are the rewards.
@@ -117,7 +117,7 @@ def components(group: Sequence[Features], rules: RewardRules = PAPERS) -> Vector
 
 
 def rewards(
-    group: Sequence[Features], preferences: Preferences, rules: RewardRules = PAPERS
+    group: Sequence[Features], preferences: Preferences, rules: RewardRules = PAPER_RULES
 ) -> Vector:
     """R of every episode of a group, in its order.
 
