@@ -207,7 +207,7 @@ bench-neighbours: setup ## How long a tenant's calls take beside another tenant'
 bench-training: setup ## A training step beside TRL's, drift, and time to a version's first token
 	$(PROGRAM) bench.training
 
-bench-orchestrators: setup ## Every expert alone, and the trained orchestrator: reward under seven preference vectors; STUDY=unseen-prices and others, COUNT=200 SEED=1 START=folder of the version before, CONTROL=NAME=folder of another
+bench-orchestrators: setup ## Every expert alone, rules, the untrained model and the trained orchestrator: reward under seven preference vectors; STUDY=unseen-prices and others, COUNT=80 SEED="2 3 4" START=folder of the version before, CONTROL=NAME=folder of another
 	$(PROGRAM) bench.orchestrators $(if $(STUDY),--study $(STUDY)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(START),--start $(START)) $(if $(CONTROL),--control $(CONTROL))
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is

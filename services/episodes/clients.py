@@ -17,8 +17,10 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import ToolAdapterServiceS
 from podium.ledger.v1 import alert_pb2
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium.ledger.v1.budget_service_pb2_grpc import BudgetServiceStub
 from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
+from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
@@ -28,6 +30,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceStub
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.attachments import MediaKind
+from podium_kit.models.rules import RULE_SKU, RULES, is_rule, names_rule
 from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered
@@ -163,6 +166,7 @@ class Ledger:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._ledger = CostLedgerServiceStub(channel)
         self._budgets = BudgetServiceStub(channel)
+        self._prices = PriceBookServiceStub(channel)
         self._gathered: LRUCache[Identity, GroupCommit[Operations, OperationResults]] = LRUCache(
             IDENTITIES_MAX
         )
@@ -200,6 +204,11 @@ class Ledger:
                 return passed
             request.page_token = reply.next_page_token
 
+    async def priced(self, skus: Iterable[str]) -> set[str]:
+        """Returns those of the SKUs that have a price for the caller's tenant now."""
+        request = prices_pb.GetEffectivePricesRequest(skus=skus)
+        return set((await answered(self._prices.GetEffectivePrices(request))).prices)
+
     async def create_budget(self, budget: budget_pb.Budget) -> None:
         await answered(self._budgets.CreateBudget(budget_pb.CreateBudgetRequest(budget=budget)))
 
@@ -220,7 +229,7 @@ REFRESH_AFTER_S = 10.0
 
 
 class OrchestratorModels:
-    """Finds a model by name; the empty name is the default model."""
+    """Finds a model by name; the empty name is the default model, and a rule is in no list."""
 
     def __init__(self, orchestrator: OrchestratorClient) -> None:
         self._orchestrator = orchestrator
@@ -228,6 +237,11 @@ class OrchestratorModels:
         self._fresh_until = 0.0
 
     async def find(self, name: str) -> pb.Model:
+        """Raises ModelNotFound."""
+        if names_rule(name):
+            if not is_rule(name):
+                raise ModelNotFound(name, RULES)
+            return pb.Model(name=name, version=name, sku=RULE_SKU)
         model = self._known(name) if time.monotonic() < self._fresh_until else None
         if model is None:
             # Also for a name that is not remembered: it may have been published since.

@@ -38,6 +38,9 @@ class ServerConfig(ServerSettings):
         100_000, ge=0, description="images and PDF files that a tenant's episodes keep at most"
     )
     file_bytes_per_tenant: int = Field(10 * GIB, ge=0, description="bytes of those files at most")
+    evaluations_per_tenant: int = Field(
+        1_000, ge=0, description="runs of evaluations that a tenant stores at most"
+    )
     answer_timeout_s: float = Field(10.0, description="seconds another service gets to answer")
     temporal_timeout_s: float = Field(5.0, description="seconds Temporal gets to answer")
 
@@ -80,6 +83,12 @@ class WorkerConfig(BaseSettings):
         ge=0,
         description="days until an ended episode is forgotten, with steps and trajectory; 0 keeps "
         "all. Its costs stay in the ledger",
+    )
+    keep_evaluations_days: int = Field(
+        0,
+        ge=0,
+        description="days until an ended run of an evaluation is forgotten, with its trials and"
+        " items; 0 keeps all",
     )
     prompt_tokens_max: int = Field(32_768, description="most prompt tokens held before a call")
     max_concurrent_turns: int = Field(

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cachetools import LRUCache
 
@@ -61,7 +61,7 @@ class TooManyRunning(ResourceExhausted):
 
 
 class ModelNotFound(NotFound):
-    def __init__(self, model: str, known: list[str]) -> None:
+    def __init__(self, model: str, known: Sequence[str]) -> None:
         super().__init__(
             f"there is no orchestrator model {model}; known are {', '.join(known)}", model=model
         )
@@ -258,6 +258,26 @@ def faults_of(name: str) -> int:
 
 class InvalidEvaluation(InvalidArgument):
     """The request cannot become a run of an evaluation."""
+
+
+class UnpricedArm(FailedPrecondition):
+    def __init__(self, arm: str, model: str, sku: str) -> None:
+        priced = f"SKU {sku}" if sku else "it has no SKU"
+        super().__init__(
+            f"arm {arm}: its orchestrator {model} has no price ({priced}), so its cost would be"
+            " unknown; import one with `podium prices import`",
+            model=model,
+        )
+
+
+class TooManyEvaluations(ResourceExhausted):
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"your tenant stores {count:,} runs of evaluations, as many as it may; ask the"
+            " platform's admin to forget old ones (EPISODES_WORKER_KEEP_EVALUATIONS_DAYS) or to"
+            " allow more (EPISODES_EVALUATIONS_PER_TENANT)",
+            retryable="false",
+        )
 
 
 class EvaluationNotFound(NotFound):

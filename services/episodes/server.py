@@ -1,6 +1,7 @@
 from functools import partial
 from pathlib import Path
 
+from episodes.admission.arm_models import ArmModels
 from episodes.admission.checks import ToolOffers
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.checks import FileQuota
@@ -103,6 +104,11 @@ async def serve(config: ServerConfig) -> None:
         policies=RegistryPolicies(channel_to(config.tool_registry_target)),
         ledger=episodes.ledger,
     )
+    evaluations = Evaluations(
+        EvaluationStore(engine),
+        ArmModels(episodes.models, episodes.ledger).check,
+        config.evaluations_per_tenant,
+    )
     services = [
         Service(
             add_EpisodeServiceServicer_to_server,
@@ -126,7 +132,7 @@ async def serve(config: ServerConfig) -> None:
         ),
         Service(
             add_EvaluationServiceServicer_to_server,
-            EvaluationsServicer(Evaluations(EvaluationStore(engine))),
+            EvaluationsServicer(evaluations),
             "podium.episodes.v1.EvaluationService",
         ),
     ]

@@ -297,7 +297,7 @@ async def _tasks(
     relayed = partial(streaming.lead, relay.relay)
     reconciled = partial(streaming.lead, reconciler.reconcile)
     forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_AGE_MAX)
-    retention = RetentionStore(engine, config.keep_episodes_days)
+    retention = RetentionStore(engine, config.keep_episodes_days, config.keep_evaluations_days)
     forgotten = partial(sweeping.lead, retention.forget)
     delivering = partial(delivery.lead, sender.send_due)
     alerts = BudgetAlerts(webhooks, Ledger(to_ledger))

@@ -1,4 +1,5 @@
 import os
+from collections.abc import Sequence
 
 from podium_kit.rpc.errors import (
     DeadlineExceeded,
@@ -35,7 +36,7 @@ class DuplicateTool(InvalidArgument):
 
 
 class ModelNotFound(NotFound):
-    def __init__(self, model: str, served: list[str]) -> None:
+    def __init__(self, model: str, served: Sequence[str]) -> None:
         names = ", ".join(served) or "no model"
         super().__init__(f"no orchestrator model {model!r}; the engine serves {names}", model=model)
 

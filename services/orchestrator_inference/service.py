@@ -38,8 +38,10 @@ from orchestrator_inference.prompt.budgets import (
 from orchestrator_inference.prompt.chat import build_chat
 from orchestrator_inference.prompt.stateless import build_stateless, build_template
 from orchestrator_inference.prompt.toolset import PromptToolset, PromptToolsets
+from orchestrator_inference.rules import decided_by_rule
 from orchestrator_inference.versions.routing import VersionRouting
 from podium_kit.limits.concurrency import FairThread
+from podium_kit.models.rules import names_rule
 from podium_kit.policy_versions.names import PREFIX
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
@@ -95,9 +97,13 @@ class Orchestrator:
         self._grammars = FairThread()
 
     async def next_action(self, situation: Situation) -> Decision:
+        if names_rule(situation.model):
+            return decided_by_rule(situation)
         return await self._routed(situation, self._decide)
 
     async def count_tokens(self, situation: Situation) -> int:
+        if names_rule(situation.model):
+            return 0
         return await self._routed(situation, self._count)
 
     async def _routed(

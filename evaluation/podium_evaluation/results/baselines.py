@@ -2,20 +2,22 @@
 
 A policy that chooses is worth no more than such a rule unless it does better than it.
 
-What a rule learns it learns on one half of the items and is scored on the other, both ways, so
-that every item counts and none is scored by what was learnt on it.
+What a rule learns it learns on other items, where there are such, or on one half of the items and
+is scored on the other, both ways, so that every item counts and none is scored by what was learnt
+on it.
 """
 
 import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean, median
 
 from podium_evaluation.results.trials import TrialResult
 from podium_evaluation.statistics.intervals import mean_interval
-from podium_evaluation.statistics.measures import gap_closed, top_share
+from podium_evaluation.statistics.measures import evenness, gap_closed, top_share
 from podium_training.gate import Interval
 
 NEIGHBOURS = 10
@@ -47,13 +49,19 @@ class Baseline:
     """USD a trial."""
     top_share: float | None
     """The share of the arm that is chosen most; None for a mixture."""
+    evenness: float | None
+    """Entropy of the choices over that of all arms: 0 where one arm is always chosen."""
+    over_escalation: float | None
+    """The share of items for which the most expensive arm is chosen and a cheaper one is right."""
     gap_closed: float | None = None
     """The share of the gap between the best fixed arm and the oracle."""
 
 
-# Learns from items, and chooses an arm for another one.
 Chooser = Callable[[ItemOutcome], str]
-Learner = Callable[[Sequence[ItemOutcome]], Chooser]
+# Items like one, on which arms are compared to choose for it.
+Likeness = Callable[[ItemOutcome], Sequence[ItemOutcome]]
+# Learns from items what is like another one.
+Learner = Callable[[Sequence[ItemOutcome]], Likeness]
 
 
 def outcomes(trials: Sequence[TrialResult], arms: Sequence[str]) -> list[ItemOutcome]:
@@ -80,62 +88,95 @@ def _outcome(by_arm: Mapping[str, Sequence[TrialResult]]) -> ItemOutcome:
     return ItemOutcome(one.item_id, one.family, one.question, choices)
 
 
-def baselines(items: Sequence[ItemOutcome]) -> list[Baseline]:
-    """One row per rule; none below two arms or four items, where there is nothing to learn."""
+def baselines(items: Sequence[ItemOutcome], known: Sequence[ItemOutcome] = ()) -> list[Baseline]:
+    """One row per rule; none below two arms or four items, where there is nothing to learn.
+
+    Rules learn from the `known` items, or from halves of the items themselves.
+    """
     if len(items) < 4 or len(items[0].arms) < 2:
         return []
     rows = [
-        _row("oracle: the cheapest arm that solves the item", items, _oracle),
-        *(_learnt(name, items, learner) for name, learner in LEARNERS.items()),
+        baseline(f"{ORACLE}: the cheapest arm that solves the item", items, _oracle),
+        *(baseline(name, items, learnt(items, each, known)) for name, each in LEARNERS.items()),
+        baseline("cheapest", items, crossed(items, _always_cheapest, known)),
+        baseline(BY_SIZE, items, crossed(items, _by_size, known)),
         _random(items),
     ]
-    oracle, fixed = rows[0].score.mean, rows[1].score.mean
-    return [
-        Baseline(**{**vars(row), "gap_closed": gap_closed(row.score.mean, fixed, oracle)})
-        for row in rows
-    ]
+    best, fixed = rows[0].score.mean, rows[1].score.mean
+    return [replace(row, gap_closed=gap_closed(row.score.mean, fixed, best)) for row in rows]
 
 
-def _row(name: str, items: Sequence[ItemOutcome], choose: Chooser) -> Baseline:
+def baseline(name: str, items: Sequence[ItemOutcome], choose: Chooser) -> Baseline:
     chosen = [choose(item) for item in items]
     made = [item.arms[arm] for item, arm in zip(items, chosen, strict=True)]
-    scores = mean_interval([[each.score] for each in made])
-    return Baseline(name, scores, fmean(each.cost for each in made), top_share(chosen))
+    most_expensive = max(items[0].arms, key=lambda arm: _cost(items, arm))
+    escalated = [
+        arm == most_expensive and any(_solves_for_less(item, arm, other) for other in item.arms)
+        for item, arm in zip(items, chosen, strict=True)
+    ]
+    return Baseline(
+        name,
+        mean_interval([[each.score] for each in made]),
+        fmean(each.cost for each in made),
+        top_share(chosen),
+        evenness(chosen, len(items[0].arms)),
+        fmean(escalated),
+    )
 
 
-def _learnt(name: str, items: Sequence[ItemOutcome], learner: Learner) -> Baseline:
-    halves = [[item for item in items if _half(item) is side] for side in (False, True)]
-    if not all(halves):
-        halves = [list(items[::2]), list(items[1::2])]
-    choosers = [learner(halves[1]), learner(halves[0])]
-    side_of = {item.item_id: side for side, half in enumerate(halves) for item in half}
-    return _row(name, items, lambda item: choosers[side_of[item.item_id]](item))
+def _solves_for_less(item: ItemOutcome, arm: str, other: str) -> bool:
+    return item.arms[other].score == 1 and item.arms[other].cost < item.arms[arm].cost
 
 
-def _half(item: ItemOutcome) -> bool:
+def learnt(
+    items: Sequence[ItemOutcome], learner: Learner, known: Sequence[ItemOutcome] = ()
+) -> Chooser:
+    """Chooses the arm of the highest mean score on what is like the item."""
+
+    def learn(seen: Sequence[ItemOutcome]) -> Chooser:
+        like = learner(seen)
+        return lambda item: best_arm(like(item))
+
+    return crossed(items, learn, known)
+
+
+def crossed(
+    items: Sequence[ItemOutcome],
+    learn: Callable[[Sequence[ItemOutcome]], Chooser],
+    known: Sequence[ItemOutcome] = (),
+) -> Chooser:
+    """A chooser that learns from the known items, or on the half that the item is not in."""
+    if known:
+        return learn(known)
+    first, second = halves(items)
+    choosers = (learn(second), learn(first))
+    side_of = {item.item_id: side for side, half in enumerate((first, second)) for item in half}
+    return lambda item: choosers[side_of[item.item_id]](item)
+
+
+def halves(items: Sequence[ItemOutcome]) -> tuple[list[ItemOutcome], list[ItemOutcome]]:
+    """Half by half of the ids' digests; every other item where one half would be empty."""
+    first = [item for item in items if not _is_second(item)]
+    second = [item for item in items if _is_second(item)]
+    return (first, second) if first and second else (list(items[::2]), list(items[1::2]))
+
+
+def _is_second(item: ItemOutcome) -> bool:
     return bool(hashlib.sha256(item.item_id.encode()).digest()[0] % 2)
 
 
-def _random(items: Sequence[ItemOutcome]) -> Baseline:
-    scores = [[fmean(each.score for each in item.arms.values())] for item in items]
-    cost = fmean(each.cost for item in items for each in item.arms.values())
-    return Baseline("random", mean_interval(scores), cost, None)
-
-
 def _oracle(item: ItemOutcome) -> str:
-    best = max(choice.score for choice in item.arms.values())
-    solving = {arm: each.cost for arm, each in item.arms.items() if each.score == best}
-    pool = solving if best > 0 else {arm: each.cost for arm, each in item.arms.items()}
-    return min(pool, key=lambda arm: pool[arm])
+    return best_arm([item])
 
 
-def _best(items: Sequence[ItemOutcome]) -> str:
-    """The arm of the highest mean score, the cheaper one of equals."""
-    return max(items[0].arms, key=lambda arm: (_score(items, arm), -_cost(items, arm)))
+def best_arm(items: Sequence[ItemOutcome], weight: float = 0.0) -> str:
+    """The arm of the highest mean score less weighed cost, the cheaper one of equals."""
 
+    def worth(arm: str) -> tuple[float, float]:
+        cost = _cost(items, arm)
+        return _score(items, arm) - weight * cost, -cost
 
-def _cheapest(items: Sequence[ItemOutcome]) -> str:
-    return min(items[0].arms, key=lambda arm: _cost(items, arm))
+    return max(items[0].arms, key=worth)
 
 
 def _score(items: Sequence[ItemOutcome], arm: str) -> float:
@@ -146,44 +187,55 @@ def _cost(items: Sequence[ItemOutcome], arm: str) -> float:
     return fmean(item.arms[arm].cost for item in items)
 
 
-def _fixed(items: Sequence[ItemOutcome]) -> Chooser:
-    best = _best(items)
-    return lambda _: best
+def _random(items: Sequence[ItemOutcome]) -> Baseline:
+    """The mean over all choices, which any number of random draws comes near to."""
+    scores = [[fmean(each.score for each in item.arms.values())] for item in items]
+    cost = fmean(each.cost for item in items for each in item.arms.values())
+    count = len(items[0].arms)
+    names = list(items[0].arms)
+    rows = [baseline(name, items, partial(_constant, name)) for name in names]
+    escalated = fmean(row.over_escalation or 0.0 for row in rows)
+    return Baseline("random", mean_interval(scores), cost, 1 / count, 1.0, escalated)
+
+
+def _constant(arm: str, _: ItemOutcome) -> str:
+    return arm
 
 
 def _always_cheapest(items: Sequence[ItemOutcome]) -> Chooser:
-    cheapest = _cheapest(items)
-    return lambda _: cheapest
+    return partial(_constant, min(items[0].arms, key=lambda arm: _cost(items, arm)))
 
 
-def _per_family(items: Sequence[ItemOutcome]) -> Chooser:
-    families: dict[str, list[ItemOutcome]] = {}
-    for item in items:
-        families.setdefault(item.family, []).append(item)
-    best = {family: _best(members) for family, members in families.items()}
-    usual = _best(items)
-    return lambda item: best.get(item.family, usual)
-
-
-def _input_size(items: Sequence[ItemOutcome]) -> Chooser:
+def _by_size(items: Sequence[ItemOutcome]) -> Chooser:
     middle = median(len(item.question) for item in items)
-    large, small = _best(items), _cheapest(items)
+    large, small = best_arm(items), min(items[0].arms, key=lambda arm: _cost(items, arm))
     return lambda item: large if len(item.question) > middle else small
 
 
-def _nearest(items: Sequence[ItemOutcome]) -> Chooser:
+def _all(items: Sequence[ItemOutcome]) -> Likeness:
+    return lambda _: items
+
+
+def _of_family(items: Sequence[ItemOutcome]) -> Likeness:
+    families: dict[str, list[ItemOutcome]] = {}
+    for item in items:
+        families.setdefault(item.family, []).append(item)
+    return lambda item: families.get(item.family, items)
+
+
+def _nearest(items: Sequence[ItemOutcome]) -> Likeness:
     words = [Counter(item.question.lower().split()) for item in items]
     spread = Counter(word for each in words for word in each)
     weight = {word: math.log(1 + len(items) / count) for word, count in spread.items()}
     vectors = [_vector(each, weight) for each in words]
 
-    def choose(item: ItemOutcome) -> str:
+    def like(item: ItemOutcome) -> Sequence[ItemOutcome]:
         own = _vector(Counter(item.question.lower().split()), weight)
         near = [sum(own.get(word, 0.0) * value for word, value in each.items()) for each in vectors]
         places = sorted(range(len(items)), key=lambda place: (-near[place], place))
-        return _best([items[place] for place in places[:NEIGHBOURS]])
+        return [items[place] for place in places[:NEIGHBOURS]]
 
-    return choose
+    return like
 
 
 def _vector(words: Counter[str], weight: Mapping[str, float]) -> dict[str, float]:
@@ -193,11 +245,11 @@ def _vector(words: Counter[str], weight: Mapping[str, float]) -> dict[str, float
     return {word: value / length for word, value in found.items()} if length else {}
 
 
+ORACLE, PER_FAMILY = "oracle", "best of each family"
+BY_SIZE = "input size: the best arm if long, else the cheapest"
 # The first is what the oracle's gap begins at.
 LEARNERS: Mapping[str, Learner] = {
-    "best fixed": _fixed,
-    "cheapest": _always_cheapest,
-    "best of each family": _per_family,
-    "input size: the best arm for long questions, else the cheapest": _input_size,
+    "best fixed": _all,
+    PER_FAMILY: _of_family,
     f"nearest neighbours, k = {NEIGHBOURS}": _nearest,
 }

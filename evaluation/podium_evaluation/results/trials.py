@@ -1,6 +1,6 @@
 """The trials of a run as the platform recorded them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -29,16 +29,21 @@ class TrialResult:
     explanation: str
     cost: Decimal | None
     """Without its check; None where a call had no price, which is not 0."""
+    orchestrator_cost: Decimal | None
+    """The part of it that is the orchestrator's own tokens."""
     judge_cost: Decimal | None
     latency_s: float
     turns: int
     tool_calls: int
+    calls: Mapping[str, int]
+    """Counts by tool, and by tool/model of a tool that offers several models."""
     expected_calls: tuple[tuple[str, str], ...] = ()
     """Tool and arguments as JSON."""
 
     @classmethod
     def of(cls, trial: pb.Trial) -> "TrialResult":
         cost = optional_money_from_proto(trial.cost)
+        own = optional_money_from_proto(trial.orchestrator_cost)
         judge = optional_money_from_proto(trial.judge_cost)
         over = bool(trial.stop_reason)
         reason = episode_pb2.StopReason.Name(trial.stop_reason)
@@ -55,17 +60,19 @@ class TrialResult:
             trial.score if trial.HasField("score") else None,
             trial.explanation,
             cost.amount if cost is not None and known else None,
+            own.amount if own is not None else None,
             judge.amount if judge else None,
             duration_from_proto(trial.latency),
             trial.turn_count,
             trial.tool_call_count,
+            dict(trial.call_counts),
             tuple((each.tool_name, each.arguments_json) for each in trial.item.expected_calls),
         )
 
     def values(self) -> dict[str, Any]:
         """A JSON object, with money as text."""
         found = dict(vars(self))
-        for name in ("cost", "judge_cost"):
+        for name in ("cost", "orchestrator_cost", "judge_cost"):
             found[name] = None if found[name] is None else f"{found[name]:f}"
         return found
 

@@ -121,7 +121,7 @@ def _arm(arm: Arm, run: RunFile) -> pb.EvaluationArm:
         model=arm.model,
         policy=arm.policy,
         tool_names=arm.tools,
-        turn_limit=run.turn_limit,
+        turn_limit=arm.turn_limit or run.turn_limit,
         time_limit=duration_to_proto(run.time_limit),
         prompt_mode=PROMPT_MODES[arm.prompt_mode],
         sampling=orchestrator_pb.Sampling(

@@ -37,7 +37,7 @@ def evenness(choices: Sequence[Hashable], known: int) -> float | None:
     if known < 2 or not choices:
         return None
     shares = [count / len(choices) for count in Counter(choices).values()]
-    return -math.fsum(share * math.log(share) for share in shares) / math.log(known)
+    return math.fsum(share * math.log(1 / share) for share in shares) / math.log(known)
 
 
 def top_share(choices: Sequence[Hashable]) -> float:

@@ -72,11 +72,16 @@ class Arm(Strict):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,63}$")
     policy: str = Field("", description="the tenant's active one by default")
-    model: str = Field("", description="orchestrator; what users get by default")
+    model: str = Field(
+        "", description="orchestrator, or a rule like rule/cheapest; what users get by default"
+    )
     tools: tuple[str, ...] = Field((), description="those that fit the task best by default")
     temperature: float = Field(0.0, ge=0)
     max_tokens: PositiveInt = Field(512, description="of one completion")
     prompt_mode: Literal["", "stateless", "chat", "template"] = ""
+    turn_limit: int | None = Field(
+        None, ge=1, le=300, description="that of the run by default; 1 answers without tools"
+    )
 
 
 class RunFile(Strict):

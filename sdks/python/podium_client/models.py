@@ -1197,6 +1197,10 @@ class RewardFeatures(Model):
     """
     How much of it is modelled.
     """
+    orchestrator_cost: Money | None = None
+    """
+    The part of the cost that is the orchestrator's own tokens; unset where a price is unknown.
+    """
 
 
 class UpdateEvaluationRequest(Model):
@@ -3913,6 +3917,14 @@ class Trial(Model):
     item: EvaluationItem | None = None
     """
     The item; set where the request asks for items.
+    """
+    orchestrator_cost: Money | None = None
+    """
+    The part of the cost that is the orchestrator's own tokens; unset where a price is unknown.
+    """
+    call_counts: dict[str, int] = {}
+    """
+    Calls made by tool, and by tool/model of a tool that offers several models.
     """
 
 

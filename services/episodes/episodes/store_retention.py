@@ -1,4 +1,6 @@
-"""Deletes ended episodes: steps, answers, files, trajectories, feedback. The ledger keeps costs."""
+"""Deletes ended episodes: steps, answers, files, trajectories, feedback. The ledger keeps costs.
+Deletes ended runs of evaluations with their trials, and the items that no other run has.
+"""
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -7,6 +9,7 @@ from podium_kit.postgres.engine import transaction
 
 INTERVAL_S = 600.0
 GROUPS_AT_ONCE = 200
+RUNS_AT_ONCE = 20
 # A group goes as one, once all of its members have ended and no record of it is pending: a
 # record that was never read back from the topic would be lost. PostgreSQL checks the references of
 # a statement at its end, so one statement deletes what refers to each other.
@@ -53,13 +56,49 @@ OF_DIGESTS = "DELETE FROM segments s WHERE s.digest = ANY(CAST(:digests AS bytea
 FORGET_BODIES = text(f"{OF_DIGESTS} {UNREFERENCED}")
 
 
+# A run is stored before its items, so none that is being stored is overlooked.
+LOCK_EVALUATIONS = text("LOCK TABLE evaluations IN SHARE ROW EXCLUSIVE MODE")
+FORGET_EVALUATIONS = text(
+    """
+    DELETE FROM evaluations WHERE (tenant, id) IN (
+        SELECT tenant, id FROM evaluations
+        WHERE state = 'ended' AND end_time < now() - make_interval(days => :days) LIMIT :runs
+    )
+    """
+)
+FORGET_ITEMS = text(
+    """
+    DELETE FROM evaluation_items i WHERE NOT EXISTS (
+        SELECT FROM evaluations v WHERE v.tenant = i.tenant AND v.suite_digest = i.suite_digest
+    )
+    """
+)
+
+
 class RetentionStore:
-    def __init__(self, engine: AsyncEngine, days: int) -> None:
-        """With 0 days nothing is deleted."""
+    def __init__(self, engine: AsyncEngine, days: int, evaluation_days: int) -> None:
+        """With 0 days nothing is deleted, of episodes or of evaluations."""
         self._engine = engine
         self._days = days
+        self._evaluation_days = evaluation_days
 
     async def forget(self) -> bool:
+        """Deletes a batch; True where more may be left."""
+        more = [await self._forget_episodes(), await self._forget_evaluations()]
+        return any(more)
+
+    async def _forget_evaluations(self) -> bool:
+        if not self._evaluation_days:
+            return False
+        values = {"days": self._evaluation_days, "runs": RUNS_AT_ONCE}
+        async with transaction(self._engine) as connection:
+            await connection.execute(LOCK_EVALUATIONS)
+            gone = (await connection.execute(FORGET_EVALUATIONS, values)).rowcount
+            if gone:
+                await connection.execute(FORGET_ITEMS)
+        return gone == RUNS_AT_ONCE
+
+    async def _forget_episodes(self) -> bool:
         if not self._days:
             return False
         values = {"days": self._days, "groups": GROUPS_AT_ONCE}

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 
+from episodes.errors import InvalidEvaluation
 from episodes.evaluations.models import (
     ArmProgress,
     EvaluationState,
@@ -24,6 +25,8 @@ STATE_FROM_WIRE = {number: state for state, number in STATES.items()}
 def evaluation_from_proto(
     message: pb.Evaluation, items: Sequence[pb.EvaluationItem], creator: Identity
 ) -> NewEvaluation:
+    if twice := repeated([arm.name for arm in message.arms]):
+        raise InvalidEvaluation(f"two arms are called {twice}; names of arms are unique")
     # What the service sets is left out.
     spec = pb.Evaluation(
         id=message.id,
@@ -33,15 +36,26 @@ def evaluation_from_proto(
         repeats=message.repeats or 1,
         budget_id=message.budget_id,
     )
+    if twice := repeated([item.id for item in items]):
+        raise InvalidEvaluation(f"two items have the id {twice}; ids are unique within a suite")
     return NewEvaluation(
         message.id,
         creator.tenant,
         creator.subject,
         spec.SerializeToString(deterministic=True),
-        tuple(arm.name for arm in message.arms),
+        {arm.name: arm.model for arm in message.arms},
         spec.repeats,
         tuple(Item(item.id, item.SerializeToString(deterministic=True)) for item in items),
     )
+
+
+def repeated(names: Sequence[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
 
 
 def evaluation_to_proto(stored: StoredEvaluation) -> pb.Evaluation:
@@ -85,6 +99,7 @@ def trial_to_proto(trial: StoredTrial) -> pb.Trial:
         unpriced_call_count=outcome.unpriced_call_count,
         turn_count=trial.turn_count,
         tool_call_count=trial.tool_call_count,
+        call_counts=outcome.call_counts,
     )
     if trial.stop_reason:
         reason = f"STOP_REASON_{trial.stop_reason.upper()}"
@@ -92,6 +107,8 @@ def trial_to_proto(trial: StoredTrial) -> pb.Trial:
         message.latency.CopyFrom(duration_to_proto(outcome.latency_s))
     if outcome.cost is not None:
         message.cost.CopyFrom(money_to_proto(outcome.cost))
+    if outcome.orchestrator_cost is not None:
+        message.orchestrator_cost.CopyFrom(money_to_proto(outcome.orchestrator_cost))
     if outcome.judge_cost is not None:
         message.judge_cost.CopyFrom(money_to_proto(outcome.judge_cost))
     if trial.item.body:

@@ -1,6 +1,6 @@
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -30,9 +30,13 @@ class TrialOutcome:
     score: float | None = None
     explanation: str = ""
     cost: Money | None = None
+    orchestrator_cost: Money | None = None
+    """The part of the cost that is the orchestrator's own tokens."""
     judge_cost: Money | None = None
     unpriced_call_count: int = 0
     latency_s: float = 0.0
+    call_counts: Mapping[str, int] = field(default_factory=dict)
+    """By tool, and by tool/model of a tool that offers several."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class NewEvaluation:
     tenant: str
     subject: str
     spec: bytes
-    arms: tuple[str, ...]
+    models: Mapping[str, str]
+    """The orchestrator of each arm, in their order; "" is what users get."""
     repeats: int
     items: tuple[Item, ...]
 
@@ -73,7 +78,7 @@ class NewEvaluation:
         place = 0
         for repeat in range(self.repeats):
             for item_place, item in enumerate(self.items):
-                for arm in self.arms:
+                for arm in self.models:
                     # The tenant is part of it: ids of episodes are unique among all tenants.
                     names = (self.tenant, arm, item.id, str(repeat))
                     episode_id = derived_uuid7(self.id, *names)

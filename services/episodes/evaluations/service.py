@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from episodes.errors import EvaluationConflict, EvaluationNotFound, InvalidEvaluation
 from episodes.evaluations.models import (
@@ -13,17 +13,25 @@ from episodes.keys import canonical_id
 from podium_kit.rpc.identity import Scope, current_identity
 
 TRIALS_MAX = 200_000
+# Raises an error where the orchestrator of an arm is not served, or has no price.
+ModelCheck = Callable[[Mapping[str, str]], Awaitable[None]]
 
 
 class Evaluations:
     """Runs of the caller's tenant: one's own, and every one for those who read trajectories."""
 
-    def __init__(self, store: EvaluationStore) -> None:
+    def __init__(self, store: EvaluationStore, check_models: ModelCheck, runs_max: int) -> None:
+        """Makes a service under which a tenant stores at most so many runs."""
         self._store = store
+        self._check_models = check_models
+        self._runs_max = runs_max
 
     async def create(self, new: NewEvaluation) -> StoredEvaluation:
         _check(new)
-        stored = await self._store.add(new)
+        stored = await self._store.get(new.tenant, new.id)
+        if stored is None:
+            await self._check_models(new.models)
+            stored = await self._store.add(new, self._runs_max)
         if (stored.spec, stored.suite_digest) != (new.spec, new.suite_digest):
             raise EvaluationConflict(new.id)
         return stored
@@ -68,21 +76,8 @@ def _sole_subject() -> str | None:
 
 
 def _check(new: NewEvaluation) -> None:
-    if twice := _repeated(new.arms):
-        raise InvalidEvaluation(f"two arms are called {twice}; names of arms are unique")
-    if twice := _repeated([item.id for item in new.items]):
-        raise InvalidEvaluation(f"two items have the id {twice}; ids are unique within a suite")
-    count = len(new.items) * len(new.arms) * new.repeats
+    count = len(new.items) * len(new.models) * new.repeats
     if count > TRIALS_MAX:
         raise InvalidEvaluation(
             f"{count} trials are more than {TRIALS_MAX}; take fewer items, arms or repeats"
         )
-
-
-def _repeated(names: Sequence[str]) -> str:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return ""

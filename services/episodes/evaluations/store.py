@@ -1,10 +1,13 @@
+import json
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.errors import TooManyEvaluations
 from episodes.evaluations.models import (
     ArmProgress,
     EvaluationState,
@@ -25,9 +28,11 @@ from podium_kit.text import storable
 RECORD = """
     UPDATE evaluation_trials SET end_time = clock_timestamp(), stop_reason = :stop_reason,
         score = :trial_score, explanation = :trial_explanation, cost = :trial_cost,
-        judge_cost = :trial_judge_cost, currency = :trial_currency,
+        orchestrator_cost = :trial_orchestrator_cost, judge_cost = :trial_judge_cost,
+        currency = :trial_currency,
         unpriced_call_count = :trial_unpriced, latency_s = :trial_latency_s,
-        turn_count = :turn_count, tool_call_count = :tool_call_count
+        turn_count = :turn_count, tool_call_count = :tool_call_count,
+        call_counts = CAST(:trial_call_counts AS jsonb)
     WHERE episode_id = CAST(:id AS uuid) AND tenant = :tenant AND end_time IS NULL
 """
 ADD_ITEMS = text(
@@ -56,6 +61,7 @@ ADD_TRIALS = text(
     )
     """
 )
+COUNT = text("SELECT count(*) FROM evaluations WHERE tenant = :tenant")
 GET = text("SELECT * FROM evaluations WHERE tenant = :tenant AND id = CAST(:id AS uuid)")
 LIST = text(
     """
@@ -108,26 +114,33 @@ TRIALS = text(
 
 def outcome_values(tenant: str, outcome: TrialOutcome) -> dict[str, object]:
     """Parameters of RECORD beside those of the episode's own end."""
-    costs = [each for each in (outcome.cost, outcome.judge_cost) if each is not None]
+    known = (outcome.cost, outcome.orchestrator_cost, outcome.judge_cost)
+    costs = [each for each in known if each is not None]
     return {
         "tenant": tenant,
         "trial_score": outcome.score,
         "trial_explanation": storable(outcome.explanation),
-        "trial_cost": outcome.cost.amount if outcome.cost else None,
-        "trial_judge_cost": outcome.judge_cost.amount if outcome.judge_cost else None,
+        "trial_cost": _amount(outcome.cost),
+        "trial_orchestrator_cost": _amount(outcome.orchestrator_cost),
+        "trial_judge_cost": _amount(outcome.judge_cost),
         "trial_currency": costs[0].currency_code if costs else None,
         "trial_unpriced": outcome.unpriced_call_count,
         "trial_latency_s": outcome.latency_s,
+        "trial_call_counts": json.dumps(dict(outcome.call_counts)),
     }
+
+
+def _amount(money: Money | None) -> Decimal | None:
+    return None if money is None else money.amount
 
 
 class EvaluationStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def add(self, new: NewEvaluation) -> StoredEvaluation:
+    async def add(self, new: NewEvaluation, runs_max: int) -> StoredEvaluation:
         """Stores the run, its suite and its trials, and returns the run of that id, which may be
-        an earlier one."""
+        an earlier one. Raises TooManyEvaluations."""
         planned = list(new.trials())
         values = {
             "tenant": new.tenant,
@@ -137,9 +150,13 @@ class EvaluationStore:
             "spec": new.spec,
         }
         async with transaction(self._engine) as connection:
-            items = {"ids": [i.id for i in new.items], "bodies": [i.body for i in new.items]}
-            await connection.execute(ADD_ITEMS, {**values, **items})
+            count = (await connection.execute(COUNT, values)).scalar_one()
+            if count >= runs_max:
+                raise TooManyEvaluations(count)
+            # Before its items: retention deletes those of no run.
             if (await connection.execute(ADD, values)).rowcount:
+                items = {"ids": [i.id for i in new.items], "bodies": [i.body for i in new.items]}
+                await connection.execute(ADD_ITEMS, {**values, **items})
                 trials = {
                     "places": [each.place for each in planned],
                     "arms": [each.arm for each in planned],
@@ -230,9 +247,11 @@ def _trial(row: Row[Any]) -> StoredTrial:
             row.score,
             row.explanation,
             known_money(row.cost, row.currency),
+            known_money(row.orchestrator_cost, row.currency),
             known_money(row.judge_cost, row.currency),
             row.unpriced_call_count,
             row.latency_s or 0.0,
+            row.call_counts,
         ),
         row.turn_count,
         row.tool_call_count,

@@ -1,3 +1,4 @@
+from collections import Counter
 from datetime import UTC, datetime
 
 from episodes.evaluations.models import TrialOutcome
@@ -69,6 +70,7 @@ def build_trajectory(
             cost=_wire_cost(total_cost([*quoted_costs, below])),
             latency=duration_to_proto(to_answer_s + modelled_s),
             modelled_latency=duration_to_proto(modelled_s) if modelled_s else None,
+            orchestrator_cost=_wire_cost(_orchestrator_cost(episode, log)),
         ),
         cost=cost,
         unpriced_call_count=progress.unpriced_call_count,
@@ -101,10 +103,23 @@ def trial_outcome(trajectory: trajectory_pb2.Trajectory) -> TrialOutcome:
         judged.score if judged else None,
         judged.explanation if judged else trajectory.unjudged_reason,
         optional_money_from_proto(trajectory.features.cost),
+        optional_money_from_proto(trajectory.features.orchestrator_cost),
         total_cost(checks),
         trajectory.unpriced_call_count + sum(children),
         duration_from_proto(trajectory.features.latency),
+        call_counts(trajectory),
     )
+
+
+def call_counts(trajectory: trajectory_pb2.Trajectory) -> Counter[str]:
+    """Counts the calls by tool, and by tool/model of a tool that offers several."""
+    calls = [call for turn in trajectory.turns for call in turn.tool_invocations]
+    return Counter(name for call in calls for name in _call_names(call))
+
+
+def _call_names(call: trajectory_pb2.ToolInvocation) -> list[str]:
+    tool = call.observation.call.tool_name
+    return [tool, f"{tool}/{call.model}"] if call.model else [tool]
 
 
 def summarize(log: StepLog) -> Progress:
@@ -164,9 +179,16 @@ def _children(log: StepLog) -> list[episode_pb2.ChildEpisode]:
     ]
 
 
-def _quoted_costs(episode: RunningEpisode, log: StepLog) -> list[Money | None]:
+def _quoted_costs(
+    episode: RunningEpisode, log: StepLog, kinds: tuple[StepKind, ...] = OWN_KINDS
+) -> list[Money | None]:
     factors = PriceFactors.read(episode.spec.price_factors)
-    return [factors.cost(step.cost, _sku(log, step)) for step in _billable(log, OWN_KINDS)]
+    return [factors.cost(step.cost, _sku(log, step)) for step in _billable(log, kinds)]
+
+
+def _orchestrator_cost(episode: RunningEpisode, log: StepLog) -> Money | None:
+    costs = _quoted_costs(episode, log, (StepKind.MODEL,))
+    return None if None in costs else total_cost(costs)
 
 
 def _sku(log: StepLog, step: Step) -> str:
@@ -273,9 +295,8 @@ def _weighable_names(episode: RunningEpisode) -> list[str]:
 def _call_counts(log: StepLog, names: list[str]) -> list[int]:
     """Counts calls per tool, m_tool of the paper, zeros and the last turn included."""
     calls = [call for turn in log.tool_calls.values() for call in turn.values()]
-    called = [call.observation.call.tool_name for call in calls]
-    called += [f"{call.observation.call.tool_name}/{call.model}" for call in calls if call.model]
-    return [called.count(name) for name in names]
+    called = Counter(name for call in calls for name in _call_names(call))
+    return [called[name] for name in names]
 
 
 def _usage(log: StepLog, step: Step) -> Usage | None:

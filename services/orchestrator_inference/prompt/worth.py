@@ -26,8 +26,7 @@ def worth_line(tools: Sequence[PromptTool], weights: Preferences) -> str:
     of them. Empty where no choice is offered and all are worth the same. What is unknown is not
     stated.
     """
-    ways = _known([(tool.name, each) for tool in tools for each in tool.estimates], weights)
-    rated = list(zip(ways, _worth([way for _, way in ways], weights), strict=True))
+    rated = rated_ways(tools, weights)
     plain = Counter(tenths for (_, way), tenths in rated if not way.model_alias).most_common(1)
     usual = [("by tools", tenths) for tenths, _ in plain]
     named = [
@@ -39,6 +38,12 @@ def worth_line(tools: Sequence[PromptTool], weights: Preferences) -> str:
         return ""
     said = sorted([*usual, *named], key=lambda each: -each[1])
     return f"A right answer is worth, of {SCALE}: {', '.join(f'{who} {n}' for who, n in said)}."
+
+
+def rated_ways(tools: Sequence[PromptTool], weights: Preferences) -> list[tuple[Way, int]]:
+    """Returns the ways whose worth is known, with that worth, in the order of the tools."""
+    ways = _known([(tool.name, each) for tool in tools for each in tool.estimates], weights)
+    return list(zip(ways, _worth([way for _, way in ways], weights), strict=True))
 
 
 def _known(ways: Sequence[Way], weights: Preferences) -> list[Way]:

@@ -1,11 +1,12 @@
 """`python -m bench.orchestrators`: who orchestrates held-out tasks best, and at what cost.
 
-Each orchestrator has a whole platform of its own (vLLM, tools, ledger), and solves the same
-held-out tasks with the same tools and prices under seven preference vectors. The experts among the
-tools are simulated: bundled/experts.yaml says how often they are right, and how long they take.
-A study changes what no training showed: preferences, prices, experts or tools.
+Each model has a whole platform of its own (vLLM, tools, ledger); rules are played beside the
+bundled policy. All solve the same held-out tasks with the same tools and prices under seven
+preference vectors. The experts among the tools are simulated: bundled/experts.yaml says how often
+they are right, and how long they take. A study changes what no training showed: preferences,
+prices, experts or tools.
 
-Every episode is kept as it ends. Interrupted, it prints the table of what there is, and the same
+Every episode is stored as it ends. Interrupted, it prints the table of what there is, and the same
 command resumes from there. The table of a study that ended is written to docs/studies.
 """
 
@@ -20,11 +21,11 @@ from typing import Any
 from rich.console import Console
 
 from bench.figures import OUTPUT_FOLDER, Figures, say
-from bench.orchestrators.arms import START, TRAINED, Course, arms, run_arm
+from bench.orchestrators.arms import PROMPT_ONLY, START, TRAINED, Course, arms, run_arms
 from bench.orchestrators.experts import serving_experts
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.page import write_page
-from bench.orchestrators.report import show
+from bench.orchestrators.report import Comparison, show
 from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names
 from podium_cli.up.installation import ensure_engine_installed
 from podium_kit.embedded.vllm.adapted_model import AdaptedModel
@@ -40,10 +41,9 @@ STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 async def run(options: argparse.Namespace) -> None:
     families = options.family or list(FAMILIES)
-    tasks = generate(options.count, Split.HELD_OUT, options.seed, families)
-    run_id = run_id_from(STARTED, uuid.UUID(int=options.seed))
     study = read_study(options.study)
-    course = Course(run_id, study, renamed(tasks, study), options.tools, options.withhold)
+    courses = [_course(options, study, seed, families) for seed in options.seed]
+    tasks = [task for course in courses for task in course.tasks]
     await ensure_engine_installed(EngineChoice(), True, Console(stderr=True))
     others = {name: await _merged(name, version) for name, version in options.others.items()}
     compared = arms(study, others)
@@ -52,15 +52,20 @@ async def run(options: argparse.Namespace) -> None:
     figures = Figures("orchestrators")
     try:
         with TemporaryDirectory(prefix="podium-bench-") as folder:
-            experts = serving_experts(Path(folder), study.pool, tasks, options.seed)
+            experts = serving_experts(Path(folder), study.pool, tasks, options.seed[0])
             async with experts as tool:
-                for arm in compared:
-                    await run_arm(arm, course, tool, journal)
-        write_page(options.study, study, compared, journal, asked, course.tasks)
+                await run_arms(compared, courses, tool, journal)
+        write_page(options.study, Comparison(study, compared, courses, journal), asked)
     finally:
-        show(study, compared, journal, figures, course.tasks)
+        show(Comparison(study, compared, courses, journal), figures)
         figures.note("tasks", len(tasks))
         figures.write()
+
+
+def _course(options: argparse.Namespace, study: Study, seed: int, families: list[str]) -> Course:
+    tasks = generate(options.count, Split.HELD_OUT, seed, families)
+    run_id = run_id_from(STARTED, uuid.UUID(int=seed))
+    return Course(seed, run_id, study, renamed(tasks, study), options.tools, options.withhold)
 
 
 async def _merged(name: str, version: Path) -> Path:
@@ -88,9 +93,11 @@ def main() -> None:
     parser.add_argument(
         "--study", choices=study_names(), default=USUAL, help="what differs from training"
     )
-    parser.add_argument("--count", type=int, default=48, help="held-out tasks")
+    parser.add_argument("--count", type=int, default=24, help="held-out tasks of each seed")
     parser.add_argument("--tools", type=int, default=6, help="most tools beside the experts")
-    parser.add_argument("--seed", type=int, default=0, help="of tasks, tools and experts")
+    parser.add_argument(
+        "--seed", type=int, nargs="+", default=[2, 3, 4], help="of tasks, tools and experts"
+    )
     parser.add_argument(
         "--withhold", type=float, default=0.35, help="share of tasks without their own tools"
     )
@@ -117,7 +124,7 @@ def main() -> None:
 
 def _named(text: str) -> tuple[str, Path]:
     name, _, folder = text.partition("=")
-    if name in ("", START, TRAINED) or name.startswith("always "):
+    if name in ("", START, TRAINED) or name.startswith(("always ", "rule: ", PROMPT_ONLY)):
         raise argparse.ArgumentTypeError(f"{text}: not NAME=FOLDER with a name of its own")
     return name, _version(folder)
 

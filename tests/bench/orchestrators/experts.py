@@ -1,4 +1,3 @@
-import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -7,7 +6,6 @@ from pathlib import Path
 import yaml
 from google.protobuf import json_format
 
-from openai_server import Body, OpenAiServer
 from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.process import ManagedProcess
 from podium_training.experts.pool import Pool
@@ -39,14 +37,3 @@ async def serving_experts(
         yield json_format.ParseDict(yaml.safe_load(tool_file.read_text()), tool_pb2.ToolSpec())
     finally:
         await process.terminate()
-
-
-def always_asking(tool: str, alias: str, model: str) -> OpenAiServer:
-    call = {"tool": tool, "arguments": {"model": alias}}
-    relayed = re.compile(rf'{tool} {{"model":"{alias}"}}\)?(?: ->|:) (.+)')
-
-    def relay(body: Body) -> dict[str, str]:
-        found = relayed.search(str(body["messages"][-1]["content"]))
-        return {"answer": found[1] if found else ""}
-
-    return OpenAiServer(script=[call, relay, relay], models=[model])

@@ -3,10 +3,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from podium_evaluation.results.trials import JUDGED, UNJUDGED, TrialResult
 from podium_training.gate import Evaluated
+from podium_training.tasks.task import Task
 
-Results = Mapping[str, Sequence[Evaluated]]
-"""Episodes by arm, in the order of the tasks."""
+Results = Mapping[str, Sequence[TrialResult]]
+"""Trials by arm, in the order of the tasks."""
 
 
 class Journal:
@@ -33,17 +35,38 @@ class Journal:
     def has(self, arm: str, preference: str, task_id: str) -> bool:
         return task_id in self._found.get((arm, preference), {})
 
-    def results(self, arms: Sequence[str], preference: str) -> Results:
+    def results(self, arms: Sequence[str], preference: str, tasks: Sequence[Task]) -> Results:
         """The arms that have begun, on the tasks that all of those have done."""
         done = {
             arm: self._found[arm, preference] for arm in arms if (arm, preference) in self._found
         }
-        common = [
-            task
-            for task in next(iter(done.values()), {})
-            if all(task in episodes for episodes in done.values())
-        ]
-        return {arm: [episodes[task] for task in common] for arm, episodes in done.items()}
+        common = [task for task in tasks if all(task.id in found for found in done.values())]
+        return {
+            arm: [_trial(arm, task, episodes[task.id]) for task in common]
+            for arm, episodes in done.items()
+        }
 
     def _keep(self, arm: str, preference: str, episode: Evaluated) -> None:
         self._found.setdefault((arm, preference), {})[episode.task_id] = episode
+
+
+def _trial(arm: str, task: Task, episode: Evaluated) -> TrialResult:
+    return TrialResult(
+        arm=arm,
+        item_id=task.id,
+        family=task.family,
+        question=task.question,
+        repeat=0,
+        episode_id="",
+        state=UNJUDGED if episode.score is None else JUDGED,
+        stop_reason="",
+        score=episode.score,
+        explanation="",
+        cost=episode.cost,
+        orchestrator_cost=episode.orchestrator_cost,
+        judge_cost=None,
+        latency_s=episode.latency_s,
+        turns=episode.actions,
+        tool_calls=episode.tool_calls,
+        calls=episode.calls,
+    )

@@ -1,72 +1,96 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from bench.orchestrators.arms import START, Arm
-from bench.orchestrators.choosers import CHOOSERS_HEADER
-from bench.orchestrators.comparison import HEADER
-from bench.orchestrators.journal import Journal
-from bench.orchestrators.report import REWARD_OVER, chooser_rows, report
-from bench.orchestrators.study import Study
-from podium_training.tasks.task import Task
+from bench.orchestrators.arms import START, TRAINED
+from bench.orchestrators.report import (
+    ARMS,
+    CHOICES,
+    CURVE,
+    REWARD_OVER,
+    RULES,
+    SEEDS,
+    Comparison,
+    Report,
+    over_table,
+    report,
+    rules,
+)
+from podium_evaluation.results.baselines import ORACLE, PER_FAMILY
 
 FOLDER = Path("docs/studies")
-PAGE = """\
-# {title}
-
-{unseen}
-
-Measured on {day} by `PYTHONPATH=tests python -m bench.orchestrators --study {name}
---count {count} --seed {seed}{others}`:
-the bundled policy `{policy}` (trained){begun}, and each expert asked about every task, on {count}
-held-out tasks of {families} families, {withheld:.0%} of them without the tools of their solution.
-Brackets hold 95 % intervals over tasks. Cost is the ledger's; latency counts what experts state,
-which is added and not waited for. Adherence and reward are the paper's.
-
-{table}
-
-## Rules that everybody has
-
-Each chooses one of the experts for a task and pays for its episode. What a rule learns, it learns
-on other tasks than it is scored on.
-
-{rules}
-
-## What follows
-
-{findings}
-"""
+# What the first sentence counts, by the beginnings of the arms' names.
+RIVALS = {
+    "the best single expert": "always ",
+    "the rule that asks whichever is worth most": "rule: worth most",
+    "its start": START,
+}
+TEMPLATE = Path(__file__).with_name("page_template.md")
 
 
-def write_page(
-    name: str,
-    study: Study,
-    arms: Sequence[Arm],
-    journal: Journal,
-    asked: Mapping[str, Any],
-    tasks: Sequence[Task],
-) -> None:
+def write_page(name: str, comparison: Comparison, asked: Mapping[str, Any]) -> None:
     """Replaces the page of an earlier run."""
-    found = report(study, arms, journal)
-    text = PAGE.format(
+    study, found = comparison.study, report(comparison)
+    text = TEMPLATE.read_text(encoding="utf-8").format(
         title=study.title,
+        shown=shown(comparison, found.findings),
         unseen=study.unseen.strip(),
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         name=name,
         count=asked["count"],
-        seed=asked["seed"],
+        seeds=" ".join(map(str, asked["seed"])),
+        seed_count=len(asked["seed"]),
         others="".join(_option(name, folder) for name, folder in asked["others"].items()),
         policy=asked["version"],
-        begun=", what its training began with (its start)" if START in asked["others"] else "",
+        begun=", what its training began with, by imitation (its start)"
+        if START in asked["others"]
+        else "",
         families=len(asked["family"]),
         withheld=asked["withhold"],
-        table="\n".join((HEADER, *found.rows)),
-        rules="\n".join((CHOOSERS_HEADER, *chooser_rows(study, arms, journal, tasks))),
-        findings="\n".join(_items(found.findings)),
+        arms=found.table(ARMS),
+        choices=found.table(CHOICES),
+        rules=found.table(RULES),
+        curve=found.table(CURVE),
+        by_seed=found.table(SEEDS),
+        findings="\n".join(_items(found)),
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def shown(comparison: Comparison, findings: Mapping[str, Any]) -> str:
+    """One sentence on what the study shows and what it does not."""
+    policies = list(comparison.study.specs())
+    trained = comparison.results(policies[0]).get(TRAINED)
+    rows = {row.name.partition(":")[0]: row for row in rules(comparison)}
+    if not (trained and rows):
+        return "Nothing is shown yet: arms are missing."
+    table, oracle = rows[PER_FAMILY], rows[ORACLE]
+    wins = ", ".join(
+        f"than {other} under {_won(policies, findings, rival)}" for other, rival in RIVALS.items()
+    )
+    gain = over_table(comparison, policies[0])
+    surely = "surely more" if gain.lower > 0 else "not surely more"
+    right = fmean(trial.score or 0.0 for trial in trained)
+    paid = fmean(float(trial.cost or 0) for trial in trained)
+    return (
+        f"Of {len(policies)} vectors, the trained policy surely earns more reward {wins}; under"
+        f" `{policies[0]}` it is right in {right:.2f} at ${paid:.5f} a task, its own tokens and"
+        f" tools included, which is {surely} often ({_interval(vars(gain))}) than a plain table of"
+        f" the best expert of each family ({table.score.mean:.2f} at ${table.cost:.5f}), and the"
+        f" gap to the oracle ({oracle.score.mean:.2f} at ${oracle.cost:.5f}) is open; nothing is"
+        " shown about real models, since experts are simulated, or about chance in training, of"
+        " which one run is compared."
+    )
+
+
+def _won(policies: Sequence[str], findings: Mapping[str, Any], rival: str) -> int:
+    """Counts the vectors under which the trained policy surely earns more than such an arm."""
+    begins = [f"{policy}.{REWARD_OVER}{rival}" for policy in policies]
+    won = [name for name, found in findings.items() if REWARD_OVER in name and found["lower"] > 0]
+    return sum(any(name.startswith(each) for name in won) for each in begins)
 
 
 def _option(name: str, folder: str) -> str:
@@ -74,15 +98,15 @@ def _option(name: str, folder: str) -> str:
     return f" --start {version}" if name == START else f" --control {name}={version}"
 
 
-def _items(findings: Mapping[str, Any]) -> list[str]:
+def _items(report: Report) -> Sequence[str]:
     found = []
-    for name, finding in findings.items():
+    for name, finding in report.findings.items():
         policy, _, what = name.partition(".")
         if what == "verdict":
             begins = f"{policy}.{REWARD_OVER}"
             gains = [
                 f"{_interval(gain)} over {other.removeprefix(begins)}"
-                for other, gain in findings.items()
+                for other, gain in report.findings.items()
                 if other.startswith(begins)
             ]
             found.append(f"* Under {policy}: {finding}. Reward: {', '.join(gains)}.")

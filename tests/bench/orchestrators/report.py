@@ -1,26 +1,59 @@
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from bench.figures import Figures
-from bench.orchestrators.arms import TRAINED, Arm
-from bench.orchestrators.choosers import CHOOSERS_HEADER, chooser_row, choosers
-from bench.orchestrators.comparison import HEADER, Line, Measure, change, cost, gain, lines
+from bench.orchestrators.arms import TRAINED, Arm, Course
 from bench.orchestrators.journal import Journal, Results
 from bench.orchestrators.study import Study, weights_of
-from podium_training.gate import Evaluated
-from podium_training.tasks.task import Task
+from podium_evaluation.results.baselines import (
+    LEARNERS,
+    PER_FAMILY,
+    Baseline,
+    Choice,
+    ItemOutcome,
+    baselines,
+    learnt,
+    outcomes,
+)
+from podium_evaluation.results.choices import arm_choices
+from podium_evaluation.results.figures import arm_figures
+from podium_evaluation.results.preferences import (
+    PreferenceFigures,
+    preference_figures,
+    reward_gain,
+)
+from podium_evaluation.results.sweeps import Curve, arm_curve, limits_of, rule_curves
+from podium_evaluation.results.trials import TrialResult
+from podium_evaluation.statistics.intervals import mean_interval
+from podium_kit.models.rules import ALWAYS
+from podium_training.gate import Interval
+from podium_training.tasks.task import Split, Task
+from podium_training.tasks.taskset import generate
 from tool_registry.models import Preferences
 
+Measure = Callable[[TrialResult], float]
+
 COST_SHARE_MAX = 0.4
-# Of findings that say how much more reward the trained one earned than another.
+# From which the rules learn.
+KNOWN_TASKS = 480
+# Of findings that state how much more reward the trained one earned than another.
 REWARD_OVER = "reward_over."
+# What follows from the tasks alone, whatever the vector, is shown under this one.
+PLAIN = "bench-balanced"
 
 
-def _latency_s(episode: Evaluated) -> float:
-    return episode.latency_s
+def cost(trial: TrialResult) -> float:
+    """US dollars. Raises ValueError where a call had no price."""
+    if trial.cost is None:
+        raise ValueError(f"{trial.item_id}: a call had no price")
+    return float(trial.cost)
+
+
+def _latency_s(trial: TrialResult) -> float:
+    return trial.latency_s
 
 
 # What a weight moves: a name, where it weighs more, where less, what changes, and which way.
@@ -33,100 +66,315 @@ MOVES: tuple[tuple[str, str, str, Measure | None, int], ...] = (
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """The arms of a study on the tasks of its courses, as far as they have been played."""
+
+    study: Study
+    arms: Sequence[Arm]
+    courses: Sequence[Course]
+    journal: Journal
+
+    @property
+    def tasks(self) -> list[Task]:
+        return [task for course in self.courses for task in course.tasks]
+
+    @property
+    def experts(self) -> dict[str, str]:
+        """By arm, what is called by one that always asks one model."""
+        return {arm.name: arm.rule.removeprefix(ALWAYS) for arm in self.arms if arm.is_expert}
+
+    def results(self, policy: str, *, whole: bool = True) -> Results:
+        """The arms that play every vector; or the others, on the tasks that these have done."""
+        names = [arm.name for arm in self.arms if bool(arm.policies) is not whole]
+        return self.journal.results(names, policy, self.tasks)
+
+
+@dataclass
 class Report:
-    rows: list[str]
-    """Of a Markdown table, without its header."""
-    findings: dict[str, Any]
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    """Rows of Markdown tables, by the tables' headers."""
+    findings: dict[str, Any] = field(default_factory=dict)
     """Verdicts and differences by name."""
 
+    def add(self, header: str, *cells: str) -> None:
+        self.rows.setdefault(header, []).append(f"| {' | '.join(cells)} |")
 
-def show(
-    study: Study, arms: Sequence[Arm], journal: Journal, figures: Figures, tasks: Sequence[Task]
-) -> None:
-    found = report(study, arms, journal)
-    rules = chooser_rows(study, arms, journal, tasks)
-    rows = (HEADER, *found.rows, "", CHOOSERS_HEADER, *rules)
-    sys.stdout.write("".join(f"{row}\n" for row in rows))
+    def table(self, header: str) -> str:
+        line = "|".join("---" for _ in header.split("|")[1:-1])
+        return "\n".join((header, f"|{line}|", *self.rows.get(header, ())))
+
+
+ARMS = (
+    "| Policy | Orchestrator | Outcome | Cost, USD | Own tokens, USD | Latency, s | Adherence"
+    " | Reward |"
+)
+CHOICES = (
+    "| Policy | Orchestrator | Gap closed | Calls a task | Most called | Evenness"
+    " | Over-escalation |"
+)
+RULES = (
+    "| Rule over the experts | Outcome | Cost, USD | Most chosen | Evenness | Over-escalation"
+    " | Gap closed |"
+)
+SEEDS = "| Orchestrator | Outcome, by seed | Cost, USD, by seed |"
+CURVE = "| | " + " | ".join(f"limit {number}" for number in range(1, 8)) + " |"
+
+
+def show(comparison: Comparison, figures: Figures) -> None:
+    found = report(comparison)
+    tables = [found.table(header) for header in (ARMS, CHOICES, RULES, SEEDS, CURVE)]
+    sys.stdout.write("\n\n".join(tables) + "\n")
     for name, finding in found.findings.items():
         figures.note(name, finding)
 
 
-def chooser_rows(
-    study: Study, arms: Sequence[Arm], journal: Journal, tasks: Sequence[Task]
-) -> list[str]:
-    """A Markdown row for each policy and rule of choosing, without the header."""
-    experts = [arm.name for arm in arms if arm.expert]
-    return [
-        chooser_row(policy, row)
-        for policy in study.specs()
-        for row in choosers(journal.results(experts, policy), experts, tasks)
-    ]
-
-
-def report(study: Study, arms: Sequence[Arm], journal: Journal) -> Report:
-    names = [arm.name for arm in arms]
-    experts = [arm.name for arm in arms if arm.expert]
-    policies = [arm.name for arm in arms if not arm.expert and arm.name != TRAINED]
-    found = Report([], {})
-    for policy, spec in study.specs().items():
-        results = journal.results(names, policy)
+def report(comparison: Comparison) -> Report:
+    found = Report()
+    experts = comparison.experts
+    for policy, spec in comparison.study.specs().items():
+        results = comparison.results(policy)
         if not any(results.values()):
             continue
         weights = weights_of(spec)
-        rows = lines(policy, weights, results, experts[0])
-        found.rows.extend(row.row() for row in rows)
+        earned = preference_figures(weights, results, next(iter(results)))
+        _add_arms(found, policy, results, earned, experts)
+        _add_untrained(found, policy, comparison, weights)
         found.findings[f"{policy}.tasks"] = len(next(iter(results.values())))
         if TRAINED in results:
-            asked = [row for row in rows if row.arm in experts]
-            best = max(asked, key=lambda row: row.reward.mean).arm if asked else ""
-            others = [each for each in (*policies, best) if each in results]
-            for other in others:
-                better = gain(weights, results, TRAINED, other)
-                found.findings[f"{policy}.{REWARD_OVER}{other}"] = vars(better)
-            verdict = _verdict(weights, results, rows, asked, others)
-            found.findings[f"{policy}.verdict"] = verdict
-    return replace(found, findings=found.findings | _moves(study, journal))
-
-
-def _moves(study: Study, journal: Journal) -> dict[str, Any]:
-    """Returns whether more weight moved the trained one the right way."""
-    found: dict[str, Any] = {}
-    for name, more, less, known, sign in MOVES:
-        with_more, with_less = (journal.results([TRAINED], policy) for policy in (more, less))
-        if with_more and with_less:
-            measure = known or _calls_of(next(iter(study.specs()[more].preferences.tools)))
-            moved = change(with_more[TRAINED], with_less[TRAINED], measure)
-            obeys = moved.lower > 0 if sign > 0 else moved.upper < 0
-            found[f"weight_of.{name}"] = vars(moved) | {"obeyed": obeys}
+            _add_verdict(found, policy, results, weights, earned, experts)
+    _add_rules(found, comparison)
+    _add_seeds(found, comparison)
+    _add_moves(found, comparison)
     return found
 
 
-def _calls_of(tool: str) -> Measure:
-    return lambda episode: float(episode.calls.get(tool, 0))
-
-
-def _verdict(
-    weights: Preferences,
+def _add_arms(
+    found: Report,
+    policy: str,
     results: Results,
-    rows: Sequence[Line],
-    experts: Sequence[Line],
-    others: Sequence[str],
-) -> str:
-    """Whether the trained one surely earns more, and is as often right at a fraction of the cost.
+    earned: Mapping[str, PreferenceFigures],
+    experts: Mapping[str, str],
+    only: Sequence[str] = (),
+) -> None:
+    for choice in arm_choices(results, experts):
+        if only and choice.arm not in only:
+            continue
+        trials = results[choice.arm]
+        figures = arm_figures(choice.arm, trials)
+        own = earned[choice.arm]
+        found.add(
+            ARMS,
+            policy,
+            choice.arm,
+            _interval(figures.accuracy, ".2f"),
+            _interval(figures.cost, ".6f"),
+            _interval(choice.orchestrator_cost, ".6f"),
+            _interval(mean_interval([[each.latency_s] for each in trials]), ".1f"),
+            _interval(own.adherence, ".2f"),
+            _interval(own.reward, ".2f"),
+        )
+        found.add(
+            CHOICES,
+            policy,
+            choice.arm,
+            _number(choice.gap_closed),
+            f"{sum(choice.calls.values()):.2f}",
+            _number(choice.top_share),
+            _number(choice.evenness),
+            _number(choice.over_escalation),
+        )
 
-    As often, and of the cost, as the expert that is right most often: whom it saves. The one that
-    earns most is under some policies wrong in half, for nearly nothing.
+
+def _add_untrained(
+    found: Report, policy: str, comparison: Comparison, weights: Preferences
+) -> None:
+    """Adds the arms that play few vectors; no other arm's reward is relative to theirs."""
+    others = comparison.results(policy, whole=False)
+    for arm, trials in others.items():
+        done = {trial.item_id for trial in trials}
+        usual = comparison.results(policy)
+        group = {
+            name: [each for each in found_trials if each.item_id in done]
+            for name, found_trials in {**usual, arm: trials}.items()
+        }
+        if done and usual:
+            earned = preference_figures(weights, group, next(iter(group)))
+            _add_arms(found, policy, group, earned, comparison.experts, [arm])
+
+
+def _add_verdict(
+    found: Report,
+    policy: str,
+    results: Results,
+    weights: Preferences,
+    earned: Mapping[str, PreferenceFigures],
+    experts: Mapping[str, str],
+) -> None:
+    asked = [arm for arm in results if arm in experts]
+    best = max(asked, key=lambda arm: earned[arm].reward.mean) if asked else ""
+    others = [each for each in results if each not in experts and each != TRAINED]
+    gains = {
+        other: reward_gain(weights, results, TRAINED, other)
+        for other in [*others, *filter(None, [best])]
+    }
+    for other, gain in gains.items():
+        found.findings[f"{policy}.{REWARD_OVER}{other}"] = vars(gain)
+    lost = [other for other, gain in gains.items() if gain.lower <= 0]
+    found.findings[f"{policy}.verdict"] = _verdict(results, lost, asked)
+
+
+def _verdict(results: Results, lost: Sequence[str], experts: Sequence[str]) -> str:
+    """States whether the trained one surely earns more than others, and is as often right at a
+    fraction of the cost: as often, and of the cost, as the expert that is right most often, which
+    it saves.
     """
-    lost = [each for each in others if gain(weights, results, TRAINED, each).lower <= 0]
-    cost_of = {row.arm: row.cost.mean for row in rows}
     found = [f"not surely above {each}" for each in lost]
     if experts:
-        finest = max(experts, key=lambda row: row.outcome.mean).arm
-        share = cost_of[TRAINED] / cost_of[finest]
+        mean = {arm: _mean(results[arm], _score) for arm in (*experts, TRAINED)}
+        finest = max(experts, key=lambda arm: mean[arm])
+        share = _mean(results[TRAINED], cost) / _mean(results[finest], cost)
         found += [f"costs {share:.0%} of {finest}"] if share > COST_SHARE_MAX else []
-        worse = fmean(
-            (theirs.score or 0) - (ours.score or 0)
-            for ours, theirs in zip(results[TRAINED], results[finest], strict=True)
-        )
+        worse = mean[finest] - mean[TRAINED]
         found += [f"right {worse:.0%} less often than {finest}"] if worse > 0 else []
     return "; ".join(found) or "wins"
+
+
+def _score(trial: TrialResult) -> float:
+    return trial.score or 0.0
+
+
+def _mean(trials: Sequence[TrialResult], measure: Measure) -> float:
+    return fmean(map(measure, trials))
+
+
+def _expert_items(comparison: Comparison) -> list[ItemOutcome]:
+    """The experts' own calls and costs, which depend on no vector."""
+    experts = list(comparison.experts)
+    found = comparison.journal.results(experts, PLAIN, comparison.tasks)
+    return outcomes([trial for trials in found.values() for trial in trials], experts)
+
+
+def _known(comparison: Comparison, items: Sequence[ItemOutcome]) -> list[ItemOutcome]:
+    """Tasks of training, on which the experts are right as their pool states.
+
+    A call costs what it does in the items of the family.
+    """
+    pool, seed = comparison.study.pool, comparison.courses[0].seed
+    known = {f"{pool.tool}/{expert.alias}": expert for expert in pool.experts}
+    families = {item.family for item in items}
+    cost_of = {
+        (family, arm): fmean(item.arms[arm].cost for item in items if item.family == family)
+        for family in families
+        for arm in comparison.experts
+    }
+    return [
+        ItemOutcome(
+            task.id,
+            task.family,
+            task.question,
+            {
+                arm: Choice(float(known[name].is_right(task, seed)), cost_of[task.family, arm])
+                for arm, name in comparison.experts.items()
+            },
+        )
+        for task in generate(KNOWN_TASKS, Split.TRAIN, seed, sorted(families))
+    ]
+
+
+def rules(comparison: Comparison) -> list[Baseline]:
+    items = _expert_items(comparison)
+    return baselines(items, _known(comparison, items) if items else ())
+
+
+def over_table(comparison: Comparison, policy: str) -> Interval:
+    """The trained policy's outcome less that of the table of the best expert of each family."""
+    items = {item.item_id: item for item in _expert_items(comparison)}
+    known = _known(comparison, list(items.values()))
+    choose = learnt(list(items.values()), LEARNERS[PER_FAMILY], known)
+    trials = comparison.results(policy)[TRAINED]
+    return mean_interval(
+        [
+            [_score(trial) - item.arms[choose(item)].score]
+            for trial in trials
+            if (item := items.get(trial.item_id))
+        ]
+    )
+
+
+def _add_rules(found: Report, comparison: Comparison) -> None:
+    for row in rules(comparison):
+        found.add(
+            RULES,
+            row.name,
+            _interval(row.score, ".2f"),
+            f"{row.cost:.6f}",
+            _number(row.top_share),
+            _number(row.evenness),
+            _number(row.over_escalation),
+            _number(row.gap_closed),
+        )
+    items = _expert_items(comparison)
+    if len(items) < 4:
+        return
+    limits = limits_of(items)
+    found.add(CURVE, "USD a task", *(f"{limit:.6f}" for limit in limits))
+    whole = comparison.results(PLAIN)
+    arms = [arm_curve(arm, trials, limits) for arm, trials in whole.items()]
+    for curve in [*filter(None, arms), *rule_curves(items, limits, _known(comparison, items))]:
+        found.add(CURVE, curve.name, *_curve(curve))
+
+
+def _curve(curve: Curve) -> list[str]:
+    return [f"{_interval(each.score, '.2f')} for {each.spent:.6f}" for each in curve.points]
+
+
+def _add_seeds(found: Report, comparison: Comparison) -> None:
+    """Adds means over all vectors that an arm plays, for each seed."""
+    policies = list(comparison.study.specs())
+    for arm in comparison.arms:
+        scores, costs = [], []
+        for course in comparison.courses:
+            trials = [
+                trial
+                for policy in policies
+                for each in comparison.journal.results([arm.name], policy, course.tasks).values()
+                for trial in each
+            ]
+            if trials:
+                scores.append(f"{_mean(trials, _score):.2f}")
+                costs.append(f"{_mean(trials, cost):.6f}")
+        if scores:
+            found.add(SEEDS, arm.name, ", ".join(scores), ", ".join(costs))
+
+
+def _add_moves(found: Report, comparison: Comparison) -> None:
+    """Adds whether more weight moved the trained one the right way."""
+    for name, more, less, known, sign in MOVES:
+        after, before = (
+            comparison.journal.results([TRAINED], policy, comparison.tasks).get(TRAINED, [])
+            for policy in (more, less)
+        )
+        specs = comparison.study.specs()
+        measure = known or _calls_of(next(iter(specs[more].preferences.tools)))
+        others = {each.item_id: measure(each) for each in before}
+        changes = [
+            [measure(each) - others[each.item_id]] for each in after if each.item_id in others
+        ]
+        if changes:
+            moved = mean_interval(changes)
+            obeys = moved.lower > 0 if sign > 0 else moved.upper < 0
+            found.findings[f"weight_of.{name}"] = vars(moved) | {"obeyed": obeys}
+
+
+def _calls_of(tool: str) -> Measure:
+    return lambda trial: float(trial.calls.get(tool, 0))
+
+
+def _interval(found: Interval | None, form: str) -> str:
+    if found is None:
+        return "unknown"
+    return f"{found.mean:{form}} [{found.lower:{form}}, {found.upper:{form}}]"
+
+
+def _number(found: float | None) -> str:
+    return "" if found is None else f"{found:.2f}"

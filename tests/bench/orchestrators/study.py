@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from podium.registry.v1 import policy_pb2
 from podium_kit.bundled_files import bundled_folder
 from podium_training.experts.pool import Pool, read_pool
-from podium_training.tasks.task import Task
+from podium_training.imitation.preference_pairs import instructions
+from podium_training.tasks.task import Split, Task
 from tool_registry.models import Preferences
 
 FOLDER = Path(__file__).with_name("studies")
@@ -37,6 +38,7 @@ class Study(BaseModel):
     unseen: str
     """What no training showed."""
     policies: tuple[dict[str, Any], ...] = ()
+    """Their instructions are kinds of `instructions.yaml`: the first sentence that was held out."""
     pool: Pool = Field(default_factory=lambda: read_pool(bundled_folder() / "experts.yaml"))
     price_spread: float = 3.0
     temperature: float = 0.0
@@ -45,12 +47,15 @@ class Study(BaseModel):
     """By the name that training knew."""
 
     def specs(self) -> dict[str, policy_pb2.PolicySpec]:
-        admitted = {"unknownPrice": "UNKNOWN_PRICE_RULE_ADMIT"}
-        specs = [
-            json_format.ParseDict(document | admitted, policy_pb2.PolicySpec())
-            for document in self.policies or read_study(USUAL).policies
-        ]
+        specs = [_spec(document) for document in self.policies or read_study(USUAL).policies]
         return {spec.name: spec for spec in specs}
+
+
+def _spec(document: Mapping[str, Any]) -> policy_pb2.PolicySpec:
+    fields = {**document, "unknownPrice": "UNKNOWN_PRICE_RULE_ADMIT"}
+    if kind := document.get("instruction"):
+        fields["instruction"] = instructions()[kind][Split.HELD_OUT][0]
+    return json_format.ParseDict(fields, policy_pb2.PolicySpec())
 
 
 def read_study(name: str) -> Study:

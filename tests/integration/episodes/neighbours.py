@@ -16,6 +16,8 @@ from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
+from podium.ledger.v1 import price_book_service_pb2_grpc as prices_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
@@ -284,7 +286,11 @@ def one_call() -> usage_pb2.Usage:
 UNIT_PRICE = Decimal("0.000000000123")
 
 
-class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServiceServicer):
+class SimpleLedger(
+    ledger_rpc.CostLedgerServiceServicer,
+    budget_rpc.BudgetServiceServicer,
+    prices_rpc.PriceBookServiceServicer,
+):
     """Holds and captures by key, each unit at one price; one budget per episode."""
 
     def __init__(self) -> None:
@@ -305,7 +311,14 @@ class SimpleLedger(ledger_rpc.CostLedgerServiceServicer, budget_rpc.BudgetServic
         # The longest answer the budgets cover.
         self.output_tokens_max: int | None = None
         self.budgets: list[budget_pb.Budget] = []
+        self.without_price: set[str] = set()
         self.alerts: list[alert_pb2.BudgetAlert] = []
+
+    async def GetEffectivePrices(
+        self, request: prices_pb.GetEffectivePricesRequest, context: Context
+    ) -> prices_pb.GetEffectivePricesResponse:
+        prices = {sku: prices_pb.Price() for sku in request.skus if sku not in self.without_price}
+        return prices_pb.GetEffectivePricesResponse(prices=prices)
 
     async def ListAlerts(
         self, request: budget_pb.ListAlertsRequest, context: Context

@@ -37,6 +37,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium.ledger.v1 import budget_service_pb2_grpc as budget_rpc
 from podium.ledger.v1 import cost_ledger_service_pb2_grpc as ledger_rpc
+from podium.ledger.v1 import price_book_service_pb2_grpc as prices_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2_grpc as registry_rpc
@@ -91,6 +92,7 @@ class Neighbours:
         adapters_rpc.add_ToolAdapterServiceServicer_to_server(self.adapters, server)
         ledger_rpc.add_CostLedgerServiceServicer_to_server(self.ledger, server)
         budget_rpc.add_BudgetServiceServicer_to_server(self.ledger, server)
+        prices_rpc.add_PriceBookServiceServicer_to_server(self.ledger, server)
         registry_rpc.add_ToolRegistryServiceServicer_to_server(self.registry, server)
         policies_rpc.add_PolicyServiceServicer_to_server(self.policies, server)
         return methods.by_path
@@ -207,6 +209,10 @@ def _read_topic(bootstrap: str, topic: str) -> list[Record]:
         return found
     finally:
         consumer.close()
+
+
+# Of evaluations of a tenant.
+RUNS_MAX = 6
 
 
 @dataclass
@@ -347,7 +353,12 @@ async def run_platform(
             for kind in (ServerConfig, WorkerConfig)
         )
         made = {
-            "episodes": {**for_server, "port": str(port), "verify_keys_file": str(verify)},
+            "episodes": {
+                **for_server,
+                "port": str(port),
+                "verify_keys_file": str(verify),
+                "evaluations_per_tenant": str(RUNS_MAX),
+            },
             "episodes.worker": {
                 **for_worker,
                 "health_port": str(health_port),

@@ -497,5 +497,5 @@ async def test_an_episode_that_is_forgotten_takes_its_own_files_along(engine: As
     await keep_files(engine, new.episode_id)
     async with autocommit(engine) as connection:
         await connection.execute(END, {"owner": new.episode_id})
-    await RetentionStore(engine, 1).forget()
+    await RetentionStore(engine, days=1, evaluation_days=0).forget()
     assert await kept_by(engine, new.episode_id) == [OTHER]

@@ -5,16 +5,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import grpc
 import pytest
 
 from callers import client_channel, code_of, make_identity
+from episodes.episodes.store_retention import RetentionStore
 from integration.episodes.neighbours import answer, call, calls, in_turns
-from integration.episodes.platform_under_test import Platform, finished, new_id
+from integration.episodes.platform_under_test import RUNS_MAX, Platform, finished, new_id
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.episodes.v1.evaluation_service_pb2_grpc import EvaluationServiceStub
+from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Scope
 
 if TYPE_CHECKING:
@@ -214,6 +217,61 @@ async def test_a_run_is_read_by_its_subject_and_by_readers_of_trajectories(
         token = page.next_page_token
         rest = await eve.ListEvaluations(pb.ListEvaluationsRequest(page_token=token))
         assert [each.id for each in rest.evaluations] == [run.id]
+
+
+async def test_an_arm_without_a_model_or_a_price_is_rejected(platform: Platform) -> None:
+    platform.neighbours.ledger.without_price.add("orchestrator/scripted")
+    rejections = {
+        "": "arm a: its orchestrator scripted has no price (SKU orchestrator/scripted)",
+        "nosuch": "there is no orchestrator model nosuch",
+        "rule/best": "rule/worth, rule/cheapest",
+    }
+    async with evaluations(platform) as client:
+        for model, words in rejections.items():
+            wanted = evaluation("a")
+            wanted.arms[0].model = model
+            with pytest.raises(grpc.aio.AioRpcError) as rejected:
+                await create(client, wanted)
+            assert words in (rejected.value.details() or "")
+        wanted = evaluation("a")
+        wanted.arms[0].model = "rule/cheapest"
+        await create(client, wanted)
+
+
+BACKDATED = "UPDATE evaluations SET end_time = now() - interval '3 days' WHERE tenant = $1"
+ITEMS = "SELECT id FROM evaluation_items WHERE tenant = $1 ORDER BY id"
+
+
+async def test_a_tenant_that_stores_its_most_runs_is_rejected_until_old_ones_are_forgotten(
+    platform: Platform,
+) -> None:
+    async with evaluations(platform) as client:
+        runs = [await create(client, evaluation(), item("one")) for _ in range(RUNS_MAX - 1)]
+        runs.append(await create(client, evaluation(), item("two")))
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await create(client, evaluation())
+        assert rejected.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        for name in ("EPISODES_WORKER_KEEP_EVALUATIONS_DAYS", "EPISODES_EVALUATIONS_PER_TENANT"):
+            assert name in (rejected.value.details() or "")
+        assert await create(client, runs[0]) == runs[0], "one that is stored is stored"
+        for run in runs[1:]:
+            await update(client, run.id, pb.EVALUATION_STATE_ENDED)
+        connection = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
+        engine = open_engine(platform.database_url)
+        try:
+            await connection.execute(f"{BACKDATED} AND state = 'ended'", platform.tenant)
+            await RetentionStore(engine, days=0, evaluation_days=0).forget()
+            assert len(await connection.fetch(ITEMS, platform.tenant)) == 2
+            await RetentionStore(engine, days=0, evaluation_days=2).forget()
+            kept = [row["id"] for row in await connection.fetch(ITEMS, platform.tenant)]
+        finally:
+            await connection.close()
+            await engine.dispose()
+        assert kept == ["one"]
+        listed = await client.ListEvaluations(pb.ListEvaluationsRequest())
+        assert [each.id for each in listed.evaluations] == [runs[0].id]
+        assert await code_of(trials(client, runs[1].id)) is grpc.StatusCode.NOT_FOUND
+        await create(client, evaluation())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 import yaml
 
 from integration.podium_cli.conftest import CommandLine
+from integration.podium_cli.episodes.test_fallback_models import as_admin
 from openai_server import OpenAiServer, Reply
 from podium_training.tasks.task import Call, Split, Task
 
@@ -129,6 +132,91 @@ def test_a_run_is_played_once_reported_exported_and_compared(
     assert gated.returncode == 1 and "it may be -87.9pp" in gated.stdout
 
 
+ASKED = {"small": "It is 42", "large": "42"}
+
+
+@pytest.fixture
+def experts(podium: CommandLine, tmp_path: Path) -> Iterator[dict[str, OpenAiServer]]:
+    """The models of the tool ask_experts: the large one costs ten times the small one's price."""
+    lines = ["sku,dimension,unit_price,per,tenant"]
+    for alias, price in (("small", 1), ("large", 10)):
+        for dimension in ("input_fresh", "output_text"):
+            lines.append(f"{alias}-expert,{dimension},{price},1000000,default")
+    (tmp_path / "experts.csv").write_text("\n".join(lines))
+    assert podium("prices", "import", str(tmp_path / "experts.csv")).returncode == 0
+    with ExitStack() as stack:
+        http = stack.enter_context(as_admin(podium))
+        servers = {each: stack.enter_context(OpenAiServer(models=[each])) for each in ASKED}
+        models = [
+            {
+                "alias": alias,
+                "model": alias,
+                "base_url": server.base_url,
+                "api": "LLM_API_OPENAI_CHAT",
+                "sku": f"{alias}-expert",
+            }
+            for alias, server in servers.items()
+        ]
+        spec = {
+            "name": "ask_experts",
+            "kind": "TOOL_KIND_LLM",
+            "description": "Asks an expert.",
+            "side_effect": "SIDE_EFFECT_PURE",
+            "parameters_json_schema": '{"type": "object"}',
+            "connection": {"llm": {"role": "LLM_ROLE_GENERALIST", "models": models}},
+        }
+        registered = http.post("/v1/tools", json={"spec": spec, "shared": True})
+        assert registered.is_success, registered.text
+        yield servers
+        assert http.delete("/v1/tools/ask_experts").is_success
+
+
+@pytest.mark.usefixtures("policies")
+def test_arms_that_rules_decide_are_played_beside_models_and_cost_no_tokens(
+    podium: CommandLine,
+    model: OpenAiServer,
+    experts: dict[str, OpenAiServer],
+    tmp_path: Path,
+) -> None:
+    named = {"cheapest": "rule/cheapest", "large": "rule/always/ask_experts/large"}
+    common = {"policy": "eval-cost", "tools": ["ask_experts"]}
+    arms: list[dict[str, Any]] = [{"name": each, "model": named[each], **common} for each in named]
+    arms.append({"name": "without tools", "turn_limit": 1, **common})
+    model.push({"answer": "41"}, {"answer": "42"})
+    for alias, server in experts.items():
+        server.push(ASKED[alias], ASKED[alias])
+    path = run_file(tmp_path, arms=arms)
+    run = podium.json("eval", "run", str(path), "--report", str(tmp_path / "page.html"))
+    found = progress(run)
+    assert {arm: each["score_sum"] for arm, each in found.items()} == {
+        "cheapest": 2.0,
+        "large": 2.0,
+        "without tools": 1.0,
+    }
+    assert [len(server.requests) for server in experts.values()] == [2, 2]
+    grammar = json.dumps(model.requests[-1]["response_format"])
+    assert "answer" in grammar and "ask_experts" not in grammar, "it may call tools"
+    lines = tmp_path / "trials.jsonl"
+    podium.json("eval", "export", run["evaluation"]["id"], "-o", str(lines))
+    trials = [json.loads(line) for line in lines.read_text().splitlines()[1:]]
+    by_arm = {each["arm"]: each for each in trials}
+    assert by_arm["cheapest"]["calls"] == {"ask_experts": 1, "ask_experts/small": 1}
+    own = {arm: Decimal(each["orchestrator_cost"]) for arm, each in by_arm.items()}
+    assert own["cheapest"] == own["large"] == 0 < own["without tools"]
+    costs = {arm: Decimal(each["cost"]) for arm, each in by_arm.items()}
+    assert 0 < costs["cheapest"] < costs["large"]
+    assert costs["without tools"] == own["without tools"]
+
+
+@pytest.mark.usefixtures("policies")
+def test_a_rule_that_is_none_is_an_error_before_anything_is_spent(
+    podium: CommandLine, tmp_path: Path
+) -> None:
+    arms = [{"name": "best", "model": "rule/best"}]
+    ended = podium("eval", "run", str(run_file(tmp_path, arms=arms)))
+    assert ended.returncode == 1 and "rule/worth, rule/cheapest" in ended.stderr
+
+
 @pytest.mark.usefixtures("policies")
 def test_runs_whose_keys_differ_are_not_compared(
     podium: CommandLine, model: OpenAiServer, tmp_path: Path
@@ -204,7 +292,7 @@ def test_a_killed_run_is_resumed_and_plays_each_trial_once(
 def test_a_stopped_run_leaves_what_it_did_not_start_unrun_and_is_resumed(
     podium: CommandLine, model: OpenAiServer, tmp_path: Path
 ) -> None:
-    model.push(Reply(ANSWER, delay_s=1.0))
+    model.push(Reply(ANSWER, delay_s=10.0))
     command = podium.start("eval", "run", str(run_file(tmp_path)), "--json")
     run = until(lambda: newest_running(podium))
     until(lambda: any(arm["running_count"] for arm in show(podium, run)["progress"]))

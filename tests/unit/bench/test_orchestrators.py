@@ -3,16 +3,19 @@ from pathlib import Path
 
 import pytest
 
-from bench.orchestrators.arms import TRAINED, Arm
-from bench.orchestrators.comparison import change, cost, gain, lines
+from bench.orchestrators.arms import PROMPT_ONLY, TRAINED, UNTRAINED_POLICIES, Arm, Course
 from bench.orchestrators.journal import Journal
-from bench.orchestrators.report import chooser_rows, report
-from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names, weights_of
+from bench.orchestrators.page import shown
+from bench.orchestrators.report import ARMS, CHOICES, CURVE, RULES, Comparison, report
+from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names
+from podium.registry.v1.policy_pb2 import PolicySpec
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.models.rules import ALWAYS
+from podium_operations.documents import read_messages
 from podium_training.gate import Evaluated
+from podium_training.imitation.preference_pairs import instructions
 from podium_training.tasks.task import Split
 from podium_training.tasks.taskset import generate
-from tool_registry.models import Preferences
 
 
 def make_episode(task: int, score: float, cost: str, latency_s: float, **calls: int) -> Evaluated:
@@ -31,68 +34,74 @@ def make_episode(task: int, score: float, cost: str, latency_s: float, **calls: 
     )
 
 
-RESULTS = {
-    "expert": [make_episode(task, float(task > 0), "0.04", 4.0) for task in range(8)],
-    "small": [make_episode(task, 1.0, "0.0004", 2.0) for task in range(8)],
-    "lost": [make_episode(task, 0.0, "0.0002", 1.0) for task in range(8)],
-}
-
-
 POLICIES = read_study(USUAL).specs()
+TASKS = generate(24, Split.HELD_OUT, 0, ["arithmetic", "facts"])
+ASKED = {size: f"ask_expert/generalist-{size}" for size in ("large", "small")}
+EXPERTS = [Arm(f"always {size}", f"{ALWAYS}{name}") for size, name in ASKED.items()]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_right_and_cheap_wins_under_every_policy(policy: str) -> None:
-    weights = weights_of(POLICIES[policy])
-    expert, small, lost = lines(policy, weights, RESULTS, "expert")
-    assert (expert.outcome.mean, small.outcome.mean, lost.outcome.mean) == (0.875, 1.0, 0.0)
-    assert expert.outcome.lower < 0.875 < expert.outcome.upper
-    assert small.reward.mean > expert.reward.mean > lost.reward.mean == 0
-    assert small.adherence.mean > expert.adherence.mean > lost.adherence.mean == 0
-    assert small.cost.mean == pytest.approx(0.0004)
-    assert gain(weights, RESULTS, "small", "expert").lower > 0
-    assert small.row().startswith(f"| {policy} | small | 1.00 [1.00, 1.00] |")
+def compared(folder: Path, arms: list[Arm], episodes: dict[str, list[Evaluated]]) -> Comparison:
+    """Episodes of the tasks by arm, in their order, the same under every vector."""
+    journal, study = Journal(folder / "journal.jsonl", {}), read_study(USUAL)
+    plays = {arm.name: arm.plays(study) for arm in arms}
+    for name, each in episodes.items():
+        for policy in plays[name]:
+            for task, episode in zip(TASKS, each, strict=False):
+                named = episode.model_copy(update={"task_id": task.id})
+                journal.add(name, policy, named)
+    return Comparison(study, arms, [Course(0, "", study, TASKS, 0, 0.0)], journal)
 
 
-def test_a_preferred_tool_earns_more() -> None:
-    results = {
-        "asks": [make_episode(task, 1.0, "0.01", 2.0, dictionary=1) for task in range(8)],
-        "does not": [make_episode(task, 1.0, "0.01", 2.0) for task in range(8)],
+def verdict(cost: str, folder: Path, rival: float = 0.0) -> str:
+    """The verdict on a policy that is always right for that cost, beside two experts and another
+    policy."""
+    places = range(len(TASKS))
+    episodes = {
+        "always large": [make_episode(place, 1.0, "0.04", 2.0) for place in places],
+        "always small": [make_episode(place, float(place % 2), "0.001", 2.0) for place in places],
+        "imitation": [make_episode(place, rival, "0.001", 2.0) for place in places],
+        TRAINED: [make_episode(place, 1.0, cost, 2.0) for place in places],
     }
-    weights = Preferences(1.0, 0.5, 0.5, {"dictionary": 0.7})
-    assert gain(weights, results, "asks", "does not").mean == pytest.approx(0.7)
+    arms = [*EXPERTS, Arm("imitation", model_dir=folder), Arm(TRAINED)]
+    return str(report(compared(folder, arms, episodes)).findings["bench-cost.verdict"])
 
 
-def verdict(cost: str, tmp_path: Path, rival: float = 0.0) -> str:
-    """Of a policy that is always right for that cost, beside two experts and another policy."""
-    journal = Journal(tmp_path / "journal.jsonl", {})
-    for task in range(8):
-        for arm, score, paid in (
-            ("always large", 1.0, "0.04"),
-            ("always small", float(task % 2), "0.001"),
-            ("imitation", rival, "0.001"),
-            (TRAINED, 1.0, cost),
-        ):
-            journal.add(arm, "bench-cost", make_episode(task, score, paid, 2.0))
-    experts = [Arm(f"always {alias}", expert=alias) for alias in ("large", "small")]
-    compared = [*experts, Arm("imitation", model_dir=tmp_path), Arm(TRAINED)]
-    return str(report(read_study(USUAL), compared, journal).findings["bench-cost.verdict"])
-
-
-def test_who_wins_is_right_as_often_as_the_finest_expert_for_less(tmp_path: Path) -> None:
+def test_the_winner_is_right_as_often_as_the_best_expert_for_less(tmp_path: Path) -> None:
     assert verdict("0.002", tmp_path) == "wins"
 
 
-def test_a_verdict_says_what_is_missing(tmp_path: Path) -> None:
-    said = verdict("0.03", tmp_path, rival=1.0)
-    assert said == "not surely above imitation; costs 75% of always large"
+def test_a_verdict_states_what_is_missing(tmp_path: Path) -> None:
+    found = verdict("0.03", tmp_path, rival=1.0)
+    assert found == "not surely above imitation; costs 75% of always large"
 
 
-def test_a_change_is_measured_task_by_task() -> None:
-    before = [make_episode(task, 1.0, f"0.0{task + 1}", 2.0) for task in range(8)]
-    after = [make_episode(task, 1.0, f"0.0{task}", 2.0) for task in reversed(range(8))]
-    found = change(after, before, cost)
-    assert (found.lower, found.mean, found.upper) == pytest.approx((-0.01, -0.01, -0.01))
+def test_a_report_places_every_arm_between_the_best_expert_and_the_oracle(tmp_path: Path) -> None:
+    """One expert knows one family, the other one the other; the policy asks the right one."""
+    episodes: dict[str, list[Evaluated]] = {arm.name: [] for arm in [*EXPERTS, Arm(TRAINED)]}
+    for place, task in enumerate(TASKS):
+        right = "large" if task.family == "facts" else "small"
+        for alias, cost in (("large", "0.04"), ("small", "0.01")):
+            one = make_episode(place, float(alias == right), cost, 1.0, **{ASKED[alias]: 1})
+            episodes[f"always {alias}"].append(one)
+        own = make_episode(place, 1.0, "0.021", 1.0, **{ASKED[right]: 1})
+        episodes[TRAINED].append(own.model_copy(update={"orchestrator_cost": Decimal("0.001")}))
+    untrained = Arm(PROMPT_ONLY, model_dir=tmp_path, policies=UNTRAINED_POLICIES)
+    episodes[PROMPT_ONLY] = [make_episode(0, 0.0, "0.1", 60.0)]
+    comparison = compared(tmp_path, [*EXPERTS, Arm(TRAINED), untrained], episodes)
+    found = report(comparison)
+    [rules] = [row for row in found.rows[RULES] if "oracle" in row]
+    assert "| 1.00 [1.00, 1.00] | 0.025000 | 0.50 | 1.00 | 0.00 | 1.00 |" in rules
+    [choices] = [row for row in found.rows[CHOICES] if "bench-cost | trained" in row]
+    assert choices == "| bench-cost | trained | 1.00 | 1.00 | 0.50 | 1.00 | 0.00 |"
+    [arm] = [row for row in found.rows[ARMS] if "bench-cost | trained" in row]
+    assert "| 0.021000 [0.021000, 0.021000] | 0.001000 [0.001000, 0.001000] |" in arm
+    assert len([row for row in found.rows[ARMS] if PROMPT_ONLY in row]) == 1
+    curve = next(row for row in found.rows[CURVE] if row.startswith(f"| {TRAINED} "))
+    assert curve.count(" for ") == 7
+    assert curve.split(" | ")[1] == "0.00 [0.00, 0.00] for 0.010000"
+    assert "than a plain table of the best expert of each family" in shown(
+        comparison, found.findings
+    )
 
 
 def thinking(study: Study) -> int:
@@ -118,6 +127,21 @@ def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
         assert set(spec.preferences.tools) <= offered
 
 
+@pytest.mark.parametrize("name", study_names())
+def test_no_instruction_or_vector_of_a_study_is_one_of_training(name: str) -> None:
+    shown = {one for splits in instructions().values() for one in splits[Split.TRAIN]}
+    learnt = read_messages(bundled_folder() / "policy" / "learn.yaml", PolicySpec)
+    shown |= {spec.instruction for _, spec in learnt if spec.instruction}
+    specs = read_study(name).specs().values()
+    said = [spec.instruction for spec in specs if spec.instruction]
+    assert len(said) == 3
+    assert not shown & set(said)
+    for spec in specs:
+        weights = (spec.preferences.outcome, spec.preferences.compute, spec.preferences.latency)
+        # Training states tenths.
+        assert any(round(weight * 100) % 10 for weight in weights), spec.name
+
+
 def test_tools_of_a_study_are_bundled_ones_by_other_names() -> None:
     study = read_study("unseen-tools")
     bundled = {path.stem for path in (bundled_folder() / "tools").glob("*.yaml")}
@@ -127,19 +151,3 @@ def test_tools_of_a_study_are_bundled_ones_by_other_names() -> None:
     asked = {tool for task in renamed(tasks, study) for tool in task.tools}
     assert asked
     assert not asked & set(study.tools)
-
-
-def test_rules_of_choosing_are_scored_over_the_experts(tmp_path: Path) -> None:
-    study = read_study(USUAL)
-    tasks = generate(40, Split.HELD_OUT, 0, ["arithmetic", "facts"])
-    journal = Journal(tmp_path / "journal.jsonl", {})
-    policy = next(iter(POLICIES))
-    experts = {"always good": ("arithmetic", "0.04"), "always cheap": ("facts", "0.01")}
-    for name, (family, cost_usd) in experts.items():
-        for place, task in enumerate(tasks):
-            episode = make_episode(place, float(task.family == family), cost_usd, 1.0)
-            journal.add(name, policy, episode.model_copy(update={"task_id": task.id}))
-    rows = chooser_rows(study, [Arm(name, expert=name) for name in experts], journal, tasks)
-    table = next(row for row in rows if "best of each family" in row)
-    assert table.startswith(f"| {policy} | best of each family | 1.00 ")
-    assert any("oracle" in row and "| 0.025000 | 0.50 |" in row for row in rows)

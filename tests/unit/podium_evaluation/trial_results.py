@@ -15,9 +15,11 @@ def trial(arm: str, item: str, score: float | None = 1.0, **fields: Any) -> Tria
         "stop_reason": "answered",
         "explanation": "",
         "cost": Decimal("0.01"),
+        "orchestrator_cost": Decimal("0.001"),
         "judge_cost": None,
         "latency_s": 1.0,
         "turns": 1,
         "tool_calls": 0,
+        "calls": {},
     }
     return TrialResult(arm=arm, item_id=item, score=score, **{**values, **fields})

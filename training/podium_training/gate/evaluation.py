@@ -20,6 +20,8 @@ class Evaluated(BaseModel):
     """The verifier's; None when it could not be judged."""
     cost: Decimal | None = Field(ge=0)
     """None when a call had no price: unknown is not free."""
+    orchestrator_cost: Decimal | None = Field(None, ge=0)
+    """The part of the cost that is the orchestrator's own tokens; None when it is unknown."""
     latency_s: float = Field(ge=0)
     actions: int = Field(ge=0)
     malformed_actions: int = Field(ge=0)

@@ -11,12 +11,14 @@ def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
     versions = {reply.model_version for reply in replies if reply.model_version}
     if not versions:
         return None
+    own = optional_money_from_proto(found.features.orchestrator_cost)
     calls = [call for turn in found.turns for call in turn.tool_invocations]
     return Evaluated(
         task_id=found.task_id,
         seed=found.sample_index,
         score=found.outcomes[0].score if found.outcomes else None,
         cost=_cost(found),
+        orchestrator_cost=own.amount if own is not None else None,
         latency_s=duration_from_proto(found.features.latency),
         actions=len(replies),
         malformed_actions=sum(reply.action.HasField("malformed") for reply in replies),

@@ -38,12 +38,14 @@ CREATE TABLE evaluation_trials (
     score double precision,
     explanation text NOT NULL DEFAULT '',
     cost numeric(28, 12),
+    orchestrator_cost numeric(28, 12),
     judge_cost numeric(28, 12),
     currency text,
     unpriced_call_count integer NOT NULL DEFAULT 0,
     latency_s double precision,
     turn_count integer NOT NULL DEFAULT 0,
     tool_call_count integer NOT NULL DEFAULT 0,
+    call_counts jsonb NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant, evaluation_id, place),
     FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
 );

@@ -387,6 +387,26 @@ class Trial(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class CallCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PLACE_FIELD_NUMBER: _builtins.int
     ARM_FIELD_NUMBER: _builtins.int
     ITEM_ID_FIELD_NUMBER: _builtins.int
@@ -403,6 +423,8 @@ class Trial(_message.Message):
     TURN_COUNT_FIELD_NUMBER: _builtins.int
     TOOL_CALL_COUNT_FIELD_NUMBER: _builtins.int
     ITEM_FIELD_NUMBER: _builtins.int
+    ORCHESTRATOR_COST_FIELD_NUMBER: _builtins.int
+    CALL_COUNTS_FIELD_NUMBER: _builtins.int
     place: _builtins.int
     """Its place in the run, from 0."""
     arm: _builtins.str
@@ -443,6 +465,14 @@ class Trial(_message.Message):
     def item(self) -> Global___EvaluationItem:
         """The item; set where the request asks for items."""
 
+    @_builtins.property
+    def orchestrator_cost(self) -> _money_pb2.Money:
+        """The part of the cost that is the orchestrator's own tokens; unset where a price is unknown."""
+
+    @_builtins.property
+    def call_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Calls made by tool, and by tool/model of a tool that offers several models."""
+
     def __init__(
         self,
         *,
@@ -462,10 +492,12 @@ class Trial(_message.Message):
         turn_count: _builtins.int = ...,
         tool_call_count: _builtins.int = ...,
         item: Global___EvaluationItem | None = ...,
+        orchestrator_cost: _money_pb2.Money | None = ...,
+        call_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "item", b"item", "judge_cost", b"judge_cost", "latency", b"latency", "score", b"score"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "item", b"item", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "score", b"score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "arm", b"arm", "cost", b"cost", "episode_id", b"episode_id", "explanation", b"explanation", "item", b"item", "item_id", b"item_id", "judge_cost", b"judge_cost", "latency", b"latency", "place", b"place", "repeat", b"repeat", "score", b"score", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "arm", b"arm", "call_counts", b"call_counts", "cost", b"cost", "episode_id", b"episode_id", "explanation", b"explanation", "item", b"item", "item_id", b"item_id", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "place", b"place", "repeat", b"repeat", "score", b"score", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015

@@ -662,6 +662,7 @@ class RewardFeatures(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
     MODELLED_LATENCY_FIELD_NUMBER: _builtins.int
+    ORCHESTRATOR_COST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tool_call_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """m_tool: calls per tool, zeros included, in the order of tool_names."""
@@ -683,6 +684,10 @@ class RewardFeatures(_message.Message):
     def modelled_latency(self) -> _duration_pb2.Duration:
         """How much of it is modelled."""
 
+    @_builtins.property
+    def orchestrator_cost(self) -> _money_pb2.Money:
+        """The part of the cost that is the orchestrator's own tokens; unset where a price is unknown."""
+
     def __init__(
         self,
         *,
@@ -690,10 +695,11 @@ class RewardFeatures(_message.Message):
         cost: _money_pb2.Money | None = ...,
         latency: _duration_pb2.Duration | None = ...,
         modelled_latency: _duration_pb2.Duration | None = ...,
+        orchestrator_cost: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "modelled_latency", b"modelled_latency"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "modelled_latency", b"modelled_latency", "orchestrator_cost", b"orchestrator_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "modelled_latency", b"modelled_latency", "tool_call_counts", b"tool_call_counts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "modelled_latency", b"modelled_latency", "orchestrator_cost", b"orchestrator_cost", "tool_call_counts", b"tool_call_counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
