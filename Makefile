@@ -29,7 +29,7 @@ PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-s
 PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients evaluators otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients evaluators otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -200,6 +200,9 @@ bench-tools: setup ## ResolveToolset against a bare server, and policy decisions
 
 bench-capacity: setup ## What an episode costs each part, and what more workers and ledgers bring; PARTS="flat scaling profile"
 	$(PROGRAM) bench.capacity $(PARTS)
+
+bench-evaluations: setup ## 10,000 trials of an evaluation, 256 in flight: rate, memory, database size; COUNT=n AT_ONCE=n
+	$(PROGRAM) bench.evaluations $(if $(COUNT),--count $(COUNT)) $(if $(AT_ONCE),--at-once $(AT_ONCE))
 
 bench-neighbours: setup ## How long a tenant's calls take beside another tenant's flood of each service; ONLY=service:flood
 	$(PROGRAM) bench.neighbours $(if $(ONLY),--only "$(ONLY)")

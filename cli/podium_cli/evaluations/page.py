@@ -13,15 +13,18 @@ from podium.episodes.v1 import episode_service_pb2, trajectory_pb2
 from podium_cli.demo.report import GRID, MODEL, RIGHT, STYLE, TOOLS, svg
 from podium_cli.evaluations.runs import state_of
 from podium_cli.formats import format_seconds
-from podium_evaluation.results.baselines import baselines, outcomes
+from podium_evaluation.results.baselines import ItemOutcome, baselines, outcomes
+from podium_evaluation.results.choices import arm_choices
 from podium_evaluation.results.comparison import key_of
 from podium_evaluation.results.failures import MEANINGS, FailureClass, failure_class
 from podium_evaluation.results.figures import ArmFigures, arm_figures, pair_figures
+from podium_evaluation.results.sweeps import Curve, arm_curve, limits_of, rule_curves
 from podium_evaluation.results.trials import Results, TrialResult
 from podium_evaluation.statistics.fronts import Point, hull
 from podium_evaluation.statistics.intervals import Ratio
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.client.rejections import Rejected
+from podium_kit.models.rules import ALWAYS
 from podium_training.gate import Interval
 
 # Trajectories are read one by one: of more failures the classes are those of the first so many.
@@ -74,6 +77,7 @@ def _result(call: trajectory_pb2.ToolInvocation) -> str:
 def write_page(path: Path, results: Results, failures: Sequence[Failure], console_url: str) -> None:
     by_arm = {arm: results.of(arm) for arm in results.arms}
     arms = [arm_figures(arm, trials) for arm, trials in by_arm.items()]
+    items = _choosable(results)
     kinds = {
         arm: Counter(failure.kind for failure in failures if failure.trial.arm == arm)
         for arm in by_arm
@@ -87,13 +91,16 @@ def write_page(path: Path, results: Results, failures: Sequence[Failure], consol
         "ratio": _ratio,
         "seconds": format_seconds,
         "points": _points,
+        "number": _number,
     }
     page = environment.get_template(TEMPLATE).render(
         evaluation=results.evaluation,
         state=state_of(results.evaluation),
         arms=arms,
         pairs=pair_figures(by_arm),
-        baselines=baselines(outcomes(results.trials, results.arms)),
+        choices=arm_choices(by_arm, _experts(results)),
+        baselines=baselines(items),
+        curves=_curves(by_arm, items),
         plots=_plots(arms),
         families=_families(by_arm),
         meanings=MEANINGS,
@@ -105,6 +112,33 @@ def write_page(path: Path, results: Results, failures: Sequence[Failure], consol
         console_url=console_url,
     )
     path.write_text(page, encoding="utf-8")
+
+
+def _choosable(results: Results) -> list[ItemOutcome]:
+    """The items as experts play them, of which rules choose one; as all arms do without experts."""
+    experts = list(_experts(results))
+    among = experts if len(experts) > 1 else results.arms
+    return outcomes([trial for trial in results.trials if trial.arm in among], among)
+
+
+def _experts(results: Results) -> dict[str, str]:
+    """By arm, what is called by one that always asks one model."""
+    return {
+        arm.name: arm.model.removeprefix(ALWAYS)
+        for arm in results.evaluation.arms
+        if arm.model.startswith(ALWAYS)
+    }
+
+
+def _curves(
+    by_arm: Mapping[str, Sequence[TrialResult]], items: Sequence[ItemOutcome]
+) -> list[Curve]:
+    """Of arms and of rules that choose one, under budgets that only several arms suggest."""
+    if not items or len(items[0].arms) < 2:
+        return []
+    limits = limits_of(items)
+    arms = [arm_curve(arm, trials, limits) for arm, trials in by_arm.items()]
+    return [*filter(None, arms), *rule_curves(items, limits)]
 
 
 def worst(failures: Sequence[Failure]) -> list[Failure]:
@@ -181,6 +215,10 @@ def _share(found: Interval | None) -> str:
 def _points(found: Interval) -> str:
     low, high = found.lower * 100, found.upper * 100
     return f"{found.mean * 100:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _number(found: float | None) -> str:
+    return "" if found is None else f"{found:.2f}"
 
 
 def _usd(found: Interval | float | None) -> str:

