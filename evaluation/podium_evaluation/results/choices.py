@@ -34,11 +34,16 @@ class ArmChoices:
 
 
 def arm_choices(
-    by_arm: Mapping[str, Sequence[TrialResult]], experts: Mapping[str, str]
+    by_arm: Mapping[str, Sequence[TrialResult]],
+    experts: Mapping[str, str],
+    known: Sequence[ItemOutcome] = (),
 ) -> list[ArmChoices]:
-    """The choices of each arm; `experts` names what the arms call that always ask one model."""
+    """The choices of each arm; `experts` names what the arms call that always ask one model.
+
+    The best expert is that of the known items, or of halves of the items themselves.
+    """
     called = {arm: _called(trials) for arm, trials in by_arm.items()}
-    known = len({name for each in called.values() for name in each})
+    names = len({name for each in called.values() for name in each})
     asked = {arm: by_arm[arm] for arm in experts if arm in by_arm}
     return [
         ArmChoices(
@@ -46,9 +51,9 @@ def arm_choices(
             _own_cost(trials),
             {name: count / len(trials) for name, count in sorted(called[arm].items())},
             top_share(list(called[arm].elements())) if called[arm] else None,
-            evenness(list(called[arm].elements()), known),
+            evenness(list(called[arm].elements()), names),
             _over_escalation(trials, asked, experts),
-            _gap_closed(trials, asked),
+            _gap_closed(trials, asked, known),
         )
         for arm, trials in by_arm.items()
     ]
@@ -92,12 +97,14 @@ def _over_escalation(
 
 
 def _gap_closed(
-    trials: Sequence[TrialResult], asked: Mapping[str, Sequence[TrialResult]]
+    trials: Sequence[TrialResult],
+    asked: Mapping[str, Sequence[TrialResult]],
+    known: Sequence[ItemOutcome],
 ) -> float | None:
     """On the items that the arm and all experts were judged on."""
     mine = {trial.item_id for trial in trials if trial.score is not None}
     shared = [item for item in _judged(asked) if item.item_id in mine]
-    rows = baselines(shared)
+    rows = baselines(shared, known)
     if not rows:
         return None
     names = {item.item_id for item in shared}

@@ -137,7 +137,7 @@ def report(comparison: Comparison) -> Report:
             continue
         weights = weights_of(spec)
         earned = preference_figures(weights, results, next(iter(results)))
-        _add_arms(found, policy, results, earned, experts)
+        _add_arms(found, policy, results, earned, comparison)
         _add_untrained(found, policy, comparison, weights)
         found.findings[f"{policy}.tasks"] = len(next(iter(results.values())))
         if TRAINED in results:
@@ -153,10 +153,12 @@ def _add_arms(
     policy: str,
     results: Results,
     earned: Mapping[str, PreferenceFigures],
-    experts: Mapping[str, str],
+    comparison: Comparison,
     only: Sequence[str] = (),
 ) -> None:
-    for choice in arm_choices(results, experts):
+    items = _expert_items(comparison)
+    known = _known(comparison, items) if items else ()
+    for choice in arm_choices(results, comparison.experts, known):
         if only and choice.arm not in only:
             continue
         trials = results[choice.arm]
@@ -199,7 +201,7 @@ def _add_untrained(
         }
         if done and usual:
             earned = preference_figures(weights, group, next(iter(group)))
-            _add_arms(found, policy, group, earned, comparison.experts, [arm])
+            _add_arms(found, policy, group, earned, comparison, [arm])
 
 
 def _add_verdict(
