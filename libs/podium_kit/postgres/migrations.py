@@ -3,6 +3,7 @@
 Revisions are numbers of four digits, so that they sort by age.
 """
 
+import hashlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,21 @@ class DatabaseUnreachable(Unavailable):
         )
 
 
+# The scripts that made the first schema; before the first release they change without a revision.
+ORIGIN = "schema_origin"
+
+
+class OtherSchema(FailedPrecondition):
+    """The database was made by another build from before the first release."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the database was made by an earlier build of this unreleased version, whose tables "
+            "differ; remove the state folder (podium down, then rm -r ~/.local/state/podium), or "
+            "start with another --state-dir or an empty database"
+        )
+
+
 class UnknownRevision(FailedPrecondition):
     """The database was migrated by a build from before the first release."""
 
@@ -43,7 +59,7 @@ class UnknownRevision(FailedPrecondition):
 async def upgrade(database_url: str, script_location: Path) -> None:
     """Brings the database to the newest revision. `script_location` holds env.py.
 
-    Raises DatabaseUnreachable, UnknownRevision.
+    Raises DatabaseUnreachable, UnknownRevision, OtherSchema.
     """
     engine = create_async_engine(driver_url(database_url))
     try:
@@ -68,6 +84,7 @@ def _upgrade(connection: Connection, script_location: Path) -> None:
     known = _revisions(script_location)
     revision = _revision(connection)
     if revision == known[-1]:
+        _require_same_origin(connection, script_location)
         return
     if revision > known[-1]:
         # After a rollback of the release: migrations only add, so the older code still works.
@@ -82,6 +99,19 @@ def _upgrade(connection: Connection, script_location: Path) -> None:
     config.set_main_option("script_location", str(script_location))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+def _require_same_origin(connection: Connection, script_location: Path) -> None:
+    digest = None
+    if connection.scalar(text(f"SELECT to_regclass('{ORIGIN}')")) is not None:
+        digest = connection.scalar(text(f"SELECT digest FROM {ORIGIN}"))  # noqa: S608 a constant
+    if digest != _origin(script_location):
+        raise OtherSchema
+
+
+def _origin(script_location: Path) -> str:
+    scripts = sorted((script_location / "schema").glob("*.sql"))
+    return hashlib.sha256(b"\0".join(each.read_bytes() for each in scripts)).hexdigest()
 
 
 def newest_revision(script_location: Path) -> str:
@@ -112,6 +142,8 @@ def run_schema(revision_file: str, *names: str) -> None:
     for name in names:
         script = (folder / name).read_text(encoding="utf-8")
         driver.run_async(lambda connection, script=script: connection.execute(script))
+    op.execute(f"CREATE TABLE {ORIGIN} (digest text NOT NULL)")
+    op.execute(f"INSERT INTO {ORIGIN} VALUES ('{_origin(folder.parent)}')")  # noqa: S608 a digest
 
 
 def run_migrations_in_env(target_metadata: MetaData | None = None) -> None:

@@ -11,7 +11,12 @@ from callers import make_key_pair, write_verify_keys
 from embedded_servers import Database
 from episodes.workflows.connection import TemporalUnreachable, connect_temporal
 from podium_kit.embedded.ports import free_port
-from podium_kit.postgres.migrations import DatabaseUnreachable, UnknownRevision, upgrade
+from podium_kit.postgres.migrations import (
+    DatabaseUnreachable,
+    OtherSchema,
+    UnknownRevision,
+    upgrade,
+)
 
 LEDGER = Path(str(cost_ledger.__file__)).parent / "migrations"
 
@@ -55,6 +60,23 @@ async def test_a_database_from_before_the_first_release_is_named(
 ) -> None:
     url = await database_at("0029", database)
     with pytest.raises(UnknownRevision, match=r"0029.*--state-dir"):
+        await upgrade(url, LEDGER)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE schema_origin SET digest = 'another'", "DROP TABLE schema_origin"],
+)
+async def test_a_database_of_a_build_with_other_tables_is_named(
+    database: Database, change: str
+) -> None:
+    url = await database("cost_ledger")
+    await upgrade(url, LEDGER)
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        await connection.execute(text(change))
+    await engine.dispose()
+    with pytest.raises(OtherSchema, match=r"earlier build.*--state-dir"):
         await upgrade(url, LEDGER)
 
 
