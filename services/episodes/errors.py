@@ -67,6 +67,15 @@ class ModelNotFound(NotFound):
         )
 
 
+class SearchTooSlow(FailedPrecondition):
+    def __init__(self, seconds: int) -> None:
+        super().__init__(
+            f"finding these episodes would take the database longer than {seconds} s; narrow the"
+            " time with start_time and end_time, or give a policy, a subject or a stop reason",
+            param="filter",
+        )
+
+
 class EpisodeNotFinished(FailedPrecondition):
     def __init__(self, episode_id: str) -> None:
         super().__init__(

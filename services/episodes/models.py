@@ -36,6 +36,19 @@ class Membership:
     task_id: str
 
 
+# Of the task, what lists show and search.
+EXCERPT_CHARACTERS = 400
+
+
+@dataclass(frozen=True)
+class EpisodeExcerpt:
+    """The part of a spec that lists filter by and show."""
+
+    task: str = ""
+    model: str = ""
+    parent_id: str | None = None
+
+
 @dataclass(frozen=True)
 class NewEpisode:
     """An admitted episode, ready to be stored. Blobs are serialized messages."""
@@ -55,6 +68,14 @@ class NewEpisode:
     labels: dict[str, str]
     turn_limit: int
     time_limit_s: float
+    # Empty in an episode that was read from the store.
+    excerpt: EpisodeExcerpt = EpisodeExcerpt()
+
+    @property
+    def teams(self) -> list[str]:
+        """The teams of the subject, in order."""
+        prefix = "team:"
+        return sorted(name.removeprefix(prefix) for name in self.groups if name.startswith(prefix))
 
 
 @dataclass(frozen=True)
@@ -71,6 +92,16 @@ class Ending:
     stop_reason: StopReason
     answer: str = ""
     failure: bytes = b""
+
+
+@dataclass(frozen=True)
+class EpisodeFacts:
+    """What lists show of an episode that has ended, beside its sums."""
+
+    tools: frozenset[str] = frozenset()
+    # Numbers of podium.common.v1.FailureKind.
+    failure_kinds: frozenset[int] = frozenset()
+    score: float | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from episodes.episodes.feedback import FeedbackGiving
 from episodes.episodes.service import Episodes
 from episodes.episodes.servicer import EpisodesServicer
 from episodes.episodes.store_feedback import FeedbackStore
+from episodes.episodes.store_search import EpisodeSearch
 from episodes.episodes.store_watch import NewsStore
 from episodes.episodes.watch import Watcher
 from episodes.evaluations.service import Evaluations
@@ -83,6 +84,7 @@ async def serve(config: ServerConfig) -> None:
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
     episodes = Episodes(
         store=store,
+        search=EpisodeSearch(engine),
         steps=steps,
         results=ClientResultStore(engine),
         approvals=ApprovalStore(engine),

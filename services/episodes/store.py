@@ -1,10 +1,8 @@
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import TextClause, text
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -15,6 +13,7 @@ from episodes.keys import StepKind, canonical_id
 from episodes.models import (
     End,
     Ending,
+    EpisodeFacts,
     EpisodeState,
     Membership,
     NewEpisode,
@@ -25,7 +24,6 @@ from episodes.models import (
 )
 from podium_kit.money import Money
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
-from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
 # With a limit, counted and stored at once: `ok` says whether there is room.
 INSERT = text(
@@ -48,6 +46,14 @@ INSERT = text(
     FROM room WHERE ok
     ON CONFLICT (id) DO NOTHING
     RETURNING id, create_time),
+    facts AS (
+        INSERT INTO episode_facts (
+            id, tenant, subject, teams, policy, model, labels, group_id, task_id, parent_id, task,
+            create_time
+        ) SELECT id, :tenant, :subject, :teams, :policy_name, :model, CAST(:labels AS jsonb),
+            :group_id, :task_id, CAST(:parent_id AS uuid), :task, create_time
+        FROM stored
+    ),
     queued AS (
         INSERT INTO episode_queue (episode_id, tenant) SELECT id, :tenant FROM stored WHERE :queued
     )
@@ -109,36 +115,17 @@ _PROGRESS = """
 """
 PROGRESS = _PROGRESS.format(toolset="g.body", waits=WAITS)
 WITHOUT_TOOLSET = _PROGRESS.format(toolset="CAST('' AS bytea)", waits=WAITS)
-# A page ends before it gets larger, but holds one episode at least.
-_PAGE = """
-    SELECT * FROM (
-        SELECT found.*, count(*) OVER () AS candidates,
-               row_number() OVER newest_first AS place,
-               sum(octet_length(spec) + COALESCE(octet_length(answer), 0)) OVER newest_first
-                   AS page_bytes
-        FROM ({found}) found WINDOW newest_first AS (ORDER BY id DESC)
-    ) page WHERE place = 1 OR page_bytes <= :page_bytes ORDER BY id DESC
-"""
-
 NOT_QUEUED = "NOT EXISTS (SELECT FROM episode_queue q WHERE q.episode_id = e.id)"
+# Beside the statement that ends an episode, whose values it shares.
+RECORD_FACTS = """
+    UPDATE episode_facts SET stop_reason = :stop_reason,
+        cost = COALESCE(CAST(:cost AS numeric), 0), unpriced = CAST(:unpriced AS integer) > 0,
+        tools = CAST(:tools AS text[]), failure_kinds = CAST(:failure_kinds AS integer[]),
+        score = CAST(:fact_score AS double precision),
+        duration_ms = 1000 * extract(epoch FROM clock_timestamp() - create_time)
+    WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
+"""
 HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:id AS uuid)")
-
-STATE_FILTERS = {
-    EpisodeState.FINISHED: "e.stop_reason IS NOT NULL",
-    EpisodeState.PENDING: f"e.stop_reason IS NULL AND {WAITS} IS NULL",
-    EpisodeState.RUNNING: f"e.stop_reason IS NULL AND NOT {WAITS}",
-    EpisodeState.WAITING: f"e.stop_reason IS NULL AND {WAITS}",
-}
-
-
-@dataclass(frozen=True)
-class EpisodeFilter:
-    """A filter of a list; empty fields do not restrict."""
-
-    states: Sequence[EpisodeState] = ()
-    labels: dict[str, str] | None = None
-    before_id: str = ""
-    subject: str | None = None
 
 
 class EpisodeStore:
@@ -220,22 +207,6 @@ class EpisodeStore:
             raise EpisodeNotFound(episode_id)
         return episode_of(row)
 
-    async def find(
-        self, tenant: str, wanted: EpisodeFilter, size: int
-    ) -> tuple[list[StoredEpisode], bool]:
-        values = {
-            "tenant": tenant,
-            "limit": size + 1,
-            "page_bytes": PAGE_BYTES_MAX,
-            "before": wanted.before_id or None,
-            "labels": json.dumps(wanted.labels or {}),
-            "subject": wanted.subject,
-        }
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(_list_statement(wanted.states), values)).all()
-        page = [episode_of(row) for row in rows[:size]]
-        return page, bool(rows) and rows[0].candidates > len(page)
-
     async def unfinished(self, after_id: str, limit: int) -> list[StoredEpisode]:
         """Returns episodes of all tenants that a workflow has to end, in the order of their ids."""
         statement = text(
@@ -267,19 +238,18 @@ def _insert_values(new: NewEpisode) -> dict[str, object]:
         "task_id": place.task_id,
         "turn_limit": new.turn_limit,
         "time_limit_s": new.time_limit_s,
+        "teams": new.teams,
+        **vars(new.excerpt),
     }
 
 
-def _list_statement(states: Sequence[EpisodeState]) -> TextClause:
-    wanted = " OR ".join(STATE_FILTERS[state] for state in states) or "true"
-    found = (
-        f"{WITHOUT_TOOLSET} WHERE e.tenant = :tenant AND ({wanted})"
-        " AND e.labels @> CAST(:labels AS jsonb)"
-        " AND (CAST(:subject AS text) IS NULL OR e.subject = :subject)"
-        " AND (CAST(:before AS uuid) IS NULL OR e.id < CAST(:before AS uuid))"
-        " ORDER BY e.id DESC LIMIT :limit"
-    )
-    return text(_PAGE.format(found=found))
+def facts_values(facts: EpisodeFacts) -> dict[str, object]:
+    """Returns the parameters of RECORD_FACTS beside those of the end."""
+    return {
+        "tools": sorted(facts.tools),
+        "failure_kinds": sorted(facts.failure_kinds),
+        "fact_score": facts.score,
+    }
 
 
 def money_of(amount: Decimal | None, currency: str | None) -> Money | None:

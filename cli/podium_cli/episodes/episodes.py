@@ -1,3 +1,4 @@
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -26,29 +27,54 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+
+class EpisodeSort(StrEnum):
+    NEWEST = "newest"
+    COST = "cost"
+    DURATION = "duration"
+
+
+ORDERS = {
+    EpisodeSort.NEWEST: "EPISODE_ORDER_UNSPECIFIED",
+    EpisodeSort.COST: "EPISODE_ORDER_COST",
+    EpisodeSort.DURATION: "EPISODE_ORDER_DURATION",
+}
 Reason = Annotated[str, typer.Option(help="Why, for the record.")]
 
 
 @command(app, "list")
 async def list_episodes(
     session: Session,
+    *,
     state: Annotated[
         list[str] | None, typer.Option(help="pending, running, waiting or finished; repeatable.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="name=value; repeatable.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Their policy; repeatable.")] = None,
+    tool: Annotated[list[str] | None, typer.Option(help="A tool they called; repeatable.")] = None,
+    words: Annotated[str, typer.Option(help="Words of the task.")] = "",
+    sort: Annotated[
+        EpisodeSort, typer.Option(help="Ended ones by cost or duration, largest first.")
+    ] = EpisodeSort.NEWEST,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Most episodes.")] = 20,
 ) -> None:
     """List episodes, newest first."""
-    labels = {f"labels.{name}": value for name, value in parse_labels(label or []).items()}
+    labels = {f"filter.labels.{name}": value for name, value in parse_labels(label or []).items()}
     async with session.gateway() as gateway:
         page = await gateway.get(
             "/v1/episodes",
             episode_service_pb2.ListEpisodesResponse,
             page_size=limit,
-            states=[
-                parse_enum(word, episode_pb2.EpisodeState.DESCRIPTOR, "--state")
-                for word in state or []
-            ],
+            order_by=ORDERS[sort],
+            **{
+                "filter.states": [
+                    parse_enum(word, episode_pb2.EpisodeState.DESCRIPTOR, "--state")
+                    for word in state or []
+                ],
+                "filter.policies": policy or [],
+                "filter.tool_names": tool or [],
+                "filter.words": words,
+            },
             **labels,
         )
     columns = ("episode", "started", "state", "turns#", "calls#", "cost#", "time#", "task…")

@@ -170,8 +170,8 @@ export class Episodes {
     options: ListOptions & { states?: EpisodeState[]; labels?: Record<string, string> } = {},
   ): Pages<Episode> {
     return this.transport.pages("/v1/episodes", (page: ListEpisodesResponse) => page.episodes, {
-      states: (options.states ?? []).map((state) => `EPISODE_STATE_${state.toUpperCase()}`),
-      labels: options.labels ?? {},
+      "filter.states": (options.states ?? []).map((state) => `EPISODE_STATE_${state.toUpperCase()}`),
+      "filter.labels": options.labels ?? {},
       page_size: options.pageSize,
     });
   }

@@ -4,7 +4,7 @@ from episodes.attachments.checks import checked_attachments, require_readers
 from episodes.clients import FittingRequest, RegistryClient
 from episodes.errors import InvalidEpisode
 from episodes.execution.verify import verifier_of
-from episodes.models import Membership, NewEpisode
+from episodes.models import EXCERPT_CHARACTERS, EpisodeExcerpt, Membership, NewEpisode
 from podium.episodes.v1 import episode_pb2
 from podium.registry.v1 import toolset_pb2
 from podium_kit.json_schemas.checks import checked_object
@@ -13,6 +13,7 @@ from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_chara
 from podium_kit.json_schemas.inlining import SchemaError
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.identity import Identity
+from podium_kit.text import storable
 from podium_kit.verifiers import InvalidVerifier
 from podium_kit.wire import digest_of, duration_from_proto, money_from_proto
 from podium_kit.wire.values import attachment_from_proto
@@ -94,6 +95,11 @@ def admit(
         labels=dict(spec.labels),
         turn_limit=spec.turn_limit or DEFAULT_TURN_LIMIT,
         time_limit_s=time_limit_s(spec),
+        excerpt=EpisodeExcerpt(
+            storable(spec.task[:EXCERPT_CHARACTERS]),
+            spec.model,
+            spec.parent.episode_id or None,
+        ),
     )
 
 

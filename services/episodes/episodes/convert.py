@@ -1,5 +1,3 @@
-import uuid
-
 from google.protobuf.message import Message
 
 from episodes.admission.access import may_read_episode
@@ -8,17 +6,12 @@ from episodes.keys import StepKind
 from episodes.models import EpisodeState, Feedback, Step, StoredEpisode
 from episodes.publication.trajectory import STOP_REASON_TO_WIRE
 from episodes.step_log.log import BODY_OF
-from episodes.store import EpisodeFilter
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import check_pb2, episode_service_pb2, feedback_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_pb2 as pb
-from podium.episodes.v1 import episode_service_pb2 as service_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit.money import Money
-from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.rpc.identity import current_identity
-from podium_kit.rpc.pages import InvalidPageToken, decode_page_token
 from podium_kit.wire import money_to_proto, timestamp_to_proto
 
 STATE_TO_WIRE = {
@@ -46,6 +39,9 @@ EPISODE_METADATA = frozenset(
         "children_cost",
         "children_unpriced_call_count",
         "all_tool_calls_failed",
+        "called_tools",
+        "failure_kinds",
+        "score",
     }
 )
 SPEC_METADATA = frozenset(
@@ -110,22 +106,6 @@ def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
         event.turn = episode.turn_count
         event.finished.episode.CopyFrom(episode)
     return event
-
-
-def filter_from_proto(request: service_pb.ListEpisodesRequest) -> EpisodeFilter:
-    if unknown := [number for number in request.states if number not in STATE_FROM_WIRE]:
-        raise InvalidArgument(f"states holds {unknown[0]}, which is no state")
-    before = decode_page_token(request.page_token).get("before")
-    try:
-        before_id = "" if before is None else str(uuid.UUID(before))
-    except ValueError as error:
-        raise InvalidPageToken from error
-    return EpisodeFilter(
-        states=[STATE_FROM_WIRE[number] for number in request.states],
-        labels=dict(request.labels),
-        before_id=before_id,
-        subject=current_identity().subject if request.own else None,
-    )
 
 
 def _started(stored: StoredEpisode) -> pb.EpisodeStarted:

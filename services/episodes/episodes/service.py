@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from episodes.admission.access import check_labels, may_read, require_readable
@@ -17,6 +17,14 @@ from episodes.attachments.checks import (
 )
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, OrchestratorClient, OrchestratorModels, RegistryClient
+from episodes.episodes.search import (
+    EpisodeCounts,
+    EpisodeFilter,
+    EpisodePage,
+    ListOrder,
+    PagePosition,
+)
+from episodes.episodes.store_search import EpisodeSearch
 from episodes.episodes.watch import EpisodeProgress, Watcher
 from episodes.errors import (
     EpisodeConflict,
@@ -42,7 +50,7 @@ from episodes.step_log.log import StepLog
 from episodes.step_log.running_episode import RunningEpisode
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.store import EpisodeFilter, EpisodeStore
+from episodes.store import EpisodeStore
 from episodes.workflows.starter import WorkflowStarter
 from podium.episodes.v1 import episode_pb2, episode_service_pb2
 from podium_kit import telemetry
@@ -60,6 +68,7 @@ REASON_CHARACTERS_MAX = 1_000
 @dataclass(frozen=True)
 class Episodes:
     store: EpisodeStore
+    search: EpisodeSearch
     steps: StepStore
     results: ClientResultStore
     approvals: ApprovalStore
@@ -137,8 +146,13 @@ class Episodes:
     async def get(self, episode_id: str) -> StoredEpisode:
         return await self.store.get(current_identity().tenant, episode_id)
 
-    async def find(self, wanted: EpisodeFilter, size: int) -> tuple[list[StoredEpisode], bool]:
-        return await self.store.find(current_identity().tenant, wanted, size)
+    async def find(
+        self, wanted: EpisodeFilter, order: ListOrder, after: PagePosition | None, size: int
+    ) -> EpisodePage:
+        return await self.search.find(current_identity().tenant, wanted, order, after, size)
+
+    async def count(self, wanted: EpisodeFilter, bucket: timedelta | None) -> EpisodeCounts:
+        return await self.search.count(current_identity().tenant, wanted, bucket)
 
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
         reader = current_identity()

@@ -10,7 +10,15 @@ from episodes.episodes.convert import (
     event_to_proto,
     feedback_from_proto,
     feedback_to_proto,
+)
+from episodes.episodes.convert_search import (
+    bucket_from_proto,
+    counts_to_proto,
     filter_from_proto,
+    found_to_proto,
+    order_from_proto,
+    position_from_proto,
+    position_token,
 )
 from episodes.episodes.feedback import FeedbackGiving
 from episodes.episodes.service import Episodes
@@ -18,7 +26,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceServicer
 from podium_kit.rpc.identity import current_identity
-from podium_kit.rpc.pages import encode_page_token, page_size
+from podium_kit.rpc.pages import page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -59,11 +67,23 @@ class EpisodesServicer(EpisodeServiceServicer):
     async def ListEpisodes(
         self, request: pb.ListEpisodesRequest, context: Context
     ) -> pb.ListEpisodesResponse:
-        size = page_size(request.page_size, default=50, maximum=500)
-        found, more = await self._episodes.find(filter_from_proto(request), size)
-        page = [episode_to_proto(stored) for stored in found]
-        token = encode_page_token({"before": page[-1].id}) if more else ""
-        return pb.ListEpisodesResponse(episodes=page, next_page_token=token)
+        page = await self._episodes.find(
+            filter_from_proto(request.filter),
+            order_from_proto(request.order_by),
+            position_from_proto(request),
+            page_size(request.page_size, default=50, maximum=500),
+        )
+        return pb.ListEpisodesResponse(
+            episodes=[found_to_proto(each, request.view) for each in page.found],
+            next_page_token=position_token(request, page.next),
+        )
+
+    async def SummarizeEpisodes(
+        self, request: pb.SummarizeEpisodesRequest, context: Context
+    ) -> pb.SummarizeEpisodesResponse:
+        bucket = bucket_from_proto(request)
+        counts = await self._episodes.count(filter_from_proto(request.filter), bucket)
+        return counts_to_proto(counts)
 
     async def WatchEpisode(
         self, request: pb.WatchEpisodeRequest, context: Context

@@ -18,7 +18,7 @@ from episodes.keys import StepKind, budget_id, effect_place, verifier_session
 from episodes.models import Ending, Progress, StopReason
 from episodes.publication.records import closing_record, trajectory_record
 from episodes.publication.store_outbox import OutboxStore
-from episodes.publication.trajectory import build_trajectory, summarize, trial_outcome
+from episodes.publication.trajectory import build_trajectory, facts_of, summarize, trial_outcome
 from episodes.spending.holds import Charges
 from episodes.step_log.log import Body, StepLog, StepLogs, unknown
 from episodes.step_log.running_episode import RunningEpisode, RunningEpisodes
@@ -213,6 +213,7 @@ class EpisodeFinisher:
                 records,
                 costs=costs,
                 outcome=trial_outcome(trajectory),
+                facts=facts_of(log, ending, trajectory),
             )
         if len(members) == place.size:
             pairs = [(member.episode_id, member.digest) for member in members]

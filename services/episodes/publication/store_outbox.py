@@ -10,7 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from episodes.evaluations.models import TrialOutcome
 from episodes.evaluations.store import RECORD, outcome_values
-from episodes.models import Ending, Membership, OutboxRecord, Progress, Step
+from episodes.models import Ending, EpisodeFacts, Membership, OutboxRecord, Progress, Step
+from episodes.store import RECORD_FACTS, facts_values
 from episodes.webhooks.events import episode_ended, record_dead_lettered
 from episodes.webhooks.store import ADD_EVENT, add_event, event_values
 from podium_kit.money import Money
@@ -25,7 +26,7 @@ _FINISH = """
     WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
 """
 FINISH = text(_FINISH)
-RECORD_TRIAL = text(RECORD)
+RECORD_TRIAL, RECORD_ENDED = text(RECORD), text(RECORD_FACTS)
 _SETTLE = """
     UPDATE steps SET settled = true, cost = new.cost, currency = new.currency
     FROM unnest(
@@ -35,12 +36,13 @@ _SETTLE = """
 """
 SETTLE = text(_SETTLE)
 # Of an episode that is a group by itself, at once: the rows are those of SETTLE, FINISH, RECORD,
-# ADD and ADD_EVENT, and the same again for a repetition.
+# RECORD_FACTS, ADD and ADD_EVENT, and the same again for a repetition.
 FINISH_ALONE = text(
     f"""
     WITH settled AS ({_SETTLE}),
     ended AS ({_FINISH} RETURNING id),
     trial AS ({RECORD}),
+    facts AS ({RECORD_FACTS}),
     record AS (
         SELECT * FROM unnest(
             CAST(:record_ids AS text[]), CAST(:kinds AS text[]), CAST(:group_ids AS text[]),
@@ -180,6 +182,7 @@ class OutboxStore:
         *,
         costs: Sequence[tuple[Step, Money | None]],
         outcome: TrialOutcome,
+        facts: EpisodeFacts,
     ) -> list[GroupMember]:
         """Ends an episode, stores the costs of its steps and the outcome of its trial, if it is
         one, adds its records and notifies watchers; repeating it changes nothing.
@@ -188,7 +191,7 @@ class OutboxStore:
         """
         if place.size == 1:
             await self._finish_alone(
-                episode_id, ending, progress, records, costs=costs, outcome=outcome
+                episode_id, ending, progress, records, costs=costs, outcome=outcome, facts=facts
             )
             return []
         async with transaction(self._engine) as connection:
@@ -197,6 +200,7 @@ class OutboxStore:
             ended = await connection.execute(FINISH, finished)
             trial = outcome_values(records[0].tenant, outcome)
             await connection.execute(RECORD_TRIAL, {**finished, **trial})
+            await connection.execute(RECORD_ENDED, {**finished, **facts_values(facts)})
             if ended.rowcount:
                 await add_event(connection, episode_ended(records[0], episode_id, ending, progress))
             # Two last members at once must not both miss the other.
@@ -216,11 +220,13 @@ class OutboxStore:
         *,
         costs: Sequence[tuple[Step, Money | None]],
         outcome: TrialOutcome,
+        facts: EpisodeFacts,
     ) -> None:
         values = {
             **_settle_values(episode_id, costs),
             **_finish_values(episode_id, ending, progress),
             **outcome_values(records[0].tenant, outcome),
+            **facts_values(facts),
             **event_values(episode_ended(records[0], episode_id, ending, progress)),
             "record_ids": [record.record_id for record in records],
             "kinds": [record.kind for record in records],

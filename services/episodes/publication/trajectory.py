@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from episodes.evaluations.models import TrialOutcome
 from episodes.keys import StepKind
-from episodes.models import Ending, Progress, Step, StopReason
+from episodes.models import Ending, EpisodeFacts, Progress, Step, StopReason
 from episodes.step_log.log import StepLog, observations
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import failure_pb2, money_pb2
@@ -120,6 +120,20 @@ def call_counts(trajectory: trajectory_pb2.Trajectory) -> Counter[str]:
 def _call_names(call: trajectory_pb2.ToolInvocation) -> list[str]:
     tool = call.observation.call.tool_name
     return [tool, f"{tool}/{call.model}"] if call.model else [tool]
+
+
+def facts_of(log: StepLog, ending: Ending, trajectory: trajectory_pb2.Trajectory) -> EpisodeFacts:
+    """Returns what lists show of the episode beside its sums."""
+    seen = [each for turn in log.tool_calls for each in observations(log, turn)]
+    failures = [each.failure for each in seen if each.HasField("failure")]
+    if ending.failure:
+        failures.append(failure_pb2.Failure.FromString(ending.failure))
+    judged = next(iter(trajectory.outcomes), None)
+    return EpisodeFacts(
+        frozenset(each.call.tool_name for each in seen),
+        frozenset(int(failure.kind) for failure in failures),
+        judged.score if judged else None,
+    )
 
 
 def summarize(log: StepLog) -> Progress:

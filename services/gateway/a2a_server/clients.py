@@ -50,7 +50,9 @@ class TasksClient:
 
     async def _of(self, context_id: str) -> AsyncIterator[TaskRecord]:
         # Anybody of the tenant may name a context: a colleague's task is not part of this one.
-        request = pb.ListEpisodesRequest(labels={CONTEXT_LABEL: context_id}, own=True)
+        request = pb.ListEpisodesRequest(
+            filter=pb.EpisodeFilter(labels={CONTEXT_LABEL: context_id}, own=True)
+        )
         while True:
             page = await answer(self._stub.ListEpisodes(request))
             for episode in page.episodes:

@@ -16,7 +16,7 @@ from gateway.a2a_server.card import TEXT
 from gateway.attachments.files import InvalidFile, SentFile, from_url, placed
 from gateway.mcp_server.options import NAME, checked
 from gateway.mcp_server.run_task import TaskArguments
-from gateway.models import EpisodeOrder, PriorMessages
+from gateway.models import ListOrder, PriorMessages
 from podium_kit.rpc.identity import current_identity
 
 WEBHOOKS = "register a webhook with POST /v1/webhooks; it tells of every task"
@@ -60,7 +60,7 @@ class TaskRequest:
     def files(self) -> list[SentFile]:
         return [part for part in self.parts if isinstance(part, SentFile)]
 
-    def after(self, before: PriorMessages, order: EpisodeOrder) -> EpisodeOrder:
+    def after(self, before: PriorMessages, order: ListOrder) -> ListOrder:
         files = placed(self.files, before.files)
         return replace(order, task=_text(self.parts), history=before.messages, files=files)
 

@@ -39,6 +39,7 @@ class Route:
 ROUTES = (
     Route("POST", "/v1/episodes", EPISODES, "StartEpisode", new_episode_id="episode_id"),
     Route("GET", "/v1/episodes", EPISODES, "ListEpisodes"),
+    Route("GET", "/v1/episode-summary", EPISODES, "SummarizeEpisodes"),
     Route("GET", "/v1/episodes/{episode_id}", EPISODES, "GetEpisode"),
     Route("GET", "/v1/episodes/{episode_id}/events", EPISODES, "WatchEpisode"),
     Route("POST", "/v1/episodes/{episode_id}/cancel", EPISODES, "CancelEpisode"),

@@ -9,7 +9,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
 from podium_kit.rpc.status import answered, domain_error_from
-from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_from_proto
+from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
 from tool_registry.history.past_episodes import PastCall, PastEpisode, Selection
 from tool_registry.policies.convert import preferences_from_proto
 from tool_registry.ranking.experience import Answered
@@ -46,7 +46,8 @@ class EpisodeHistory:
     async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
         """The tasks of the newest page of episodes, by episode. Raises Unavailable and its like."""
         request = pb.ListEpisodesRequest(
-            states=[episode_pb2.EPISODE_STATE_FINISHED], page_size=PAGE_SIZE
+            filter=pb.EpisodeFilter(states=[episode_pb2.EPISODE_STATE_FINISHED]),
+            page_size=PAGE_SIZE,
         )
         page = await answered(self._stub.ListEpisodes(request))
         used = [
@@ -111,16 +112,17 @@ class EpisodeHistory:
 
     async def _ids(self, selection: Selection) -> AsyncIterator[str]:
         token = ""
+        wanted = pb.EpisodeFilter(
+            states=[episode_pb2.EPISODE_STATE_FINISHED],
+            policies=sorted(selection.policies),
+            start_time=timestamp_to_proto(selection.since),
+            tool_names=[selection.tool_name] if selection.tool_name else (),
+        )
         while True:
-            request = pb.ListEpisodesRequest(
-                states=[episode_pb2.EPISODE_STATE_FINISHED], page_size=PAGE_SIZE, page_token=token
-            )
+            request = pb.ListEpisodesRequest(filter=wanted, page_size=PAGE_SIZE, page_token=token)
             page = await answered(self._stub.ListEpisodes(request))
             for episode in page.episodes:
-                if timestamp_from_proto(episode.create_time) < selection.since:
-                    return
-                if not selection.policies or episode.policy_name in selection.policies:
-                    yield episode.id
+                yield episode.id
             token = page.next_page_token
             if not token:
                 return

@@ -252,7 +252,7 @@ class Platform:
         running = episode_pb2.EPISODE_STATE_RUNNING
         async with self.client(tenant) as client:
             left = await client.ListEpisodes(
-                pb.ListEpisodesRequest(page_size=500, states=[running])
+                pb.ListEpisodesRequest(page_size=500, filter=pb.EpisodeFilter(states=[running]))
             )
             for episode in left.episodes:
                 await client.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))

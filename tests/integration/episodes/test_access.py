@@ -389,7 +389,7 @@ async def test_a_colleague_without_the_scope_reads_the_metadata_alone(
             assert TASK not in str(seen)
             assert (seen.id, seen.answer, seen.content_withheld) == (episode.id, "", True)
             assert seen.stop_reason == episode_pb2.STOP_REASON_ANSWERED
-        own = pb.ListEpisodesRequest(own=True)
+        own = pb.ListEpisodesRequest(filter=pb.EpisodeFilter(own=True))
         assert not (await eve.ListEpisodes(own)).episodes
         assert [each.id for each in (await ada.ListEpisodes(own)).episodes] == [episode.id]
         for after in (0, 1, 100):

@@ -292,7 +292,7 @@ async def test_name_that_is_no_id_is_an_unknown_episode(platform: Platform) -> N
 
 async def test_list_pages_from_newest_to_oldest(platform: Platform) -> None:
     ids = [(await start(platform.ada, labels={"batch": "one"})).id for _ in range(3)]
-    request = pb.ListEpisodesRequest(page_size=2, labels={"batch": "one"})
+    request = pb.ListEpisodesRequest(page_size=2, filter=pb.EpisodeFilter(labels={"batch": "one"}))
     first = await platform.ada.ListEpisodes(request)
     request.page_token = first.next_page_token
     second = await platform.ada.ListEpisodes(request)

@@ -414,7 +414,9 @@ async def _assert_ended(platform: Platform, episode_id: str, why: str) -> None:
         reply = await client.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode_id))
         running = await client.ListEpisodes(
             pb.ListEpisodesRequest(
-                states=[episode_pb2.EPISODE_STATE_PENDING, episode_pb2.EPISODE_STATE_RUNNING]
+                filter=pb.EpisodeFilter(
+                    states=[episode_pb2.EPISODE_STATE_PENDING, episode_pb2.EPISODE_STATE_RUNNING]
+                )
             )
         )
     assert ended.stop_reason == episode_pb2.STOP_REASON_FAILED

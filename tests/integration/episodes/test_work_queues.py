@@ -13,6 +13,8 @@ from episodes.approvals.models import ApprovalPosition
 from episodes.approvals.store import ApprovalStore
 from episodes.direct_calls.executor import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
+from episodes.episodes.search import EpisodeFilter, ListOrder
+from episodes.episodes.store_search import EpisodeSearch
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step
 from episodes.queue.lease_worker import PER_TENANT_MAX, LeaseWorker
@@ -30,7 +32,7 @@ from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
 from episodes.step_log.store_notifications import Notifications
-from episodes.store import EpisodeFilter, EpisodeStore
+from episodes.store import EpisodeStore
 from episodes.webhooks.models import Event, EventType
 from episodes.workflows.payloads import TurnResult
 from integration.episodes.attempts import new_episode, queued_call, queued_episode
@@ -373,10 +375,11 @@ def steps_of(episode: str, *taken: StepPlace) -> list[Step]:
 
 
 async def states(engine: AsyncEngine, episode: str) -> tuple[EpisodeState, list[EpisodeState]]:
-    store, found = EpisodeStore(engine), []
+    store, search, found = EpisodeStore(engine), EpisodeSearch(engine), []
     for state in EpisodeState:
-        page, _ = await store.find("acme", EpisodeFilter(states=[state]), 50)
-        found += [state for each in page if each.new.episode_id == episode]
+        wanted = EpisodeFilter(states=(state,))
+        page = await search.find("acme", wanted, ListOrder.NEWEST, None, 50)
+        found += [state for each in page.found if each.stored.new.episode_id == episode]
     return (await store.load(episode)).state, found
 
 

@@ -248,14 +248,14 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
     async def ListEpisodes(
         self, request: pb.ListEpisodesRequest, context: Any
     ) -> pb.ListEpisodesResponse:
-        tenant = current_identity().tenant
+        tenant, wanted = current_identity().tenant, request.filter
         found = [
             each.current
             for each in reversed(self.episodes.values())
             if each.tenant == tenant
-            and (not request.states or each.current.state in request.states)
-            and request.labels.items() <= each.request.spec.labels.items()
-            and (not request.own or each.subject == current_identity().subject)
+            and (not wanted.states or each.current.state in wanted.states)
+            and wanted.labels.items() <= each.request.spec.labels.items()
+            and (not wanted.own or each.subject == current_identity().subject)
         ]
         return pb.ListEpisodesResponse(episodes=found[: request.page_size or 50])
 

@@ -85,7 +85,7 @@ async def test_the_query_fills_lists_enums_booleans_and_times(gateway: Gateway) 
 async def test_the_query_fills_maps_with_a_dot(gateway: Gateway) -> None:
     mine = await start(gateway, labels={"team": "search"})
     await start(gateway)
-    reply = await gateway.get("/v1/episodes?labels.team=search")
+    reply = await gateway.get("/v1/episodes?filter.labels.team=search")
     assert [each["id"] for each in reply.json()["episodes"]] == [mine]
 
 

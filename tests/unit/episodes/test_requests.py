@@ -15,9 +15,10 @@ from episodes.attachments.store import COPY, Files, store_files
 from episodes.episodes.convert import (
     EPISODE_METADATA,
     SPEC_METADATA,
-    filter_from_proto,
     withhold_content,
 )
+from episodes.episodes.convert_search import position_from_proto, position_token
+from episodes.episodes.search import PagePosition
 from episodes.episodes.service import REASON_CHARACTERS_MAX, Episodes
 from episodes.episodes.store_watch import News
 from episodes.episodes.watch import Watcher
@@ -61,18 +62,30 @@ def test_a_page_token_with_a_turn_that_no_call_can_have_is_rejected(
         place_from_token(token_of(place))
 
 
-@pytest.mark.parametrize("before", ["42", "acme", ""])
-def test_a_page_token_of_another_list_is_rejected(before: str) -> None:
-    token = encode_page_token({"before": before})
+def test_a_page_begins_after_the_last_episode_of_the_page_before() -> None:
+    request = episode_pb.ListEpisodesRequest(order_by=episode_pb.EPISODE_ORDER_COST)
+    position = PagePosition("0.5", EPISODE_ID)
+    request.page_token = position_token(request, position)
+    assert position_from_proto(request) == position
+    assert position_from_proto(episode_pb.ListEpisodesRequest()) is None
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        encode_page_token({"before": EPISODE_ID}),
+        encode_page_token({}),
+        position_token(
+            episode_pb.ListEpisodesRequest(order_by=episode_pb.EPISODE_ORDER_COST),
+            PagePosition("0.5", EPISODE_ID),
+        ),
+        position_token(episode_pb.ListEpisodesRequest(), PagePosition("now", "acme")),
+    ],
+    ids=["of another kind", "empty", "of another order", "without an id"],
+)
+def test_a_page_token_of_another_list_is_rejected(token: str) -> None:
     with pytest.raises(InvalidPageToken):
-        filter_from_proto(episode_pb.ListEpisodesRequest(page_token=token))
-
-
-def test_a_page_begins_before_the_last_episode_of_the_page_before() -> None:
-    token = encode_page_token({"before": EPISODE_ID})
-    found = filter_from_proto(episode_pb.ListEpisodesRequest(page_token=token))
-    assert found.before_id == EPISODE_ID
-    assert not filter_from_proto(episode_pb.ListEpisodesRequest()).before_id
+        position_from_proto(episode_pb.ListEpisodesRequest(page_token=token))
 
 
 async def test_a_sequence_that_no_event_can_have_is_rejected() -> None:

@@ -147,8 +147,8 @@ class AsyncEpisodes:
     ) -> AsyncPages[Episode]:
         """Newest first; only those in one of the states, with all of the labels."""
         query = {
-            "states": [f"EPISODE_STATE_{state.upper()}" for state in states],
-            "labels": labels,
+            "filter.states": [f"EPISODE_STATE_{state.upper()}" for state in states],
+            "filter.labels": labels,
             "page_size": page_size,
         }
         return self._transport.pages(

@@ -148,8 +148,8 @@ class Episodes:
     ) -> Pages[Episode]:
         """Newest first; only those in one of the states, with all of the labels."""
         query = {
-            "states": [f"EPISODE_STATE_{state.upper()}" for state in states],
-            "labels": labels,
+            "filter.states": [f"EPISODE_STATE_{state.upper()}" for state in states],
+            "filter.labels": labels,
             "page_size": page_size,
         }
         return self._transport.pages(

@@ -6,6 +6,7 @@ down_revision = None
 # In the order of their references.
 SCRIPTS = (
     "episodes.sql",
+    "episode_facts.sql",
     "episode_queue.sql",
     "steps.sql",
     "approvals.sql",

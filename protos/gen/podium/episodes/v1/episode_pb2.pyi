@@ -446,6 +446,9 @@ class Episode(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     ALL_TOOL_CALLS_FAILED_FIELD_NUMBER: _builtins.int
     CONTENT_WITHHELD_FIELD_NUMBER: _builtins.int
+    CALLED_TOOLS_FIELD_NUMBER: _builtins.int
+    FAILURE_KINDS_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     state: Global___EpisodeState.ValueType
@@ -478,6 +481,8 @@ class Episode(_message.Message):
     and feedback. Readers are callers with the scope trajectories:read, the subject that started the
     episode and, while a call waits for approval, those with the scope calls:approve.
     """
+    score: _builtins.float
+    """Score of its check, from 0 to 1; set as called_tools, if it was judged."""
     @_builtins.property
     def spec(self) -> Global___EpisodeSpec:
         """The caller's order."""
@@ -519,6 +524,14 @@ class Episode(_message.Message):
         NextActionResponse.left_out.
         """
 
+    @_builtins.property
+    def called_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tools that it called, by name; set by ListEpisodes alone, once it has ended."""
+
+    @_builtins.property
+    def failure_kinds(self) -> _containers.RepeatedScalarFieldContainer[_failure_pb2.FailureKind.ValueType]:
+        """Kinds of failure of its calls and of itself; set as called_tools."""
+
     def __init__(
         self,
         *,
@@ -544,12 +557,17 @@ class Episode(_message.Message):
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         all_tool_calls_failed: _builtins.bool = ...,
         content_withheld: _builtins.bool = ...,
+        called_tools: _abc.Iterable[_builtins.str] | None = ...,
+        failure_kinds: _abc.Iterable[_failure_pb2.FailureKind.ValueType] | None = ...,
+        score: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "children_cost", b"children_cost", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "score", b"score", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tool_calls_failed", b"all_tool_calls_failed", "answer", b"answer", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "content_withheld", b"content_withheld", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "all_tool_calls_failed", b"all_tool_calls_failed", "answer", b"answer", "called_tools", b"called_tools", "children_cost", b"children_cost", "children_unpriced_call_count", b"children_unpriced_call_count", "content_withheld", b"content_withheld", "cost", b"cost", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "failure_kinds", b"failure_kinds", "feedback", b"feedback", "id", b"id", "policy_name", b"policy_name", "policy_version", b"policy_version", "score", b"score", "spec", b"spec", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "toolset_digest", b"toolset_digest", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "usage", b"usage", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
+    _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score) -> _WhichOneofReturnType__score | None: ...
 
 Global___Episode: _TypeAlias = Episode  # noqa: Y015
 

@@ -22,17 +22,20 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__pb2
 from podium.common.v1 import attachment_pb2 as podium_dot_common_dot_v1_dot_attachment__pb2
 from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
+from podium.common.v1 import failure_pb2 as podium_dot_common_dot_v1_dot_failure__pb2
+from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 from podium.episodes.v1 import episode_pb2 as podium_dot_episodes_dot_v1_dot_episode__pb2
 from podium.episodes.v1 import feedback_pb2 as podium_dot_episodes_dot_v1_dot_feedback__pb2
 from podium.episodes.v1 import trajectory_pb2 as podium_dot_episodes_dot_v1_dot_trajectory__pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"\xef\x02\n\x13StartEpisodeRequest\x12\xa8\x01\n\nepisode_id\x18\x01 \x01(\tB\x93\x01\xfa\xbb\x18\x8e\x01\x32\x46[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:Da lower-case UUIDv7 (RFC 9562), or a UUIDv8 that the gateway derives\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\x12$\n\rrunning_limit\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1f\n\x0f\x61ttachment_data\x18\x04 \x03(\x0c\x42\x06\xfa\xbb\x18\x02@\x14\x12/\n\nfile_quota\x18\x05 \x01(\x0b\x32\x1b.podium.common.v1.FileQuota\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"Q\n\x18\x43ountPromptTokensRequest\x12\x35\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xfe\x01\n\x13ListEpisodesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x30\n\x06states\x18\x03 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.podium.episodes.v1.ListEpisodesRequest.LabelsEntry\x12\x0b\n\x03own\x18\x05 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"P\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12%\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xa4\x01\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\x02id\x18\x02 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12*\n\x05score\x18\x03 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12\x15\n\x05label\x18\x04 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12\x18\n\x07\x63omment\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xd0\x0f\x42\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\"L\n\x14ListApprovalsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xed\x01\n\x0fWaitingApproval\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\nstarted_by\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12.\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\napprovable\x18\x07 \x01(\x08\"h\n\x15ListApprovalsResponse\x12\x36\n\tapprovals\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WaitingApproval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xaa\n\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12w\n\rListApprovals\x12(.podium.episodes.v1.ListApprovalsRequest\x1a).podium.episodes.v1.ListApprovalsResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(podium/episodes/v1/episode_service.proto\x12\x12podium.episodes.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/money.proto\x1a podium/episodes/v1/episode.proto\x1a!podium/episodes/v1/feedback.proto\x1a#podium/episodes/v1/trajectory.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\"\xef\x02\n\x13StartEpisodeRequest\x12\xa8\x01\n\nepisode_id\x18\x01 \x01(\tB\x93\x01\xfa\xbb\x18\x8e\x01\x32\x46[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:Da lower-case UUIDv7 (RFC 9562), or a UUIDv8 that the gateway derives\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\x12$\n\rrunning_limit\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1f\n\x0f\x61ttachment_data\x18\x04 \x03(\x0c\x42\x06\xfa\xbb\x18\x02@\x14\x12/\n\nfile_quota\x18\x05 \x01(\x0b\x32\x1b.podium.common.v1.FileQuota\"D\n\x14StartEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"Q\n\x18\x43ountPromptTokensRequest\x12\x35\n\x04spec\x18\x01 \x01(\x0b\x32\x1f.podium.episodes.v1.EpisodeSpecB\x06\xfa\xbb\x18\x02\x08\x01\"0\n\x19\x43ountPromptTokensResponse\x12\x13\n\x0btoken_count\x18\x01 \x01(\x05\"\'\n\x11GetEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"B\n\x12GetEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xaf\x07\n\rEpisodeFilter\x12\x30\n\x06states\x18\x01 \x03(\x0e\x32 .podium.episodes.v1.EpisodeState\x12=\n\x06labels\x18\x02 \x03(\x0b\x32-.podium.episodes.v1.EpisodeFilter.LabelsEntry\x12\x0b\n\x03own\x18\x03 \x01(\x08\x12\x16\n\x05words\x18\x04 \x01(\tB\x07\xfa\xbb\x18\x03 \xc8\x01\x12\x34\n\x0cstop_reasons\x18\x05 \x03(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12\x18\n\x08policies\x18\x06 \x03(\tB\x06\xfa\xbb\x18\x02@d\x12\x16\n\x06models\x18\x07 \x03(\tB\x06\xfa\xbb\x18\x02@d\x12\x1a\n\ntool_names\x18\x08 \x03(\tB\x06\xfa\xbb\x18\x02@d\x12\x18\n\x08subjects\x18\t \x03(\tB\x06\xfa\xbb\x18\x02@d\x12\x15\n\x05teams\x18\n \x03(\tB\x06\xfa\xbb\x18\x02@d\x12\x34\n\rfailure_kinds\x18\x0b \x03(\x0e\x32\x1d.podium.common.v1.FailureKind\x12\x10\n\x08group_id\x18\x0c \x01(\t\x12\x0f\n\x07task_id\x18\r \x01(\t\x12\x19\n\x11parent_episode_id\x18\x0e \x01(\t\x12.\n\nstart_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12H\n\x08min_cost\x18\x11 \x01(\tB6\xfa\xbb\x18\x32\x32\x1b[0-9]{1,10}(\\.[0-9]{1,20})?:\x13\x61 decimal like 0.01\x12H\n\x08max_cost\x18\x12 \x01(\tB6\xfa\xbb\x18\x32\x32\x1b[0-9]{1,10}(\\.[0-9]{1,20})?:\x13\x61 decimal like 0.01\x12/\n\x0cmin_duration\x18\x13 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0cmax_duration\x18\x14 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\tmin_score\x18\x15 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\tmax_score\x18\x16 \x01(\x01H\x01\x88\x01\x01\x12\x10\n\x08unpriced\x18\x17 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0c\n\n_min_scoreB\x0c\n\n_max_score\"\xe1\x01\n\x13ListEpisodesRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x31\n\x06\x66ilter\x18\x03 \x01(\x0b\x32!.podium.episodes.v1.EpisodeFilter\x12\x32\n\x08order_by\x18\x04 \x01(\x0e\x32 .podium.episodes.v1.EpisodeOrder\x12-\n\x04view\x18\x05 \x01(\x0e\x32\x1f.podium.episodes.v1.EpisodeView\"^\n\x14ListEpisodesResponse\x12-\n\x08\x65pisodes\x18\x01 \x03(\x0b\x32\x1b.podium.episodes.v1.Episode\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"x\n\x18SummarizeEpisodesRequest\x12\x31\n\x06\x66ilter\x18\x01 \x01(\x0b\x32!.podium.episodes.v1.EpisodeFilter\x12)\n\x06\x62ucket\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8f\x01\n\x19SummarizeEpisodesResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x05\x12\x30\n\x06\x66\x61\x63\x65ts\x18\x02 \x03(\x0b\x32 .podium.episodes.v1.EpisodeFacet\x12\x31\n\x06series\x18\x03 \x03(\x0b\x32!.podium.episodes.v1.EpisodeBucket\";\n\x0c\x45pisodeFacet\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"\xaa\x01\n\rEpisodeBucket\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0bstop_reason\x18\x02 \x01(\x0e\x32\x1e.podium.episodes.v1.StopReason\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12%\n\x04\x63ost\x18\x04 \x01(\x0b\x32\x17.podium.common.v1.Money\"P\n\x13WatchEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12%\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"G\n\x14WatchEpisodeResponse\x12/\n\x05\x65vent\x18\x01 \x01(\x0b\x32 .podium.episodes.v1.EpisodeEvent\":\n\x14\x43\x61ncelEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"E\n\x15\x43\x61ncelEpisodeResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"p\n\x16\x41pproveToolCallRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x12\n\ncall_index\x18\x03 \x01(\x05\x12\x10\n\x08\x61pproved\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\"G\n\x17\x41pproveToolCallResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"B\n\x0c\x43lientResult\x12\x12\n\ncall_index\x18\x01 \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"m\n\x16\x41nswerToolCallsRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x05\x12\x31\n\x07results\x18\x03 \x03(\x0b\x32 .podium.episodes.v1.ClientResult\"G\n\x17\x41nswerToolCallsResponse\x12,\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1b.podium.episodes.v1.Episode\"\xa4\x01\n\x13GiveFeedbackRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\x02id\x18\x02 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12*\n\x05score\x18\x03 \x01(\x01\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\xf0?H\x00\x88\x01\x01\x12\x15\n\x05label\x18\x04 \x01(\tB\x06\xfa\xbb\x18\x02 @\x12\x18\n\x07\x63omment\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xd0\x0f\x42\x08\n\x06_score\"F\n\x14GiveFeedbackResponse\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x01 \x01(\x0b\x32\x1c.podium.episodes.v1.Feedback\"*\n\x14GetTrajectoryRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"{\n\x15GetTrajectoryResponse\x12\x32\n\ntrajectory\x18\x01 \x01(\x0b\x32\x1e.podium.episodes.v1.Trajectory\x12.\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x1c.podium.episodes.v1.Feedback\"L\n\x14ListApprovalsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xed\x01\n\x0fWaitingApproval\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x12\n\nstarted_by\x18\x02 \x01(\t\x12\x0c\n\x04turn\x18\x03 \x01(\x05\x12.\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32 .podium.orchestrator.v1.ToolCall\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\napprovable\x18\x07 \x01(\x08\"h\n\x15ListApprovalsResponse\x12\x36\n\tapprovals\x18\x01 \x03(\x0b\x32#.podium.episodes.v1.WaitingApproval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*a\n\x0c\x45pisodeOrder\x12\x1d\n\x19\x45PISODE_ORDER_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45PISODE_ORDER_COST\x10\x01\x12\x1a\n\x16\x45PISODE_ORDER_DURATION\x10\x02*E\n\x0b\x45pisodeView\x12\x1c\n\x18\x45PISODE_VIEW_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45PISODE_VIEW_SUMMARY\x10\x01\x32\xa5\x0b\n\x0e\x45pisodeService\x12s\n\x0cStartEpisode\x12\'.podium.episodes.v1.StartEpisodeRequest\x1a(.podium.episodes.v1.StartEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x82\x01\n\x11\x43ountPromptTokens\x12,.podium.episodes.v1.CountPromptTokensRequest\x1a-.podium.episodes.v1.CountPromptTokensResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12\x64\n\nGetEpisode\x12%.podium.episodes.v1.GetEpisodeRequest\x1a&.podium.episodes.v1.GetEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12j\n\x0cListEpisodes\x12\'.podium.episodes.v1.ListEpisodesRequest\x1a(.podium.episodes.v1.ListEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12y\n\x11SummarizeEpisodes\x12,.podium.episodes.v1.SummarizeEpisodesRequest\x1a-.podium.episodes.v1.SummarizeEpisodesResponse\"\x07\xaa\xbb\x18\x03\x61ny\x12l\n\x0cWatchEpisode\x12\'.podium.episodes.v1.WatchEpisodeRequest\x1a(.podium.episodes.v1.WatchEpisodeResponse\"\x07\xaa\xbb\x18\x03\x61ny0\x01\x12v\n\rCancelEpisode\x12(.podium.episodes.v1.CancelEpisodeRequest\x1a).podium.episodes.v1.CancelEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12}\n\x0f\x41pproveToolCall\x12*.podium.episodes.v1.ApproveToolCallRequest\x1a+.podium.episodes.v1.ApproveToolCallResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12w\n\rListApprovals\x12(.podium.episodes.v1.ListApprovalsRequest\x1a).podium.episodes.v1.ListApprovalsResponse\"\x11\xaa\xbb\x18\rcalls:approve\x12|\n\x0f\x41nswerToolCalls\x12*.podium.episodes.v1.AnswerToolCallsRequest\x1a+.podium.episodes.v1.AnswerToolCallsResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12s\n\x0cGiveFeedback\x12\'.podium.episodes.v1.GiveFeedbackRequest\x1a(.podium.episodes.v1.GiveFeedbackResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12{\n\rGetTrajectory\x12(.podium.episodes.v1.GetTrajectoryRequest\x1a).podium.episodes.v1.GetTrajectoryResponse\"\x15\xaa\xbb\x18\x11trajectories:readb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,8 +52,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STARTEPISODEREQUEST'].fields_by_name['attachment_data']._serialized_options = b'\372\273\030\002@\024'
   _globals['_COUNTPROMPTTOKENSREQUEST'].fields_by_name['spec']._loaded_options = None
   _globals['_COUNTPROMPTTOKENSREQUEST'].fields_by_name['spec']._serialized_options = b'\372\273\030\002\010\001'
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._loaded_options = None
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_EPISODEFILTER_LABELSENTRY']._loaded_options = None
+  _globals['_EPISODEFILTER_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_EPISODEFILTER'].fields_by_name['words']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['words']._serialized_options = b'\372\273\030\003 \310\001'
+  _globals['_EPISODEFILTER'].fields_by_name['policies']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['policies']._serialized_options = b'\372\273\030\002@d'
+  _globals['_EPISODEFILTER'].fields_by_name['models']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['models']._serialized_options = b'\372\273\030\002@d'
+  _globals['_EPISODEFILTER'].fields_by_name['tool_names']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['tool_names']._serialized_options = b'\372\273\030\002@d'
+  _globals['_EPISODEFILTER'].fields_by_name['subjects']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['subjects']._serialized_options = b'\372\273\030\002@d'
+  _globals['_EPISODEFILTER'].fields_by_name['teams']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['teams']._serialized_options = b'\372\273\030\002@d'
+  _globals['_EPISODEFILTER'].fields_by_name['min_cost']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['min_cost']._serialized_options = b'\372\273\03022\033[0-9]{1,10}(\\.[0-9]{1,20})?:\023a decimal like 0.01'
+  _globals['_EPISODEFILTER'].fields_by_name['max_cost']._loaded_options = None
+  _globals['_EPISODEFILTER'].fields_by_name['max_cost']._serialized_options = b'\372\273\03022\033[0-9]{1,10}(\\.[0-9]{1,20})?:\023a decimal like 0.01'
   _globals['_LISTEPISODESREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTEPISODESREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_WATCHEPISODEREQUEST'].fields_by_name['after_sequence']._loaded_options = None
@@ -73,6 +92,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EPISODESERVICE'].methods_by_name['GetEpisode']._serialized_options = b'\252\273\030\003any'
   _globals['_EPISODESERVICE'].methods_by_name['ListEpisodes']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['ListEpisodes']._serialized_options = b'\252\273\030\003any'
+  _globals['_EPISODESERVICE'].methods_by_name['SummarizeEpisodes']._loaded_options = None
+  _globals['_EPISODESERVICE'].methods_by_name['SummarizeEpisodes']._serialized_options = b'\252\273\030\003any'
   _globals['_EPISODESERVICE'].methods_by_name['WatchEpisode']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['WatchEpisode']._serialized_options = b'\252\273\030\003any'
   _globals['_EPISODESERVICE'].methods_by_name['CancelEpisode']._loaded_options = None
@@ -87,56 +108,70 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EPISODESERVICE'].methods_by_name['GiveFeedback']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._loaded_options = None
   _globals['_EPISODESERVICE'].methods_by_name['GetTrajectory']._serialized_options = b'\252\273\030\021trajectories:read'
-  _globals['_STARTEPISODEREQUEST']._serialized_start=352
-  _globals['_STARTEPISODEREQUEST']._serialized_end=719
-  _globals['_STARTEPISODERESPONSE']._serialized_start=721
-  _globals['_STARTEPISODERESPONSE']._serialized_end=789
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=791
-  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=872
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=874
-  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=922
-  _globals['_GETEPISODEREQUEST']._serialized_start=924
-  _globals['_GETEPISODEREQUEST']._serialized_end=963
-  _globals['_GETEPISODERESPONSE']._serialized_start=965
-  _globals['_GETEPISODERESPONSE']._serialized_end=1031
-  _globals['_LISTEPISODESREQUEST']._serialized_start=1034
-  _globals['_LISTEPISODESREQUEST']._serialized_end=1288
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_start=1243
-  _globals['_LISTEPISODESREQUEST_LABELSENTRY']._serialized_end=1288
-  _globals['_LISTEPISODESRESPONSE']._serialized_start=1290
-  _globals['_LISTEPISODESRESPONSE']._serialized_end=1384
-  _globals['_WATCHEPISODEREQUEST']._serialized_start=1386
-  _globals['_WATCHEPISODEREQUEST']._serialized_end=1466
-  _globals['_WATCHEPISODERESPONSE']._serialized_start=1468
-  _globals['_WATCHEPISODERESPONSE']._serialized_end=1539
-  _globals['_CANCELEPISODEREQUEST']._serialized_start=1541
-  _globals['_CANCELEPISODEREQUEST']._serialized_end=1599
-  _globals['_CANCELEPISODERESPONSE']._serialized_start=1601
-  _globals['_CANCELEPISODERESPONSE']._serialized_end=1670
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=1672
-  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=1784
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=1786
-  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=1857
-  _globals['_CLIENTRESULT']._serialized_start=1859
-  _globals['_CLIENTRESULT']._serialized_end=1925
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=1927
-  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=2036
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=2038
-  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=2109
-  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=2112
-  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=2276
-  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=2278
-  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=2348
-  _globals['_GETTRAJECTORYREQUEST']._serialized_start=2350
-  _globals['_GETTRAJECTORYREQUEST']._serialized_end=2392
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=2394
-  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=2517
-  _globals['_LISTAPPROVALSREQUEST']._serialized_start=2519
-  _globals['_LISTAPPROVALSREQUEST']._serialized_end=2595
-  _globals['_WAITINGAPPROVAL']._serialized_start=2598
-  _globals['_WAITINGAPPROVAL']._serialized_end=2835
-  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=2837
-  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=2941
-  _globals['_EPISODESERVICE']._serialized_start=2944
-  _globals['_EPISODESERVICE']._serialized_end=4266
+  _globals['_EPISODEORDER']._serialized_start=4456
+  _globals['_EPISODEORDER']._serialized_end=4553
+  _globals['_EPISODEVIEW']._serialized_start=4555
+  _globals['_EPISODEVIEW']._serialized_end=4624
+  _globals['_STARTEPISODEREQUEST']._serialized_start=446
+  _globals['_STARTEPISODEREQUEST']._serialized_end=813
+  _globals['_STARTEPISODERESPONSE']._serialized_start=815
+  _globals['_STARTEPISODERESPONSE']._serialized_end=883
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_start=885
+  _globals['_COUNTPROMPTTOKENSREQUEST']._serialized_end=966
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_start=968
+  _globals['_COUNTPROMPTTOKENSRESPONSE']._serialized_end=1016
+  _globals['_GETEPISODEREQUEST']._serialized_start=1018
+  _globals['_GETEPISODEREQUEST']._serialized_end=1057
+  _globals['_GETEPISODERESPONSE']._serialized_start=1059
+  _globals['_GETEPISODERESPONSE']._serialized_end=1125
+  _globals['_EPISODEFILTER']._serialized_start=1128
+  _globals['_EPISODEFILTER']._serialized_end=2071
+  _globals['_EPISODEFILTER_LABELSENTRY']._serialized_start=1998
+  _globals['_EPISODEFILTER_LABELSENTRY']._serialized_end=2043
+  _globals['_LISTEPISODESREQUEST']._serialized_start=2074
+  _globals['_LISTEPISODESREQUEST']._serialized_end=2299
+  _globals['_LISTEPISODESRESPONSE']._serialized_start=2301
+  _globals['_LISTEPISODESRESPONSE']._serialized_end=2395
+  _globals['_SUMMARIZEEPISODESREQUEST']._serialized_start=2397
+  _globals['_SUMMARIZEEPISODESREQUEST']._serialized_end=2517
+  _globals['_SUMMARIZEEPISODESRESPONSE']._serialized_start=2520
+  _globals['_SUMMARIZEEPISODESRESPONSE']._serialized_end=2663
+  _globals['_EPISODEFACET']._serialized_start=2665
+  _globals['_EPISODEFACET']._serialized_end=2724
+  _globals['_EPISODEBUCKET']._serialized_start=2727
+  _globals['_EPISODEBUCKET']._serialized_end=2897
+  _globals['_WATCHEPISODEREQUEST']._serialized_start=2899
+  _globals['_WATCHEPISODEREQUEST']._serialized_end=2979
+  _globals['_WATCHEPISODERESPONSE']._serialized_start=2981
+  _globals['_WATCHEPISODERESPONSE']._serialized_end=3052
+  _globals['_CANCELEPISODEREQUEST']._serialized_start=3054
+  _globals['_CANCELEPISODEREQUEST']._serialized_end=3112
+  _globals['_CANCELEPISODERESPONSE']._serialized_start=3114
+  _globals['_CANCELEPISODERESPONSE']._serialized_end=3183
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_start=3185
+  _globals['_APPROVETOOLCALLREQUEST']._serialized_end=3297
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_start=3299
+  _globals['_APPROVETOOLCALLRESPONSE']._serialized_end=3370
+  _globals['_CLIENTRESULT']._serialized_start=3372
+  _globals['_CLIENTRESULT']._serialized_end=3438
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_start=3440
+  _globals['_ANSWERTOOLCALLSREQUEST']._serialized_end=3549
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_start=3551
+  _globals['_ANSWERTOOLCALLSRESPONSE']._serialized_end=3622
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_start=3625
+  _globals['_GIVEFEEDBACKREQUEST']._serialized_end=3789
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_start=3791
+  _globals['_GIVEFEEDBACKRESPONSE']._serialized_end=3861
+  _globals['_GETTRAJECTORYREQUEST']._serialized_start=3863
+  _globals['_GETTRAJECTORYREQUEST']._serialized_end=3905
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_start=3907
+  _globals['_GETTRAJECTORYRESPONSE']._serialized_end=4030
+  _globals['_LISTAPPROVALSREQUEST']._serialized_start=4032
+  _globals['_LISTAPPROVALSREQUEST']._serialized_end=4108
+  _globals['_WAITINGAPPROVAL']._serialized_start=4111
+  _globals['_WAITINGAPPROVAL']._serialized_end=4348
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=4350
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=4454
+  _globals['_EPISODESERVICE']._serialized_start=4627
+  _globals['_EPISODESERVICE']._serialized_end=6072
 # @@protoc_insertion_point(module_scope)

@@ -5,10 +5,14 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import attachment_pb2 as _attachment_pb2
+from podium.common.v1 import failure_pb2 as _failure_pb2
+from podium.common.v1 import money_pb2 as _money_pb2
 from podium.episodes.v1 import episode_pb2 as _episode_pb2
 from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as _trajectory_pb2
@@ -23,6 +27,54 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _EpisodeOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EpisodeOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EpisodeOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EPISODE_ORDER_UNSPECIFIED: _EpisodeOrder.ValueType  # 0
+    """Newest first."""
+    EPISODE_ORDER_COST: _EpisodeOrder.ValueType  # 1
+    """Ended episodes, the most expensive first."""
+    EPISODE_ORDER_DURATION: _EpisodeOrder.ValueType  # 2
+    """Ended episodes, the longest first."""
+
+class EpisodeOrder(_EpisodeOrder, metaclass=_EpisodeOrderEnumTypeWrapper):
+    """Order of a list."""
+
+EPISODE_ORDER_UNSPECIFIED: EpisodeOrder.ValueType  # 0
+"""Newest first."""
+EPISODE_ORDER_COST: EpisodeOrder.ValueType  # 1
+"""Ended episodes, the most expensive first."""
+EPISODE_ORDER_DURATION: EpisodeOrder.ValueType  # 2
+"""Ended episodes, the longest first."""
+Global___EpisodeOrder: _TypeAlias = EpisodeOrder  # noqa: Y015
+
+class _EpisodeView:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EpisodeViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EpisodeView.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EPISODE_VIEW_UNSPECIFIED: _EpisodeView.ValueType  # 0
+    """All but the feedback."""
+    EPISODE_VIEW_SUMMARY: _EpisodeView.ValueType  # 1
+    """What a table shows: the spec has the first 400 characters of the task, the model, policy, labels
+    and parent; answer, failure and warnings are unset.
+    """
+
+class EpisodeView(_EpisodeView, metaclass=_EpisodeViewEnumTypeWrapper):
+    """Parts of the episodes of a list."""
+
+EPISODE_VIEW_UNSPECIFIED: EpisodeView.ValueType  # 0
+"""All but the feedback."""
+EPISODE_VIEW_SUMMARY: EpisodeView.ValueType  # 1
+"""What a table shows: the spec has the first 400 characters of the task, the model, policy, labels
+and parent; answer, failure and warnings are unset.
+"""
+Global___EpisodeView: _TypeAlias = EpisodeView  # noqa: Y015
 
 @_typing.final
 class StartEpisodeRequest(_message.Message):
@@ -193,8 +245,11 @@ class GetEpisodeResponse(_message.Message):
 Global___GetEpisodeResponse: _TypeAlias = GetEpisodeResponse  # noqa: Y015
 
 @_typing.final
-class ListEpisodesRequest(_message.Message):
-    """Asks for a page of episodes."""
+class EpisodeFilter(_message.Message):
+    """Keeps episodes for which every field that is set holds; a repeated field holds where one of its
+    values does. All but states, subjects, teams, policies, models, ids, labels and words hold for
+    ended episodes alone.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -218,37 +273,180 @@ class ListEpisodesRequest(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     OWN_FIELD_NUMBER: _builtins.int
-    page_size: _builtins.int
-    """At most 500; 0 means 50."""
-    page_token: _builtins.str
-    """Token of the previous page; unset means the first."""
+    WORDS_FIELD_NUMBER: _builtins.int
+    STOP_REASONS_FIELD_NUMBER: _builtins.int
+    POLICIES_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
+    TOOL_NAMES_FIELD_NUMBER: _builtins.int
+    SUBJECTS_FIELD_NUMBER: _builtins.int
+    TEAMS_FIELD_NUMBER: _builtins.int
+    FAILURE_KINDS_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    PARENT_EPISODE_ID_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    MIN_COST_FIELD_NUMBER: _builtins.int
+    MAX_COST_FIELD_NUMBER: _builtins.int
+    MIN_DURATION_FIELD_NUMBER: _builtins.int
+    MAX_DURATION_FIELD_NUMBER: _builtins.int
+    MIN_SCORE_FIELD_NUMBER: _builtins.int
+    MAX_SCORE_FIELD_NUMBER: _builtins.int
+    UNPRICED_FIELD_NUMBER: _builtins.int
     own: _builtins.bool
-    """Keeps only episodes that the caller's subject started."""
+    """Only episodes that the caller's subject started."""
+    words: _builtins.str
+    """Words that the first 400 characters of the task hold, all of them. Of a caller without the scope
+    trajectories:read only own episodes are kept.
+    """
+    group_id: _builtins.str
+    """Comparison group."""
+    task_id: _builtins.str
+    """Task, as the group names it."""
+    parent_episode_id: _builtins.str
+    """The episode that called them."""
+    min_cost: _builtins.str
+    """Least cost, a decimal like 0.01."""
+    max_cost: _builtins.str
+    """Largest cost."""
+    min_score: _builtins.float
+    """Least score of their check."""
+    max_score: _builtins.float
+    """Largest score of their check."""
+    unpriced: _builtins.bool
+    """Only episodes with a call whose cost is unknown."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_episode_pb2.EpisodeState.ValueType]:
-        """Keeps only these states; empty means all."""
+        """States."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Keeps only episodes with all of these labels."""
+        """Labels, all of which an episode has."""
+
+    @_builtins.property
+    def stop_reasons(self) -> _containers.RepeatedScalarFieldContainer[_episode_pb2.StopReason.ValueType]:
+        """Reasons of their end."""
+
+    @_builtins.property
+    def policies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Policies that they ran under."""
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Models that decided, as the spec names them; "" for the platform's default."""
+
+    @_builtins.property
+    def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tools that they called."""
+
+    @_builtins.property
+    def subjects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Subjects who started them."""
+
+    @_builtins.property
+    def teams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Teams of those subjects."""
+
+    @_builtins.property
+    def failure_kinds(self) -> _containers.RepeatedScalarFieldContainer[_failure_pb2.FailureKind.ValueType]:
+        """Kinds of failure of their tool calls and of themselves."""
+
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Earliest start."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """First start after the last that is kept."""
+
+    @_builtins.property
+    def min_duration(self) -> _duration_pb2.Duration:
+        """Least time from start to end."""
+
+    @_builtins.property
+    def max_duration(self) -> _duration_pb2.Duration:
+        """Largest time from start to end."""
+
+    def __init__(
+        self,
+        *,
+        states: _abc.Iterable[_episode_pb2.EpisodeState.ValueType] | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        own: _builtins.bool = ...,
+        words: _builtins.str = ...,
+        stop_reasons: _abc.Iterable[_episode_pb2.StopReason.ValueType] | None = ...,
+        policies: _abc.Iterable[_builtins.str] | None = ...,
+        models: _abc.Iterable[_builtins.str] | None = ...,
+        tool_names: _abc.Iterable[_builtins.str] | None = ...,
+        subjects: _abc.Iterable[_builtins.str] | None = ...,
+        teams: _abc.Iterable[_builtins.str] | None = ...,
+        failure_kinds: _abc.Iterable[_failure_pb2.FailureKind.ValueType] | None = ...,
+        group_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        parent_episode_id: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        min_cost: _builtins.str = ...,
+        max_cost: _builtins.str = ...,
+        min_duration: _duration_pb2.Duration | None = ...,
+        max_duration: _duration_pb2.Duration | None = ...,
+        min_score: _builtins.float | None = ...,
+        max_score: _builtins.float | None = ...,
+        unpriced: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_score", b"_max_score", "_min_score", b"_min_score", "end_time", b"end_time", "max_duration", b"max_duration", "max_score", b"max_score", "min_duration", b"min_duration", "min_score", b"min_score", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_score", b"_max_score", "_min_score", b"_min_score", "end_time", b"end_time", "failure_kinds", b"failure_kinds", "group_id", b"group_id", "labels", b"labels", "max_cost", b"max_cost", "max_duration", b"max_duration", "max_score", b"max_score", "min_cost", b"min_cost", "min_duration", b"min_duration", "min_score", b"min_score", "models", b"models", "own", b"own", "parent_episode_id", b"parent_episode_id", "policies", b"policies", "start_time", b"start_time", "states", b"states", "stop_reasons", b"stop_reasons", "subjects", b"subjects", "task_id", b"task_id", "teams", b"teams", "tool_names", b"tool_names", "unpriced", b"unpriced", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_score: _TypeAlias = _typing.Literal["max_score"]  # noqa: Y015
+    _WhichOneofArgType__max_score: _TypeAlias = _typing.Literal["_max_score", b"_max_score"]  # noqa: Y015
+    _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
+    _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_score) -> _WhichOneofReturnType__max_score | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_score) -> _WhichOneofReturnType__min_score | None: ...
+
+Global___EpisodeFilter: _TypeAlias = EpisodeFilter  # noqa: Y015
+
+@_typing.final
+class ListEpisodesRequest(_message.Message):
+    """Asks for a page of episodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    ORDER_BY_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """Token of the previous page of the same list; unset means the first."""
+    order_by: Global___EpisodeOrder.ValueType
+    """Order."""
+    view: Global___EpisodeView.ValueType
+    """Parts."""
+    @_builtins.property
+    def filter(self) -> Global___EpisodeFilter:
+        """Keeps only some; unset means all."""
 
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
-        states: _abc.Iterable[_episode_pb2.EpisodeState.ValueType] | None = ...,
-        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        own: _builtins.bool = ...,
+        filter: Global___EpisodeFilter | None = ...,
+        order_by: Global___EpisodeOrder.ValueType = ...,
+        view: Global___EpisodeView.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "own", b"own", "page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -281,6 +479,140 @@ class ListEpisodesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListEpisodesResponse: _TypeAlias = ListEpisodesResponse  # noqa: Y015
+
+@_typing.final
+class SummarizeEpisodesRequest(_message.Message):
+    """Asks for counts of episodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTER_FIELD_NUMBER: _builtins.int
+    BUCKET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def filter(self) -> Global___EpisodeFilter:
+        """Keeps only some; unset means all."""
+
+    @_builtins.property
+    def bucket(self) -> _duration_pb2.Duration:
+        """Length of a bucket of the series, from 1 s; unset means no series."""
+
+    def __init__(
+        self,
+        *,
+        filter: Global___EpisodeFilter | None = ...,
+        bucket: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "filter", b"filter"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SummarizeEpisodesRequest: _TypeAlias = SummarizeEpisodesRequest  # noqa: Y015
+
+@_typing.final
+class SummarizeEpisodesResponse(_message.Message):
+    """Counts of episodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    FACETS_FIELD_NUMBER: _builtins.int
+    SERIES_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """Episodes that the filter keeps; 10,001 if there are more than 10,000."""
+    @_builtins.property
+    def facets(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpisodeFacet]:
+        """By field and value, of the newest 20,000 that have ended, the most frequent first; at most 20
+        values a field.
+        """
+
+    @_builtins.property
+    def series(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpisodeBucket]:
+        """By time of start and end reason, oldest first; at most 500 buckets, the newest."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        facets: _abc.Iterable[Global___EpisodeFacet] | None = ...,
+        series: _abc.Iterable[Global___EpisodeBucket] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "facets", b"facets", "series", b"series"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SummarizeEpisodesResponse: _TypeAlias = SummarizeEpisodesResponse  # noqa: Y015
+
+@_typing.final
+class EpisodeFacet(_message.Message):
+    """How many episodes have a value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIELD_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    field: _builtins.str
+    """Field of EpisodeFilter: stop_reasons, policies, models, tool_names, subjects, failure_kinds."""
+    value: _builtins.str
+    """Value, as the filter takes it."""
+    count: _builtins.int
+    """Episodes."""
+    def __init__(
+        self,
+        *,
+        field: _builtins.str = ...,
+        value: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "field", b"field", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpisodeFacet: _TypeAlias = EpisodeFacet  # noqa: Y015
+
+@_typing.final
+class EpisodeBucket(_message.Message):
+    """Episodes that started within a time and ended for one reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    STOP_REASON_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    stop_reason: _episode_pb2.StopReason.ValueType
+    """Reason; unset for those that run."""
+    count: _builtins.int
+    """Episodes."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Start of the time."""
+
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """Their known cost."""
+
+    def __init__(
+        self,
+        *,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        stop_reason: _episode_pb2.StopReason.ValueType = ...,
+        count: _builtins.int = ...,
+        cost: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "count", b"count", "start_time", b"start_time", "stop_reason", b"stop_reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpisodeBucket: _TypeAlias = EpisodeBucket  # noqa: Y015
 
 @_typing.final
 class WatchEpisodeRequest(_message.Message):

@@ -55,6 +55,11 @@ class EpisodeServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListEpisodesRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListEpisodesResponse.FromString,
                 _registered_method=True)
+        self.SummarizeEpisodes = channel.unary_unary(
+                '/podium.episodes.v1.EpisodeService/SummarizeEpisodes',
+                request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.SummarizeEpisodesRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.SummarizeEpisodesResponse.FromString,
+                _registered_method=True)
         self.WatchEpisode = channel.unary_stream(
                 '/podium.episodes.v1.EpisodeService/WatchEpisode',
                 request_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.WatchEpisodeRequest.SerializeToString,
@@ -120,7 +125,16 @@ class EpisodeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListEpisodes(self, request, context):
-        """Lists the tenant's episodes, newest first; without their content as in GetEpisode.
+        """Lists the tenant's episodes; without their content as in GetEpisode. FAILED_PRECONDITION if it
+        would take the database longer than 2 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SummarizeEpisodes(self, request, context):
+        """Counts the tenant's episodes that a filter keeps, by what they have in common and over time.
+        FAILED_PRECONDITION if it would take the database longer than 2 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +217,11 @@ def add_EpisodeServiceServicer_to_server(servicer, server):
                     servicer.ListEpisodes,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListEpisodesRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListEpisodesResponse.SerializeToString,
+            ),
+            'SummarizeEpisodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.SummarizeEpisodes,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.SummarizeEpisodesRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_episode__service__pb2.SummarizeEpisodesResponse.SerializeToString,
             ),
             'WatchEpisode': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchEpisode,
@@ -349,6 +368,33 @@ class EpisodeService(object):
             '/podium.episodes.v1.EpisodeService/ListEpisodes',
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListEpisodesRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_episode__service__pb2.ListEpisodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SummarizeEpisodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EpisodeService/SummarizeEpisodes',
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.SummarizeEpisodesRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_episode__service__pb2.SummarizeEpisodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

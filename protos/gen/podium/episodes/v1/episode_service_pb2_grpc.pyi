@@ -43,7 +43,13 @@ class EpisodeServiceStub:
     GetEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.GetEpisodeRequest, _episode_service_pb2.GetEpisodeResponse]
     """Returns an episode, without its content to a caller who may not read that."""
     ListEpisodes: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.ListEpisodesRequest, _episode_service_pb2.ListEpisodesResponse]
-    """Lists the tenant's episodes, newest first; without their content as in GetEpisode."""
+    """Lists the tenant's episodes; without their content as in GetEpisode. FAILED_PRECONDITION if it
+    would take the database longer than 2 s.
+    """
+    SummarizeEpisodes: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.SummarizeEpisodesRequest, _episode_service_pb2.SummarizeEpisodesResponse]
+    """Counts the tenant's episodes that a filter keeps, by what they have in common and over time.
+    FAILED_PRECONDITION if it would take the database longer than 2 s.
+    """
     WatchEpisode: _grpc.UnaryStreamMultiCallable[_episode_service_pb2.WatchEpisodeRequest, _episode_service_pb2.WatchEpisodeResponse]
     """Streams what happened and what happens, until the episode ends. All of it is content:
     PERMISSION_DENIED for a caller who may not read that.
@@ -85,7 +91,13 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     GetEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.GetEpisodeRequest, _episode_service_pb2.GetEpisodeResponse]  # type: ignore[assignment]
     """Returns an episode, without its content to a caller who may not read that."""
     ListEpisodes: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.ListEpisodesRequest, _episode_service_pb2.ListEpisodesResponse]  # type: ignore[assignment]
-    """Lists the tenant's episodes, newest first; without their content as in GetEpisode."""
+    """Lists the tenant's episodes; without their content as in GetEpisode. FAILED_PRECONDITION if it
+    would take the database longer than 2 s.
+    """
+    SummarizeEpisodes: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.SummarizeEpisodesRequest, _episode_service_pb2.SummarizeEpisodesResponse]  # type: ignore[assignment]
+    """Counts the tenant's episodes that a filter keeps, by what they have in common and over time.
+    FAILED_PRECONDITION if it would take the database longer than 2 s.
+    """
     WatchEpisode: _aio.UnaryStreamMultiCallable[_episode_service_pb2.WatchEpisodeRequest, _episode_service_pb2.WatchEpisodeResponse]  # type: ignore[assignment]
     """Streams what happened and what happens, until the episode ends. All of it is content:
     PERMISSION_DENIED for a caller who may not read that.
@@ -148,7 +160,19 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.ListEpisodesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_episode_service_pb2.ListEpisodesResponse, _abc.Awaitable[_episode_service_pb2.ListEpisodesResponse]]:
-        """Lists the tenant's episodes, newest first; without their content as in GetEpisode."""
+        """Lists the tenant's episodes; without their content as in GetEpisode. FAILED_PRECONDITION if it
+        would take the database longer than 2 s.
+        """
+
+    @_abc_1.abstractmethod
+    def SummarizeEpisodes(
+        self,
+        request: _episode_service_pb2.SummarizeEpisodesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_episode_service_pb2.SummarizeEpisodesResponse, _abc.Awaitable[_episode_service_pb2.SummarizeEpisodesResponse]]:
+        """Counts the tenant's episodes that a filter keeps, by what they have in common and over time.
+        FAILED_PRECONDITION if it would take the database longer than 2 s.
+        """
 
     @_abc_1.abstractmethod
     def WatchEpisode(
