@@ -9,7 +9,9 @@ from gateway.http.request_body import is_guarded
 from gateway.keys.service import PREFIX, ApiKeys, KeyUses
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.verifier import OidcVerifier
-from gateway.origin import admitted_by, current_origin, noting_rejection
+from gateway.origin import API_KEY, admitted_by, current_origin, noting_rejection
+from gateway.sessions.models import COOKIE
+from gateway.sessions.service import ConsoleSessions, secret_of
 from podium_kit.rpc.errors import DomainError, Unauthenticated
 from podium_kit.rpc.identity import Identity, acting_as
 
@@ -17,17 +19,26 @@ from podium_kit.rpc.identity import Identity, acting_as
 class Doorkeeper:
     """Turns the credential of a request into an identity."""
 
-    def __init__(self, keys: ApiKeys, uses: KeyUses, oidc: OidcVerifier) -> None:
+    def __init__(
+        self, keys: ApiKeys, uses: KeyUses, oidc: OidcVerifier, sessions: ConsoleSessions
+    ) -> None:
         self._keys = keys
         self._uses = uses
         self._oidc = oidc
+        self._sessions = sessions
 
-    async def admit(self, headers: Headers) -> tuple[Identity, str]:
+    async def admit(self, scope: Scope) -> tuple[Identity, str]:
         """The caller, and the credential as the audit log names it.
 
         Raises Unauthenticated and WrongTenant errors that say what to do.
         """
-        identity, credential = await self._known(bearer(headers))
+        headers = Headers(scope=scope)
+        if secret_of(headers) and "authorization" not in headers and "x-api-key" not in headers:
+            session, identity = await self._sessions.admit(scope["method"], headers)
+            scope[COOKIE] = session
+            credential = session.credential
+        else:
+            identity, credential = await self._known(bearer(headers))
         expected = headers.get("x-podium-tenant", identity.tenant)
         if expected != identity.tenant:
             raise WrongTenant(Claimant(identity.tenant, identity.subject, credential), expected)
@@ -40,7 +51,7 @@ class Doorkeeper:
             return identity, f"oidc {issuer}"
         key = await self._keys.verify(text)
         self._uses.note(key.id)
-        return key.identity(), f"api-key {key.id}"
+        return key.identity(), f"{API_KEY}{key.id}"
 
 
 class AccessMiddleware:
@@ -64,7 +75,7 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            identity, credential = await self._doorkeeper.admit(Headers(scope=scope))
+            identity, credential = await self._doorkeeper.admit(scope)
         except DomainError as error:
             if isinstance(error, CredentialRejected) and error.claimant:
                 self._note(error.claimant, error.reason, scope)

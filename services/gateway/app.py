@@ -28,6 +28,7 @@ from gateway.http.error_responses import (
 )
 from gateway.http.request_body import RequestBodyMiddleware, require_texts
 from gateway.http.request_log import RequestLogMiddleware
+from gateway.http.security_headers import SecurityHeadersMiddleware
 from gateway.keys.routes import api_key_router
 from gateway.keys.service import ApiKeys
 from gateway.limits.middleware import LimitMiddleware
@@ -38,10 +39,13 @@ from gateway.limits.service import LimitBook
 from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.messages.routes import messages_router
 from gateway.oidc.protected_resource import ProtectedResource
+from gateway.oidc.sign_in import OidcSignIn
 from gateway.responses.routes import ResponsesApi, responses_router
 from gateway.rest.openapi import document_of, documented_methods
 from gateway.rest.routes import ROUTES
 from gateway.rest.transcoding import Transcoder
+from gateway.sessions.routes import session_router, sign_in_router
+from gateway.sessions.service import ConsoleSessions
 from podium_kit.rpc.errors import DomainError
 
 DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
@@ -61,6 +65,8 @@ EXPOSED_HEADERS = [
 @dataclass(frozen=True)
 class Tenancy:
     keys: ApiKeys
+    sessions: ConsoleSessions
+    sign_in: OidcSignIn
     doorkeeper: Doorkeeper
     protected: ProtectedResource
     log: AuditLog
@@ -97,6 +103,8 @@ def build_app(
         responses_router(apis.responses),
         embeddings_router(apis.responses.starter),
         messages_router(apis.responses.starter),
+        session_router(tenancy.sessions),
+        sign_in_router(tenancy.sessions, tenancy.sign_in, tenancy.protected),
         api_key_router(tenancy.keys),
         limit_router(tenancy.limits),
         audit_router(tenancy.log),
@@ -176,3 +184,4 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, tenancy: Tenancy) -
             expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(RequestLogMiddleware)
+    app.add_middleware(SecurityHeadersMiddleware, public_url=settings.public_url)

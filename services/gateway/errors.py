@@ -49,6 +49,48 @@ class RevokedApiKey(Unauthenticated, CredentialRejected):
         super().__init__(f"API key {key_id} was revoked; create a new one", key_id=key_id)
 
 
+class SessionEnded(Unauthenticated):
+    def __init__(self) -> None:
+        super().__init__("you are signed out of the console, or were idle for long; sign in again")
+
+
+class ForeignRequest(Unauthenticated):
+    """A cookie that another site, or the address bar, had the browser send."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the console's cookie counts only for requests of the console's own pages;"
+            " send the header 'Authorization: Bearer pod_...'"
+        )
+
+
+class CsrfTokenMissing(PermissionDenied):
+    def __init__(self) -> None:
+        super().__init__(
+            "a change made with the console's cookie needs the header X-Podium-CSRF, with the"
+            " csrf_token of GET /v1/session; load the page again"
+        )
+
+
+class JsonExpected(InvalidArgument):
+    def __init__(self) -> None:
+        super().__init__(
+            "with the console's cookie a body is JSON; send it with Content-Type: application/json"
+        )
+
+
+class KeyNeededToSignIn(InvalidArgument):
+    def __init__(self) -> None:
+        super().__init__(
+            "signing in here takes an API key, as 'Authorization: Bearer pod_...';"
+            " an identity provider's people sign in at the console"
+        )
+
+
+class SignInFailed(Unauthenticated):
+    """The identity provider did not sign the person in; the message is its reason."""
+
+
 class ApiKeyNotFound(NotFound):
     def __init__(self, key_id: str) -> None:
         super().__init__(f"there is no API key {key_id}", key_id=key_id)

@@ -3,6 +3,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+# What the audit log's name of an API key begins with.
+API_KEY = "api-key "
+
 
 @dataclass(frozen=True)
 class Origin:

@@ -44,6 +44,7 @@ from gateway.mcp_server.clients import PolicyToolsClient
 from gateway.mcp_server.clients_resources import ResourcesClient
 from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.oidc.protected_resource import ProtectedResource
+from gateway.oidc.sign_in import OidcSignIn
 from gateway.oidc.verifier import OidcVerifier
 from gateway.responses.clients import McpToolsClient
 from gateway.responses.mcp_servers import RegisteredMcpTools
@@ -52,6 +53,8 @@ from gateway.rest.audited_calls import AuditedCalls
 from gateway.rest.openapi import document
 from gateway.rest.store_idempotency import PostgresIdempotencyStore
 from gateway.rest.transcoding import Transcoder
+from gateway.sessions.service import ConsoleSessions
+from gateway.sessions.store import PostgresSessionStore
 from podium_kit import telemetry
 from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import check, open_engine
@@ -184,17 +187,21 @@ async def _tenancy(
     store = PostgresApiKeyStore(engine)
     keys = ApiKeys(store, log_of_changes, settings.key_cache_s)
     uses, oidc = KeyUses(store), OidcVerifier(settings.oidc_issuers)
+    sessions = ConsoleSessions(PostgresSessionStore(engine), keys, log_of_changes)
     slots = OpenRequests(PostgresSlotStore(engine, uuid4()))
     for close in (oidc.close, slots.close, uses.write, attempts.write):
         stack.push_async_callback(close)
     tasks = [
         BackgroundTask("key-uses", uses.write, WRITE_INTERVAL_S),
         BackgroundTask("rejected-attempts", attempts.write, ATTEMPTS_INTERVAL_S),
+        BackgroundTask("ended-sessions", sessions.forget, CLEANING_INTERVAL_S),
         BackgroundTask("open-requests", slots.renew, RENEW_INTERVAL_S),
     ]
     tenancy = Tenancy(
         keys=keys,
-        doorkeeper=Doorkeeper(keys, uses, oidc),
+        doorkeeper=Doorkeeper(keys, uses, oidc, sessions),
+        sessions=sessions,
+        sign_in=OidcSignIn(settings.oidc_issuers, oidc),
         protected=ProtectedResource(settings.oidc_issuers, settings.public_url, MCP_PATH),
         log=log_of_changes,
         attempts=attempts,

@@ -93,6 +93,10 @@ GATEWAY = {
         DELETE FROM api_keys WHERE tenant = :tenant
         AND (CAST(:subject AS text) IS NULL OR subject = :subject)
     """,
+    "console_sessions": """
+        DELETE FROM console_sessions WHERE tenant = :tenant
+        AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+    """,
     "idempotency_keys": """
         DELETE FROM idempotency_keys WHERE tenant = :tenant
             AND (CAST(:subject AS text) IS NULL OR episode_id = ANY(CAST(:episode_ids AS uuid[])))

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from gateway.audit.models import AuditFilter, AuditRecord
 from gateway.audit.service import AuditLog
 from gateway.request_model import Time
-from podium_kit.rpc.identity import Scope, require_scope
+from gateway.scopes import needs
+from podium_kit.rpc.identity import Scope, current_identity
 from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token, page_size
 
 PAGE_SIZE_DEFAULT = 50
@@ -51,7 +52,7 @@ class ListAuditLogResponse(BaseModel):
 def audit_router(log: AuditLog) -> APIRouter:
     router = APIRouter(prefix="/v1/audit-log", tags=["Audit log"])
 
-    @router.get("", operation_id="ListAuditLog")
+    @router.get("", operation_id="ListAuditLog", **needs(Scope.AUDIT_READ))
     async def list_entries(
         *,
         subject: str = "",
@@ -62,7 +63,7 @@ def audit_router(log: AuditLog) -> APIRouter:
         size: int = Query(0, alias="page_size"),
         page_token: str = "",
     ) -> ListAuditLogResponse:
-        reader = require_scope(Scope.AUDIT_READ)
+        reader = current_identity()
         limit = page_size(size, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         keep = AuditFilter(subject, action, resource, since, until)
         page = await log.list(reader.tenant, keep, _before_id(page_token), limit)

@@ -2,6 +2,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.audit.models import Claimant
+from gateway.origin import API_KEY
 from podium_kit.rpc.identity import Identity, Role, groups_of, scopes_of
 
 
@@ -38,7 +39,7 @@ class ApiKey:
 
     @property
     def claimant(self) -> Claimant:
-        return Claimant(self.tenant, self.subject, f"api-key {self.id}")
+        return Claimant(self.tenant, self.subject, f"{API_KEY}{self.id}")
 
     def shown(self) -> dict[str, object]:
         return {

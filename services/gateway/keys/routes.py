@@ -6,13 +6,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.keys.models import ApiKey, KeyRequest
 from gateway.keys.service import ApiKeys, check_grantable, creators_by
 from gateway.request_model import RequestModel, Time
-from podium_kit.rpc.identity import Identity, Role, Scope, require_scope
+from gateway.scopes import needs
+from podium_kit.rpc.identity import Identity, Role, Scope, current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
 PAGE_SIZE_DEFAULT = 50
 PAGE_SIZE_MAX = 500
 OVERLAP_S_DEFAULT = 24 * 3_600.0
 OVERLAP_S_MAX = 90 * 24 * 3_600.0
+ADMINS = needs(Scope.TENANT_ADMIN)
 
 
 class CreateApiKeyRequest(RequestModel):
@@ -109,17 +111,17 @@ class ListApiKeysResponse(BaseModel):
 def api_key_router(keys: ApiKeys) -> APIRouter:
     router = APIRouter(prefix="/v1/api-keys", tags=["API keys"])
 
-    @router.post("", operation_id="CreateApiKey")
+    @router.post("", operation_id="CreateApiKey", **ADMINS)
     async def create(body: CreateApiKeyRequest) -> CreateApiKeyResponse:
-        admin = require_scope(Scope.TENANT_ADMIN)
+        admin = current_identity()
         key, text = await keys.issue(body.of(admin))
         return CreateApiKeyResponse(api_key=ApiKeyResource.of(key), key=text)
 
-    @router.get("", operation_id="ListApiKeys")
+    @router.get("", operation_id="ListApiKeys", **ADMINS)
     async def list_keys(
         size: int = Query(0, alias="page_size"), page_token: str = ""
     ) -> ListApiKeysResponse:
-        admin = require_scope(Scope.TENANT_ADMIN)
+        admin = current_identity()
         limit = page_size(size, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         after_id = decode_page_token(page_token).get("after_id", "")
         page = await keys.list(admin.tenant, after_id, limit)
@@ -128,18 +130,18 @@ def api_key_router(keys: ApiKeys) -> APIRouter:
             api_keys=[ApiKeyResource.of(key) for key in page], next_page_token=more
         )
 
-    @router.post("/{key_id}/rotate", operation_id="RotateApiKey")
+    @router.post("/{key_id}/rotate", operation_id="RotateApiKey", **ADMINS)
     async def rotate(key_id: str, body: RotateApiKeyRequest) -> RotateApiKeyResponse:
-        admin = require_scope(Scope.TENANT_ADMIN)
+        admin = current_identity()
         overlap = timedelta(seconds=body.overlap_s)
         old, new, text = await keys.rotate(admin, key_id, overlap)
         return RotateApiKeyResponse(
             api_key=ApiKeyResource.of(new), key=text, old_api_key=ApiKeyResource.of(old)
         )
 
-    @router.post("/{key_id}/revoke", operation_id="RevokeApiKey")
+    @router.post("/{key_id}/revoke", operation_id="RevokeApiKey", **ADMINS)
     async def revoke(key_id: str) -> ApiKeyResponse:
-        admin = require_scope(Scope.TENANT_ADMIN)
+        admin = current_identity()
         return ApiKeyResponse(api_key=ApiKeyResource.of(await keys.revoke(admin, key_id)))
 
     return router

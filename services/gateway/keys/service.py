@@ -110,11 +110,14 @@ class ApiKeys:
         key = await self._get(key_id) if known else None
         if key is None or not hmac.compare_digest(_hash(secret), key.secret_hash):
             raise InvalidApiKey(key.claimant if key else None)
-        if key.revoke_time is not None:
-            raise RevokedApiKey(key.id, key.claimant)
-        if key.expire_time is not None and key.expire_time <= datetime.now(UTC):
-            raise ExpiredApiKey(key.id, key.claimant)
-        return key
+        return _unended(key)
+
+    async def unended(self, key_id: str) -> ApiKey:
+        """The key of an id. Raises InvalidApiKey, RevokedApiKey and ExpiredApiKey."""
+        key = await self._get(key_id)
+        if key is None:
+            raise InvalidApiKey
+        return _unended(key)
 
     async def list(self, tenant: str, after_id: str, limit: int) -> list[ApiKey]:
         """The tenant's keys in id order, revoked ones included. Raises InvalidPageToken."""
@@ -151,6 +154,14 @@ class ApiKeys:
         if key is not None:
             self._cache[key_id] = key
         return key
+
+
+def _unended(key: ApiKey) -> ApiKey:
+    if key.revoke_time is not None:
+        raise RevokedApiKey(key.id, key.claimant)
+    if key.expire_time is not None and key.expire_time <= datetime.now(UTC):
+        raise ExpiredApiKey(key.id, key.claimant)
+    return key
 
 
 def new_key(wanted: KeyRequest) -> tuple[ApiKey, str]:

@@ -6,12 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.limits.models import TenantLimits
 from gateway.limits.service import LimitBook
 from gateway.request_model import RequestModel
-from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from gateway.scopes import needs
+from podium_kit.rpc.identity import Scope, current_identity
 
 Tenant = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 # One in a quarter of an hour. With far fewer, the time until the next is no number of seconds.
 REQUESTS_PER_S_MIN = 0.001
+OPERATORS = needs(Scope.PLATFORM_ADMIN)
 
 
 class ChangeLimitsRequest(RequestModel):
@@ -55,21 +57,18 @@ def limit_router(book: LimitBook) -> APIRouter:
         tenant = current_identity().tenant
         return LimitsResource.of(tenant, await book.of(tenant))
 
-    @router.get("/tenants/{tenant}/limits", operation_id="GetTenantLimits")
+    @router.get("/tenants/{tenant}/limits", operation_id="GetTenantLimits", **OPERATORS)
     async def get(tenant: Tenant) -> LimitsResource:
-        require_scope(Scope.PLATFORM_ADMIN)
         return LimitsResource.of(tenant, await book.of(tenant))
 
-    @router.put("/tenants/{tenant}/limits", operation_id="ChangeTenantLimits")
+    @router.put("/tenants/{tenant}/limits", operation_id="ChangeTenantLimits", **OPERATORS)
     async def put(tenant: Tenant, body: ChangeLimitsRequest) -> LimitsResource:
-        require_scope(Scope.PLATFORM_ADMIN)
         return LimitsResource.of(
             tenant, await book.change(tenant, body.model_dump(exclude_none=True))
         )
 
-    @router.delete("/tenants/{tenant}/limits", operation_id="ResetTenantLimits")
+    @router.delete("/tenants/{tenant}/limits", operation_id="ResetTenantLimits", **OPERATORS)
     async def reset(tenant: Tenant) -> LimitsResource:
-        require_scope(Scope.PLATFORM_ADMIN)
         return LimitsResource.of(tenant, await book.change(tenant, None))
 
     return router

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -124,6 +125,14 @@ class OidcIssuer(BaseModel):
         (("azp",),), description="the claim that names agents, like roles_claim"
     )
     agents: dict[str, str] = Field({}, description="the provider's words to agents of budgets")
+    client_id: str = Field("", description="the console's client, to sign in with; unset: by key")
+    client_secret_file: Path | None = Field(
+        None, description="its secret; public clients have none"
+    )
+    sign_in_scopes: tuple[str, ...] = Field(
+        ("openid", "profile", "email"), description="what the console's client asks for"
+    )
+    display_name: str = Field("", description="what the console calls it; unset: its host name")
     clock_skew_s: float = Field(30.0, ge=0, le=300, description="how far clocks may differ")
 
     @model_validator(mode="after")
@@ -136,6 +145,10 @@ class OidcIssuer(BaseModel):
         if self.tenant_claim and not self.tenants:
             raise ValueError("a provider that names tenants needs the list of those it may name")
         return self
+
+    @property
+    def shown_name(self) -> str:
+        return self.display_name or urlsplit(self.issuer).hostname or self.issuer
 
     def tenant_of(self, claims: Mapping[str, Any]) -> str | None:
         """The tenant the claims belong to; None when it is none of the provider's."""

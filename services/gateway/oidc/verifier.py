@@ -6,7 +6,7 @@ import jwt
 from gateway.audit.models import Claimant
 from gateway.errors import InvalidToken, NoRole
 from gateway.oidc.issuers import OidcIssuer, claim, written
-from gateway.oidc.keys import ProviderKeys
+from gateway.oidc.provider import IdentityProviderClient
 from podium_kit.rpc.identity import Identity, groups_of, scopes_of
 
 SUBJECT_CHARACTERS_MAX = 128
@@ -17,21 +17,41 @@ class OidcVerifier:
 
     def __init__(self, issuers: Iterable[OidcIssuer]) -> None:
         self._issuers = {issuer.issuer: issuer for issuer in issuers}
-        self._keys = {name: ProviderKeys(name) for name in self._issuers}
+        self._providers = {name: IdentityProviderClient(name) for name in self._issuers}
 
     async def verify(self, token: str) -> tuple[Identity, str]:
+        """The caller, and the issuer. Raises InvalidToken, NoRole, IdentityProviderUnavailable."""
+        claims, issuer = await self._claims(token)
+        _require_audience(claims, issuer)
+        return _identity(claims, issuer), issuer.issuer
+
+    async def verify_id_token(self, token: str, issuer: OidcIssuer, nonce: str) -> Identity:
+        """The person who signed in. Raises as `verify` does."""
+        claims, signer = await self._claims(token)
+        audience = claims.get("aud")
+        if signer is not issuer or issuer.client_id not in (
+            audience if isinstance(audience, list) else [audience]
+        ):
+            raise InvalidToken(f"the ID token is not for the client {issuer.client_id}")
+        if claims.get("nonce") != nonce:
+            raise InvalidToken("the ID token belongs to another sign-in; try again")
+        return _identity(claims, issuer)
+
+    def provider(self, issuer: str) -> IdentityProviderClient:
+        return self._providers[issuer]
+
+    async def _claims(self, token: str) -> tuple[dict[str, Any], OidcIssuer]:
         header, issuer = self._read(token)
         if header.get("alg") not in issuer.algorithms:
             raise InvalidToken(
                 f"the token is signed with {header.get('alg')}; "
                 f"{issuer.issuer} may use {', '.join(issuer.algorithms)}"
             )
-        key = await self._keys[issuer.issuer].key(header.get("kid"))
-        claims = _verified(token, key, issuer)
-        return _identity(claims, issuer), issuer.issuer
+        key = await self._providers[issuer.issuer].key(header.get("kid"))
+        return _verified(token, key, issuer), issuer
 
     async def close(self) -> None:
-        for keys in self._keys.values():
+        for keys in self._providers.values():
             await keys.close()
 
     def _read(self, token: str) -> tuple[dict[str, Any], OidcIssuer]:
@@ -65,13 +85,16 @@ def _verified(token: str, key: jwt.PyJWK, issuer: OidcIssuer) -> dict[str, Any]:
         raise InvalidToken(f"the token lacks the claim {error.claim}") from error
     except (jwt.PyJWTError, TypeError, ValueError) as error:
         raise InvalidToken("the token's signature is not valid") from error
+    return claims
+
+
+def _require_audience(claims: dict[str, Any], issuer: OidcIssuer) -> None:
     names = " and ".join(issuer.audience_claims)
     match issuer.is_audience_of(claims):
         case None:
             raise InvalidToken(f"the token lacks the claim {names}")
         case False:
             raise InvalidToken(f"the token is not for {issuer.audience}, see its {names}")
-    return claims
 
 
 def _identity(claims: dict[str, Any], issuer: OidcIssuer) -> Identity:

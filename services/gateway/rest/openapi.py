@@ -13,6 +13,8 @@ from gateway.rest.messages import method_of
 from gateway.rest.openapi_schemas import MessageSchemas, Schema
 from gateway.rest.routes import ROUTES, Route
 from gateway.rest.transcoding import JSON_LINES, WITH_BODY
+from gateway.scopes import SECURITY_SCHEME, security
+from podium_kit.rpc.access import access_of
 from podium_kit.rpc.bounds import bounds_of
 
 PATH_PARAMETER = re.compile(r"\{(\w+)\}")
@@ -52,8 +54,8 @@ def document(app: FastAPI) -> dict[str, Any]:
         spec["paths"].setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     components = spec.setdefault("components", {})
     components.setdefault("schemas", {}).update({**schemas.components, "Error": ERROR})
-    components["securitySchemes"] = {"api_key": {"type": "http", "scheme": "bearer"}}
-    spec["security"] = [{"api_key": []}]
+    components["securitySchemes"] = {SECURITY_SCHEME: {"type": "http", "scheme": "bearer"}}
+    spec["security"] = security(())
     components["responses"] = {_error_name(status): _error(status) for status in ERROR_STATUSES}
     for path in spec["paths"].values():
         for operation in path.values():
@@ -94,6 +96,7 @@ def _operation(route: Route, schemas: MessageSchemas) -> Schema:
     operation: Schema = {
         "operationId": f"{route.rpc}Rest",
         "tags": [method.containing_service.name.removesuffix("Service")],
+        "security": security(access_of(f"{route.service}/{route.rpc}").scopes),
         "parameters": _parameters(route, method.input_type, schemas),
         "responses": {"200": {"description": "OK", "content": {media: {"schema": reply}}}},
     }

@@ -13,7 +13,7 @@ import pytest_asyncio
 from joserfc.jwk import ECKey
 
 from embedded_servers import Database
-from gateway.oidc import keys as oidc_keys
+from gateway.oidc import provider as oidc_provider
 from integration.gateway.gateway_under_test import Gateway, run_gateway
 from integration.gateway.identity_provider import IdentityProvider, rsa
 
@@ -140,7 +140,7 @@ async def test_a_new_key_of_the_provider_is_fetched_and_unknown_ones_do_not_floo
         assert "which" in reply.json()["error"]["message"]
     assert provider.fetched == 1
     provider.keys = [rsa("second")]
-    monkeypatch.setattr(oidc_keys, "REFETCH_INTERVAL_S", 0.0)
+    monkeypatch.setattr(oidc_provider, "REFETCH_INTERVAL_S", 0.0)
     assert (await asked(gateway, acme(provider))).is_success
     assert provider.fetched == 2
     # The provider has withdrawn the old key.
@@ -158,11 +158,11 @@ async def test_a_silent_provider_is_a_503_until_it_answers(
         "IDENTITY_PROVIDER_UNAVAILABLE",
     )
     provider.broken = False
-    monkeypatch.setattr(oidc_keys, "REFETCH_INTERVAL_S", 0.0)
+    monkeypatch.setattr(oidc_provider, "REFETCH_INTERVAL_S", 0.0)
     assert (await asked(gateway, acme(provider))).is_success
     # From then on its keys are known; a silent provider locks no one out.
     provider.broken = True
-    monkeypatch.setattr(oidc_keys, "KEYS_KEPT_S", 0.0)
+    monkeypatch.setattr(oidc_provider, "KEYS_KEPT_S", 0.0)
     assert (await asked(gateway, acme(provider))).is_success
 
 

@@ -6,6 +6,7 @@ down_revision = None
 # In the order of their references.
 SCRIPTS = (
     "keys.sql",
+    "sessions.sql",
     "limits.sql",
     "audit.sql",
 )
