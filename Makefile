@@ -16,7 +16,7 @@ WORKERS ?= 3
 SERVERS := cost_ledger.server, episodes.server, episodes.worker, gateway.server, orchestrator_inference.server, tool_adapters.server, tool_registry.server
 SOURCES := libs bundled/functions services operations cli training evaluation tests scripts sdks/python
 # mypy takes longest and starts first.
-LINT := $(addprefix lint-,types sdk style unused imports protos house dockerfile) proto-check proto-breaking
+LINT := $(addprefix lint-,types sdk console style unused imports protos house dockerfile) proto-check proto-breaking
 IMAGES := platform training engine
 # Of the Python that collects the wheels.
 BASE ?= python:$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-slim-bookworm
@@ -29,7 +29,7 @@ PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-s
 PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean clients evaluators otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk console lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-lists bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean console-test pictures clients evaluators otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ proto-release: proto-breaking ## Store the contracts of a release as what later 
 sdk: $(INSTALLED) ## Generate the clients' parts in sdks/ from the gateway's OpenAPI document
 	$(SDK)
 
+console: $(INSTALLED) ## Build the console from console/ into the gateway, with a Node of PyPI
+	$(PYTHON) -m scripts.console
+
 lint: $(INSTALLED) ## Style, types, import rules, contracts, house rules, Dockerfile
 	@$(MAKE) --no-print-directory --jobs=$(WORKERS) --output-sync=target $(LINT)
 
@@ -117,6 +120,9 @@ lint-protos:
 lint-sdk:
 	$(SDK) --check
 
+lint-console:
+	$(PYTHON) -m scripts.console --check
+
 lint-house:
 	$(PYTEST) -q tests/unit/house
 
@@ -130,11 +136,13 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 
 # The house rules are part of lint.
 test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an order
-	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm and not leaderboards"
+	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm and not leaderboards and not browser"
 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, the supply chain, and with root the images
-	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm"
+	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not browser"
 	$(PYTEST) -m "chaos or vllm"
+	@if command -v chromium >/dev/null; then $(MAKE) --no-print-directory console-test; \
+	  else echo "not run: tests/browser opens the console: apt-get install chromium, make console-test"; fi
 	$(MAKE) --no-print-directory rest-search supply-chain
 	@$(MAKE) --no-print-directory examples
 	@if command -v promtool >/dev/null; then $(MAKE) --no-print-directory prometheus; \
@@ -158,6 +166,17 @@ fuzz: setup ## Search for inputs that a parser cannot take; RUNS=n for each pars
 
 rest-search: setup ## Search for requests that the REST API answers with 5xx or what it does not document; EXAMPLES=n
 	$(PROGRAM) rest_search --examples $(or $(EXAMPLES),8)
+
+# Debian's browser, from apt-get install chromium; its driver is needed nowhere else.
+DRIVER := .venv/bin/uv pip install --quiet --python $(PYTHON) playwright==1.65.2
+
+console-test: setup ## What people of every role do in the console, in Debian's Chromium
+	$(DRIVER)
+	$(PYTEST) -m browser tests/browser
+
+pictures: setup ## Take the pictures of README and docs of the running platform
+	$(DRIVER)
+	$(PROGRAM) browser.pictures
 
 clients: setup ## Try published client libraries against a whole platform, each in an environment of its own
 	$(PROGRAM) clients $(CLIENTS)
@@ -188,6 +207,9 @@ up: setup ## Start the platform on this machine (Ctrl-C stops it)
 
 bench-episodes: setup ## Per-turn overhead and throughput against a bare Temporal floor
 	$(PROGRAM) bench.episodes
+
+bench-lists: setup ## Lists, filters, orders and counts over a million episodes; EPISODES=n
+	$(PROGRAM) bench.lists $(if $(EPISODES),--episodes $(EPISODES))
 
 providers: setup ## Replies of every provider of language models, case by case, and their meaning
 	$(PYTEST) -q -s tests/integration/tool_adapters/providers

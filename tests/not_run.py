@@ -12,6 +12,7 @@ from sdks import typescript_client
 
 LEFT_OUT = {
     "chaos": "they kill or restart servers and run alone: make test-all",
+    "browser": "they open the console in a browser: make console-test",
     "vllm": "they start vLLM, which takes minutes: make test-all",
     "leaderboards": "they install published benchmarks: make test-all",
     "training": "they train and measure models, which takes minutes: make test-all",

@@ -28,8 +28,8 @@ from gateway.convert import (
 from gateway.errors import ResponseStillRuns, UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
-    EpisodeOrder,
     KeptRequest,
+    ListOrder,
     MadeCall,
     OrchestratorModel,
     Outcome,
@@ -202,7 +202,7 @@ class EpisodesClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = episode_service_pb2_grpc.EpisodeServiceStub(channel)
 
-    async def start(self, episode_id: str, order: EpisodeOrder) -> None:
+    async def start(self, episode_id: str, order: ListOrder) -> None:
         """Starts it, or finds it started: the id makes a retry safe."""
         request = episode_service_pb2.StartEpisodeRequest(
             episode_id=episode_id,
@@ -214,7 +214,7 @@ class EpisodesClient:
         with file_named(order):
             await answer(self._stub.StartEpisode(request))
 
-    async def count_tokens(self, order: EpisodeOrder) -> int:
+    async def count_tokens(self, order: ListOrder) -> int:
         request = episode_service_pb2.CountPromptTokensRequest(spec=order_to_proto(order))
         with file_named(order):
             return (await answer(self._stub.CountPromptTokens(request))).token_count

@@ -15,7 +15,7 @@ from gateway.convert import (
 )
 from gateway.errors import CallLost
 from gateway.limits.service import current_limits
-from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, Vectors
+from gateway.models import EmbeddingOrder, ListOrder, Outcome, Vectors
 from podium.episodes.v1 import direct_call_service_pb2, direct_call_service_pb2_grpc
 from podium_kit.rpc.errors import Unavailable
 
@@ -26,7 +26,7 @@ class DirectCallsClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = direct_call_service_pb2_grpc.DirectCallServiceStub(channel)
 
-    async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None:
+    async def start(self, call_id: str, order: ListOrder, tool: str, alias: str) -> None:
         """Starts it, or finds it started: the id makes a retry safe."""
         spec = direct_order_to_proto(order, tool, alias)
         request = direct_call_service_pb2.StartDirectCallRequest(

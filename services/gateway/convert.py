@@ -7,8 +7,8 @@ from gateway.models import (
     ClientTool,
     EarlierMessage,
     EmbeddingOrder,
-    EpisodeOrder,
     KeptRequest,
+    ListOrder,
     MadeCall,
     OrchestratorModel,
     OrderFile,
@@ -53,7 +53,7 @@ _STOP_REASONS = {
 }
 
 
-def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
+def order_to_proto(order: ListOrder) -> episode_pb2.EpisodeSpec:
     spec = episode_pb2.EpisodeSpec(
         task=order.task,
         model=order.model,
@@ -91,7 +91,7 @@ def order_to_proto(order: EpisodeOrder) -> episode_pb2.EpisodeSpec:
 
 
 def direct_order_to_proto(
-    order: EpisodeOrder, tool: str, alias: str
+    order: ListOrder, tool: str, alias: str
 ) -> direct_call_service_pb2.DirectCallSpec:
     spec = direct_call_service_pb2.DirectCallSpec(
         tool_name=tool,
@@ -109,11 +109,11 @@ def direct_order_to_proto(
     return spec
 
 
-def _attachments(order: EpisodeOrder) -> list[attachment_pb2.Attachment]:
+def _attachments(order: ListOrder) -> list[attachment_pb2.Attachment]:
     return [attachment_to_proto(each.file.attachment) for each in order.files]
 
 
-def attachment_data(order: EpisodeOrder) -> list[bytes]:
+def attachment_data(order: ListOrder) -> list[bytes]:
     return [each.file.data for each in order.files if each.file.data]
 
 

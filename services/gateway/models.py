@@ -100,7 +100,7 @@ class KeptRequest:
 
 
 @dataclass(frozen=True)
-class EpisodeOrder:
+class ListOrder:
     task: str
     history: tuple[EarlierMessage, ...]
     model: str
@@ -122,7 +122,7 @@ class EpisodeOrder:
     """Most calls in one turn; 0 leaves it to the policy and the model."""
     files: tuple[OrderFile, ...] = ()
 
-    def choice(self, index: int, count: int) -> "EpisodeOrder":
+    def choice(self, index: int, count: int) -> "ListOrder":
         """The order of one of several choices: an equal share of the budget, a seed of its own."""
         if count == 1:
             return self

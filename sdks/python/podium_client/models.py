@@ -202,6 +202,42 @@ class RotateApiKeyRequest(Model):
     """
 
 
+class Session(Model):
+    """
+    The caller, what it may do, and its sign-in to the console.
+    """
+
+    tenant: Annotated[str, Field(title="Tenant")]
+    subject: Annotated[str, Field(title="Subject")]
+    credential: Annotated[str, Field(title="Credential")]
+    """
+    with what: an API key's id, an OIDC issuer
+    """
+    scopes: Annotated[list[str], Field(title="Scopes")]
+    """
+    those of roles and admins' scopes included
+    """
+    roles: Annotated[list[str], Field(title="Roles")]
+    teams: Annotated[list[str], Field(title="Teams")]
+    agents: Annotated[list[str], Field(title="Agents")]
+    operations: Annotated[list[str], Field(title="Operations")]
+    """
+    operation ids of /openapi.json that these allow
+    """
+    create_time: Annotated[AwareDatetime | None, Field(title="Create Time")]
+    """
+    of the sign-in; null for a key or token
+    """
+    expire_time: Annotated[AwareDatetime | None, Field(title="Expire Time")]
+    """
+    latest end of the sign-in
+    """
+    csrf_token: Annotated[str, Field(title="Csrf Token")]
+    """
+    the header X-Podium-CSRF of changes made with the cookie
+    """
+
+
 class Corpus(Model):
     """
     A corpus.
@@ -903,6 +939,158 @@ class DeleteWebhookResponse(Model):
     """
 
 
+class EpisodeBucket(Model):
+    """
+    Episodes that started within a time and ended for one reason.
+    """
+
+    start_time: AwareDatetime | None = None
+    """
+    Start of the time.
+    """
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+        None
+    )
+    """
+    Reason; unset for those that run.
+    """
+    count: int = 0
+    """
+    Episodes.
+    """
+    cost: Money | None = None
+    """
+    Their known cost.
+    """
+
+
+class EpisodeFacet(Model):
+    """
+    How many episodes have a value.
+    """
+
+    field: str = ""
+    """
+    Field of EpisodeFilter: stop_reasons, policies, models, tool_names, subjects, failure_kinds.
+    """
+    value: str = ""
+    """
+    Value, as the filter takes it.
+    """
+    count: int = 0
+    """
+    Episodes.
+    """
+
+
+class EpisodeFilter(Model):
+    """
+    Keeps episodes for which every field that is set holds; a repeated field holds where one of its values does. All but states, subjects, teams, policies, models, ids, labels and words hold for ended episodes alone.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    states: list[Literal["EPISODE_STATE_PENDING", "EPISODE_STATE_RUNNING", "EPISODE_STATE_WAITING", "EPISODE_STATE_FINISHED"] | str] = (
+        []
+    )
+    """
+    States.
+    """
+    labels: dict[str, str] = {}
+    """
+    Labels, all of which an episode has.
+    """
+    own: bool = False
+    """
+    Only episodes that the caller's subject started.
+    """
+    words: str = ""
+    """
+    Words that the first 400 characters of the task hold, all of them. Of a caller without the scope trajectories:read only own episodes are kept.
+    """
+    stop_reasons: list[Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str] = (
+        []
+    )
+    """
+    Reasons of their end.
+    """
+    policies: list[str] = []
+    """
+    Policies that they ran under.
+    """
+    models: list[str] = []
+    """
+    Models that decided, as the spec names them; "" for the platform's default.
+    """
+    tool_names: list[str] = []
+    """
+    Tools that they called.
+    """
+    subjects: list[str] = []
+    """
+    Subjects who started them.
+    """
+    teams: list[str] = []
+    """
+    Teams of those subjects.
+    """
+    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str] = (
+        []
+    )
+    """
+    Kinds of failure of their tool calls and of themselves.
+    """
+    group_id: str = ""
+    """
+    Comparison group.
+    """
+    task_id: str = ""
+    """
+    Task, as the group names it.
+    """
+    parent_episode_id: str = ""
+    """
+    The episode that called them.
+    """
+    start_time: AwareDatetime | None = None
+    """
+    Earliest start.
+    """
+    end_time: AwareDatetime | None = None
+    """
+    First start after the last that is kept.
+    """
+    min_cost: str = ""
+    """
+    Least cost, a decimal like 0.01.
+    """
+    max_cost: str = ""
+    """
+    Largest cost.
+    """
+    min_duration: Duration | None = None
+    """
+    Least time from start to end.
+    """
+    max_duration: Duration | None = None
+    """
+    Largest time from start to end.
+    """
+    min_score: float | None = None
+    """
+    Least score of their check.
+    """
+    max_score: float | None = None
+    """
+    Largest score of their check.
+    """
+    unpriced: bool = False
+    """
+    Only episodes with a call whose cost is unknown.
+    """
+
+
 class EpisodeStarted(Model):
     """
     The episode was accepted.
@@ -1200,6 +1388,25 @@ class RewardFeatures(Model):
     orchestrator_cost: Money | None = None
     """
     The part of the cost that is the orchestrator's own tokens; unset where a price is unknown.
+    """
+
+
+class SummarizeEpisodesResponse(Model):
+    """
+    Counts of episodes.
+    """
+
+    count: int = 0
+    """
+    Episodes that the filter keeps; 10,001 if there are more than 10,000.
+    """
+    facets: Annotated[list[EpisodeFacet], Field(validate_default=True)] = []
+    """
+    By field and value, of the newest 20,000 that have ended, the most frequent first; at most 20 values a field.
+    """
+    series: Annotated[list[EpisodeBucket], Field(validate_default=True)] = []
+    """
+    By time of start and end reason, oldest first; at most 500 buckets, the newest.
     """
 
 
@@ -5242,6 +5449,20 @@ class Episode(Model):
     content_withheld: bool = False
     """
     True if the content is left out, because the caller may not read it: of the spec the task, its history and files, schemas, functions and check, and the answer, messages of failures, warnings and feedback. Readers are callers with the scope trajectories:read, the subject that started the episode and, while a call waits for approval, those with the scope calls:approve.
+    """
+    called_tools: list[str] = []
+    """
+    Tools that it called, by name; set by ListEpisodes alone, once it has ended.
+    """
+    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str] = (
+        []
+    )
+    """
+    Kinds of failure of its calls and of itself; set as called_tools.
+    """
+    score: float | None = None
+    """
+    Score of its check, from 0 to 1; set as called_tools, if it was judged.
     """
 
 

@@ -13,8 +13,8 @@ from episodes.episodes.search import (
     EpisodeFilter,
     FacetCount,
     FoundEpisode,
-    ListOrder,
     PagePosition,
+    SearchOrder,
 )
 from episodes.models import StopReason
 from episodes.publication.trajectory import STOP_REASON_TO_WIRE
@@ -36,9 +36,9 @@ RUNNING = episode_pb2.STOP_REASON_UNSPECIFIED
 STOP_REASON_FROM_WIRE = {number: reason for reason, number in STOP_REASON_TO_WIRE.items()}
 FAILURE_KINDS = {number: number for number in failure_pb2.FailureKind.values()}
 ORDERS = {
-    pb.EPISODE_ORDER_UNSPECIFIED: ListOrder.NEWEST,
-    pb.EPISODE_ORDER_COST: ListOrder.COST,
-    pb.EPISODE_ORDER_DURATION: ListOrder.DURATION,
+    pb.EPISODE_ORDER_UNSPECIFIED: SearchOrder.NEWEST,
+    pb.EPISODE_ORDER_COST: SearchOrder.COST,
+    pb.EPISODE_ORDER_DURATION: SearchOrder.DURATION,
 }
 # No subject has an empty name.
 NO_SUBJECT = ""
@@ -82,7 +82,7 @@ def filter_from_proto(request: pb.EpisodeFilter) -> EpisodeFilter:
     )
 
 
-def order_from_proto(order: pb.EpisodeOrder.ValueType) -> ListOrder:
+def order_from_proto(order: pb.EpisodeOrder.ValueType) -> SearchOrder:
     if order not in ORDERS:
         raise InvalidArgument(f"order_by is {order}, which is no order")
     return ORDERS[order]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from episodes.models import EpisodeExcerpt, EpisodeFacts, EpisodeState, StopReason, StoredEpisode
 
 
-class ListOrder(StrEnum):
+class SearchOrder(StrEnum):
     NEWEST = "newest"
     COST = "cost"
     DURATION = "duration"

@@ -21,8 +21,8 @@ from episodes.episodes.search import (
     EpisodeCounts,
     EpisodeFilter,
     EpisodePage,
-    ListOrder,
     PagePosition,
+    SearchOrder,
 )
 from episodes.episodes.store_search import EpisodeSearch
 from episodes.episodes.watch import EpisodeProgress, Watcher
@@ -147,7 +147,7 @@ class Episodes:
         return await self.store.get(current_identity().tenant, episode_id)
 
     async def find(
-        self, wanted: EpisodeFilter, order: ListOrder, after: PagePosition | None, size: int
+        self, wanted: EpisodeFilter, order: SearchOrder, after: PagePosition | None, size: int
     ) -> EpisodePage:
         return await self.search.find(current_identity().tenant, wanted, order, after, size)
 

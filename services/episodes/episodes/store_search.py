@@ -21,8 +21,8 @@ from episodes.episodes.search import (
     EpisodePage,
     FacetCount,
     FoundEpisode,
-    ListOrder,
     PagePosition,
+    SearchOrder,
 )
 from episodes.errors import SearchTooSlow
 from episodes.models import EpisodeExcerpt, EpisodeFacts, EpisodeState, StopReason
@@ -47,9 +47,9 @@ RUNNING_STATES = {
 }
 # Expression, its type, and its text in a page token.
 ORDERS = {
-    ListOrder.NEWEST: ("f.create_time", "timestamptz"),
-    ListOrder.COST: ("f.cost", "numeric"),
-    ListOrder.DURATION: ("f.duration_ms", "bigint"),
+    SearchOrder.NEWEST: ("f.create_time", "timestamptz"),
+    SearchOrder.COST: ("f.cost", "numeric"),
+    SearchOrder.DURATION: ("f.duration_ms", "bigint"),
 }
 WORDS = "to_tsvector('simple', f.task) @@ websearch_to_tsquery('simple', :words)"
 # Conditions of the fields that are set, by field.
@@ -113,7 +113,7 @@ class EpisodeSearch:
         self,
         tenant: str,
         wanted: EpisodeFilter,
-        order: ListOrder,
+        order: SearchOrder,
         after: PagePosition | None,
         size: int,
     ) -> EpisodePage:
@@ -154,7 +154,7 @@ class EpisodeSearch:
         values = _values(tenant, wanted)
         async with self._bounded() as connection:
             source = await _source(connection, values, wanted)
-            branches = _branches(wanted, ListOrder.NEWEST)
+            branches = _branches(wanted, SearchOrder.NEWEST)
             if not branches:
                 return EpisodeCounts(0, [], [])
             counted = " UNION ALL ".join(
@@ -193,7 +193,7 @@ async def _source(
     return "episode_facts f"
 
 
-def _branches(wanted: EpisodeFilter, order: ListOrder) -> list[str]:
+def _branches(wanted: EpisodeFilter, order: SearchOrder) -> list[str]:
     """Returns the conditions of the running and of the ended episodes that are wanted."""
     common = ["f.tenant = :tenant", *(CONDITIONS[name] for name in _set(wanted, CONDITIONS))]
     if wanted.words:
@@ -204,7 +204,7 @@ def _branches(wanted: EpisodeFilter, order: ListOrder) -> list[str]:
     if EpisodeState.FINISHED in states:
         found.append(" AND ".join([*common, ENDED, *ends]))
     running = [RUNNING_STATES[state] for state in states if state in RUNNING_STATES]
-    if running and not ends and order is ListOrder.NEWEST:
+    if running and not ends and order is SearchOrder.NEWEST:
         of_state = ""
         if len(running) < len(RUNNING_STATES):
             of_state = (
@@ -303,14 +303,14 @@ def _position(row: Any) -> PagePosition:
     return PagePosition(text_of, str(row.id))
 
 
-def _position_value(order: ListOrder, after: PagePosition) -> object:
+def _position_value(order: SearchOrder, after: PagePosition) -> object:
     try:
         match order:
-            case ListOrder.NEWEST:
+            case SearchOrder.NEWEST:
                 return datetime.fromisoformat(after.value)
-            case ListOrder.COST:
+            case SearchOrder.COST:
                 return Decimal(after.value)
-            case ListOrder.DURATION:
+            case SearchOrder.DURATION:
                 return int(after.value)
     except (ValueError, InvalidOperation) as error:
         raise InvalidPageToken from error

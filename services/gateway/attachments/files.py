@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 
-from gateway.models import EpisodeOrder, OrderFile
+from gateway.models import ListOrder, OrderFile
 from podium_kit.attachments import (
     FILES_MAX,
     MEDIA_TYPES,
@@ -210,7 +210,7 @@ def placed(files: Sequence[SentFile], before: Sequence[OrderFile] = ()) -> tuple
 
 
 @contextmanager
-def file_named(order: EpisodeOrder) -> Iterator[None]:
+def file_named(order: ListOrder) -> Iterator[None]:
     """Says of an error about one of the order's files in which parameter it is."""
     try:
         yield

@@ -18,7 +18,7 @@ from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.outcomes import StopTexts
 from gateway.chat.parameters import CHAT
 from gateway.chat.parts import note_places
-from gateway.models import EpisodeOrder, PromptMode, ToolResults
+from gateway.models import ListOrder, PromptMode, ToolResults
 from gateway.request_model import Flag, OnByDefault, RequestModel
 from podium_kit.money import Money
 
@@ -133,13 +133,13 @@ class ChatRequest(RequestModel):
     def choice_count(self) -> int:
         return self.n or 1
 
-    def order(self, choice: Choice) -> EpisodeOrder:
+    def order(self, choice: Choice) -> ListOrder:
         CHAT.check(self.model_extra)
         conversation, options = Conversation(self.messages), self.podium
         files = placed(conversation.files())
         chosen = () if self.tool_choice == "none" else self.tools or ()
         offered = tuple(tool.offered() for tool in chosen if isinstance(tool, Tool | CustomTool))
-        return EpisodeOrder(
+        return ListOrder(
             task=conversation.task(),
             history=conversation.history(),
             model=choice.model,

@@ -8,7 +8,7 @@ from gateway.chat.catalogue import Choice
 from gateway.chat.outcomes import ERROR_OF_FAILURE, REASON_OF_FAILURE
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate, CallTooLate, UnsupportedParameter, WatchLost
-from gateway.models import EmbeddingOrder, EpisodeOrder, Outcome, ProgressNote, ToolResults, Vectors
+from gateway.models import EmbeddingOrder, ListOrder, Outcome, ProgressNote, ToolResults, Vectors
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc import errors
@@ -22,7 +22,7 @@ class Run(Protocol):
     def episode_id(self) -> str: ...
     @property
     def answered_turn(self) -> int: ...
-    async def start(self, order: EpisodeOrder) -> None: ...
+    async def start(self, order: ListOrder) -> None: ...
     def events(self) -> AsyncIterator[ProgressNote | Outcome]: ...
     async def outcome(self, *, with_calls: bool = False) -> Outcome: ...
     async def leave(self, reason: str) -> None: ...
@@ -55,8 +55,8 @@ async def _follow(index: int, run: Run, events: asyncio.Queue[tuple[int, Event]]
 
 
 class EpisodeRunner(Protocol):
-    async def start(self, episode_id: str, order: EpisodeOrder) -> None: ...
-    async def count_tokens(self, order: EpisodeOrder) -> int: ...
+    async def start(self, episode_id: str, order: ListOrder) -> None: ...
+    async def count_tokens(self, order: ListOrder) -> int: ...
     async def answer(self, results: ToolResults) -> None: ...
     def events(
         self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
@@ -80,7 +80,7 @@ class EpisodeRun:
     def episode_id(self) -> str:
         return self._episode.value
 
-    async def start(self, order: EpisodeOrder) -> None:
+    async def start(self, order: ListOrder) -> None:
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
             await self._episodes.start(self.episode_id, order)
 
@@ -132,7 +132,7 @@ ERROR_OF_CALL: dict[FailureKind, type[errors.DomainError]] = {
 
 
 class DirectCallRunner(Protocol):
-    async def start(self, call_id: str, order: EpisodeOrder, tool: str, alias: str) -> None: ...
+    async def start(self, call_id: str, order: ListOrder, tool: str, alias: str) -> None: ...
     async def outcome(self, call_id: str) -> Outcome: ...
     async def embed(self, call_id: str, order: EmbeddingOrder) -> None: ...
     async def vectors(self, call_id: str) -> Vectors: ...
@@ -155,7 +155,7 @@ class DirectRun:
     def episode_id(self) -> str:
         return self._call.value
 
-    async def start(self, order: EpisodeOrder) -> None:
+    async def start(self, order: ListOrder) -> None:
         _require_direct(order)
         tool, alias = self._choice.tool, self._choice.alias
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
@@ -188,7 +188,7 @@ def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainEr
     )
 
 
-def _require_direct(order: EpisodeOrder) -> None:
+def _require_direct(order: ListOrder) -> None:
     given = {
         "tools": order.client_tools,
         "response_format": order.answer_schema,

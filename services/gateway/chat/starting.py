@@ -11,7 +11,7 @@ from gateway.chat.catalogue import ChatModels, Choice
 from gateway.chat.runs import DirectCallRunner, DirectRun, EpisodeRun, EpisodeRunner, Run
 from gateway.episode_ids import FATE_UNKNOWN, EpisodeId, EpisodeIds
 from gateway.errors import InvalidAnswerSchema, UnsupportedParameter
-from gateway.models import EpisodeOrder, ToolResults
+from gateway.models import ListOrder, ToolResults
 from gateway.parameters import ignored_header
 from podium_kit.rpc.errors import DomainError
 
@@ -23,7 +23,7 @@ class Body(Protocol):
     def answer_parameter(self) -> str: ...
     def ignored(self) -> tuple[str, ...]: ...
     def results(self) -> ToolResults | None: ...
-    def order(self, choice: Choice) -> EpisodeOrder: ...
+    def order(self, choice: Choice) -> ListOrder: ...
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class EpisodeStarter:
             return DirectRun(self.direct_calls, episode, choice, self.wait_s)
         return self.part_of(episode)
 
-    async def _started(self, runs: list[Run], order: EpisodeOrder) -> list[Run]:
+    async def _started(self, runs: list[Run], order: ListOrder) -> list[Run]:
         """All of them, or none: what is rejected takes back those before it.
 
         Those of a caller's key continue: the same request, sent again, finds them.
@@ -103,7 +103,7 @@ class EpisodeStarter:
             raise
 
 
-async def _order(body: Body, choice: Choice) -> tuple[EpisodeOrder, tuple[str, ...]]:
+async def _order(body: Body, choice: Choice) -> tuple[ListOrder, tuple[str, ...]]:
     order, parameter = body.order(choice), body.answer_parameter
     schema = await enforceable(order.answer_schema, parameter)
     names = [f"{parameter}:{place}" for place in schema.loosened]

@@ -1,23 +1,28 @@
-from collections.abc import Awaitable, Callable
+"""The console: built files of console/, which any browser may load; they hold no data."""
+
+import gzip
+import mimetypes
+from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter
-from starlette.responses import FileResponse, RedirectResponse
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
-FOLDER = Path(__file__).parent
-# The page may load its own files and talk to its own origin; nothing else.
-HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-cache",
-}
-FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in {".css", ".js", ".svg"}}
+SITE = Path(__file__).parent / "site"
+# The page may load its own files and talk to its own origin; no text becomes markup.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+# Their names change with their content.
+ASSETS = "assets"
+LASTING, EVERY_TIME = "public, max-age=31536000, immutable", "no-store"
+COMPRESSED_BYTES_MIN = 1_000
 
 
 def console_router() -> APIRouter:
-    """The routes; open, because the page holds no data of its own."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -25,16 +30,38 @@ def console_router() -> APIRouter:
         return RedirectResponse("/console")
 
     @router.get("/console")
-    async def page() -> FileResponse:
-        return FileResponse(FOLDER / "index.html", headers=HEADERS)
+    @router.get("/console/{path:path}")
+    async def serve(request: Request, path: str = "") -> Response:
+        """A built file, or the page, which shows what the path names."""
+        is_asset = path.startswith(f"{ASSETS}/")
+        name = path if path in _names() else "index.html"
+        if is_asset and name != path:
+            # A part of an earlier build: the page reloads for one that is there.
+            return Response(status_code=404)
+        headers = {
+            "content-security-policy": POLICY,
+            "cache-control": LASTING if is_asset else EVERY_TIME,
+            "vary": "accept-encoding",
+        }
+        body = (SITE / name).read_bytes()
+        if len(body) >= COMPRESSED_BYTES_MIN and "gzip" in request.headers.get(
+            "accept-encoding", ""
+        ):
+            body = _compressed(name)
+            headers["content-encoding"] = "gzip"
+        media = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return Response(body, media_type=media, headers=headers)
 
-    for name, path in FILES.items():
-        router.add_api_route(f"/console/{name}", _serving(path))
     return router
 
 
-def _serving(path: Path) -> Callable[[], Awaitable[FileResponse]]:
-    async def serve() -> FileResponse:
-        return FileResponse(path, headers=HEADERS)
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(
+        path.relative_to(SITE).as_posix() for path in SITE.rglob("*") if path.is_file()
+    )
 
-    return serve
+
+@cache
+def _compressed(name: str) -> bytes:
+    return gzip.compress((SITE / name).read_bytes(), mtime=0)

@@ -13,7 +13,7 @@ from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response import podium
 from gateway.chat.starting import EpisodeStarter
 from gateway.mcp_server.options import TaskOptions, checked
-from gateway.models import EpisodeOrder, Outcome
+from gateway.models import ListOrder, Outcome
 
 NAME = "run_task"
 DESCRIPTION = (
@@ -29,8 +29,8 @@ class TaskArguments(PodiumOptions):
     task: str = Field(min_length=1, description="what to do, in words")
     model: str = Field(DEFAULT_ALIAS, description="orchestrator; the platform's default one")
 
-    def order(self, choice: Choice) -> EpisodeOrder:
-        return EpisodeOrder(
+    def order(self, choice: Choice) -> ListOrder:
+        return ListOrder(
             task=self.task,
             history=(),
             model=choice.model,

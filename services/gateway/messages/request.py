@@ -18,7 +18,7 @@ from gateway.chat.outcomes import StopText
 from gateway.chat.request import JsonSchema, NamedSchema, PodiumOptions, answer_schema, dollars
 from gateway.messages.blocks import AnthropicMessage, FileBlock, HostedBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
-from gateway.models import EarlierMessage, EpisodeOrder, ToolResults
+from gateway.models import EarlierMessage, ListOrder, ToolResults
 from gateway.request_model import Flag, RequestModel
 
 
@@ -123,7 +123,7 @@ class MessageRequest(RequestModel):
         MESSAGES.check(self.model_extra)
         return self._conversation().results()
 
-    def order(self, choice: Choice) -> EpisodeOrder:
+    def order(self, choice: Choice) -> ListOrder:
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None
@@ -131,7 +131,7 @@ class MessageRequest(RequestModel):
         chosen = () if wanted == "none" else self.tools or ()
         offered = tuple(each.tool().offered() for each in chosen if isinstance(each, MessagesTool))
         system = [EarlierMessage("system", text_of(self.system))] if self.system else []
-        return EpisodeOrder(
+        return ListOrder(
             task=conversation.task(),
             history=(*system, *conversation.history()),
             model=choice.model,

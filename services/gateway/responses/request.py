@@ -30,7 +30,7 @@ from gateway.models import (
     NO_PRIOR_MESSAGES,
     ClientTool,
     EarlierMessage,
-    EpisodeOrder,
+    ListOrder,
     PriorMessages,
     ToolResults,
 )
@@ -150,7 +150,7 @@ class ResponseRequest(RequestModel):
         choice: Choice,
         before: PriorMessages = NO_PRIOR_MESSAGES,
         servers: tuple[NamedServer, ...] = (),
-    ) -> EpisodeOrder:
+    ) -> ListOrder:
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files(), before.files)
         chosen = () if self.tool_choice == "none" else self.tools or ()
@@ -158,7 +158,7 @@ class ResponseRequest(RequestModel):
         offered = tuple(each.tool().offered() for each in functions)
         of_servers = tuple(tool.name for server in servers for tool in server.tools)
         instructions = [EarlierMessage("system", self.instructions)] if self.instructions else []
-        return EpisodeOrder(
+        return ListOrder(
             task=conversation.task(),
             history=(*instructions, *before.messages, *conversation.history()),
             model=choice.model,
@@ -228,5 +228,5 @@ class FollowUp:
     def results(self) -> ToolResults | None:
         return self.request.results()
 
-    def order(self, choice: Choice) -> EpisodeOrder:
+    def order(self, choice: Choice) -> ListOrder:
         return self.request.order(choice, self.before, self.servers)

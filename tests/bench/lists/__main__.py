@@ -16,7 +16,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.figures import say
-from episodes.episodes.search import EpisodeFilter, ListOrder
+from episodes.episodes.search import EpisodeFilter, SearchOrder
 from episodes.episodes.store_search import EpisodeSearch
 from episodes.models import EpisodeState, StopReason
 from episodes.server import MIGRATIONS
@@ -54,9 +54,9 @@ FACTS = """
 """
 
 
-def cases() -> dict[str, tuple[EpisodeFilter, ListOrder]]:
+def cases() -> dict[str, tuple[EpisodeFilter, SearchOrder]]:
     any_, now = EpisodeFilter(), datetime.now(UTC)
-    newest = ListOrder.NEWEST
+    newest = SearchOrder.NEWEST
     return {
         "newest page": (any_, newest),
         "running": (replace(any_, states=(EpisodeState.RUNNING,)), newest),
@@ -68,9 +68,9 @@ def cases() -> dict[str, tuple[EpisodeFilter, ListOrder]]:
         "a tool": (replace(any_, tool_names=("tool-97",)), newest),
         "a common word": (replace(any_, words="price"), newest),
         "a rare word": (replace(any_, words="zebra"), newest),
-        "most expensive": (any_, ListOrder.COST),
-        "longest": (any_, ListOrder.DURATION),
-        "most expensive of a policy": (replace(any_, policies=("policy-7",)), ListOrder.COST),
+        "most expensive": (any_, SearchOrder.COST),
+        "longest": (any_, SearchOrder.DURATION),
+        "most expensive of a policy": (replace(any_, policies=("policy-7",)), SearchOrder.COST),
         "above an amount": (replace(any_, min_cost=Decimal("0.0999")), newest),
         "a day, a month ago": (
             replace(any_, start_time=now - timedelta(31), end_time=now - timedelta(30)),

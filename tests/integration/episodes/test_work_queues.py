@@ -13,7 +13,7 @@ from episodes.approvals.models import ApprovalPosition
 from episodes.approvals.store import ApprovalStore
 from episodes.direct_calls.executor import CALL_QUEUE
 from episodes.direct_calls.store import DirectCallStore
-from episodes.episodes.search import EpisodeFilter, ListOrder
+from episodes.episodes.search import EpisodeFilter, SearchOrder
 from episodes.episodes.store_search import EpisodeSearch
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step
@@ -378,7 +378,7 @@ async def states(engine: AsyncEngine, episode: str) -> tuple[EpisodeState, list[
     store, search, found = EpisodeStore(engine), EpisodeSearch(engine), []
     for state in EpisodeState:
         wanted = EpisodeFilter(states=(state,))
-        page = await search.find("acme", wanted, ListOrder.NEWEST, None, 50)
+        page = await search.find("acme", wanted, SearchOrder.NEWEST, None, 50)
         found += [state for each in page.found if each.stored.new.episode_id == episode]
     return (await store.load(episode)).state, found
 

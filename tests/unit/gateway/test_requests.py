@@ -248,8 +248,8 @@ def test_a_dot_reaches_into_a_message() -> None:
 
 def test_a_label_may_have_dots_of_its_own() -> None:
     request = episode_service_pb2.ListEpisodesRequest()
-    merge_query(request, [("labels.app.team", "search")])
-    assert dict(request.labels) == {"app.team": "search"}
+    merge_query(request, [("filter.labels.app.team", "search")])
+    assert dict(request.filter.labels) == {"app.team": "search"}
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ from gateway.mcp_server.run_task import run_task
 from gateway.messages.routes import messages_router
 from gateway.models import (
     NO_PRIOR_MESSAGES,
-    EpisodeOrder,
     KeptRequest,
+    ListOrder,
     Outcome,
     PriorMessages,
     ProgressNote,
@@ -61,7 +61,7 @@ CHAT: Any = {"model": "podium", "messages": [{"role": "user", "content": "6*7?"}
 
 
 class RoomForTwo(WaitingEpisodes):
-    async def start(self, episode_id: str, order: EpisodeOrder) -> None:
+    async def start(self, episode_id: str, order: ListOrder) -> None:
         if len(self.started) == 2:
             raise ResourceExhausted("too many run")
         await super().start(episode_id, order)

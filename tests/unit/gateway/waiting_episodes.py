@@ -6,7 +6,7 @@ from typing import Any
 from gateway.chat.catalogue import ChatModels
 from gateway.chat.starting import EpisodeStarter
 from gateway.episode_ids import EpisodeIds
-from gateway.models import EpisodeOrder, Outcome, ProgressNote, ToolModels, ToolResults
+from gateway.models import ListOrder, Outcome, ProgressNote, ToolModels, ToolResults
 
 UNUSED: Any = None
 
@@ -17,10 +17,10 @@ class WaitingEpisodes:
         self.cancelled: list[str] = []
         self.followed = asyncio.Event()
 
-    async def start(self, episode_id: str, order: EpisodeOrder) -> None:
+    async def start(self, episode_id: str, order: ListOrder) -> None:
         self.started.append(episode_id)
 
-    async def count_tokens(self, order: EpisodeOrder) -> int:
+    async def count_tokens(self, order: ListOrder) -> int:
         return 0
 
     async def answer(self, results: ToolResults) -> None: ...

@@ -1,0 +1,123 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Button, Form, Input, Label, TextField } from "react-aria-components";
+
+import { get, write, type Schemas } from "../api/http";
+import { useMay } from "../app/session";
+import { money, name } from "../format";
+import { Facts, Meter, Popup } from "../ui/parts";
+import { Empty, Loading, Page } from "../ui/Page";
+import { words } from "../words/en";
+
+const w = words.budgets;
+
+type Status = Schemas["BudgetStatus"];
+
+const WINDOWS_MS: Record<string, number> = {
+  BUDGET_WINDOW_DAY: 86_400_000,
+  BUDGET_WINDOW_WEEK: 7 * 86_400_000,
+  BUDGET_WINDOW_MONTH: 30 * 86_400_000,
+};
+
+export default function Budgets() {
+  const budgets = useQuery({
+    queryKey: ["budgets"],
+    queryFn: () => get<Schemas["ListBudgetsResponse"]>("/v1/budgets", { page_size: 200 }),
+    refetchInterval: 10_000,
+  });
+  return (
+    <Page title={w.title}>
+      <Loading query={budgets}>
+        {({ statuses }) =>
+          statuses.length === 0 ? (
+            <Empty title={w.empty} hint={w.emptyHint} />
+          ) : (
+            <ul className="cards">
+              {statuses.map((status) => (
+                <BudgetCard key={status.budget!.id} status={status} />
+              ))}
+            </ul>
+          )
+        }
+      </Loading>
+    </Page>
+  );
+}
+
+function BudgetCard({ status }: { status: Status }) {
+  const budget = status.budget!;
+  const limit = Number(budget.hard_limit?.amount ?? 0);
+  const [posted, held] = [Number(status.posted?.amount ?? 0), Number(status.held?.amount ?? 0)];
+  const [raising, setRaising] = useState(false);
+  const mayChange = useMay("UpdateBudgetRest");
+  const pace = paceOf(status, limit ? posted / limit : 0);
+  return (
+    <li className="card">
+      <h2>
+        {budget.id}{" "}
+        <span className="muted small">
+          {name(budget.scope, "BUDGET_SCOPE_")} {budget.scope_id} · {name(budget.window, "BUDGET_WINDOW_")}
+          {budget.close_time && " · closed"}
+        </span>
+      </h2>
+      <Meter label={budget.id!} posted={limit ? posted / limit : 0} held={limit ? held / limit : 0} />
+      <Facts
+        facts={[
+          [w.posted, money(status.posted)],
+          [w.held, money(status.held)],
+          [w.left, money(status.remaining)],
+          [w.limit, money(budget.hard_limit)],
+        ]}
+      />
+      {pace && <p className="small">{pace}</p>}
+      {mayChange && !budget.close_time && <Button onPress={() => setRaising(true)}>{w.raise}</Button>}
+      {raising && <Raise status={status} onClose={() => setRaising(false)} />}
+    </li>
+  );
+}
+
+/** How fast the money goes, against an even use of the window; nothing where the window has no length. */
+function paceOf(status: Status, share: number): string {
+  const length = WINDOWS_MS[status.budget?.window ?? ""];
+  if (!length || !status.window_start) return "";
+  const passed = (Date.now() - Date.parse(status.window_start)) / length;
+  return passed > 0.02 ? w.pace((share / passed).toFixed(1)) : "";
+}
+
+function Raise({ status, onClose }: { status: Status; onClose: () => void }) {
+  const client = useQueryClient();
+  const budget = status.budget!;
+  const [amount, setAmount] = useState(budget.hard_limit?.amount ?? "");
+  const save = useMutation({
+    mutationFn: () =>
+      write("PATCH", `/v1/budgets/${encodeURIComponent(budget.id!)}`, {
+        hard_limit: { ...budget.hard_limit, amount },
+        version: budget.version,
+        update_mask: "hardLimit",
+      }),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ["budgets"] });
+      onClose();
+    },
+  });
+  return (
+    <Popup title={`${w.raise}: ${budget.id}`} open onClose={onClose}>
+      <Form
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
+        <TextField value={amount} onChange={setAmount} isRequired inputMode="decimal" autoFocus>
+          <Label>{w.newLimit}</Label>
+          <Input />
+        </TextField>
+        {save.error && <p className="error" role="alert">{save.error.message}</p>}
+        <div className="actions">
+          <Button type="submit" className="primary" isDisabled={save.isPending}>{w.save}</Button>
+          <Button onPress={onClose}>{words.cancel}</Button>
+        </div>
+      </Form>
+    </Popup>
+  );
+}

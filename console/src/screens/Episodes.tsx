@@ -1,0 +1,283 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { Button, Input, SearchField } from "react-aria-components";
+
+import { FILTERS, useEpisodeCounts, useEpisodes, valuesOf, type Episode, type FilterName, type Search } from "../api/episodes";
+import type { Schemas } from "../api/http";
+import { useMay } from "../app/session";
+import { between, duration, name, time } from "../format";
+import { Cost, Time } from "../ui/parts";
+import { Empty, Failure, Page, Skeleton } from "../ui/Page";
+import { words } from "../words/en";
+import { Ending } from "./endings";
+import { StartEpisode } from "./StartEpisode";
+
+const w = words.episodes;
+const ROW_PX = 36;
+
+export default function Episodes() {
+  const search = useSearch({ strict: false }) as Search;
+  const navigate = useNavigate();
+  const [atTop, setAtTop] = useState(true);
+  const [starting, setStarting] = useState(false);
+  const mayStart = useMay("StartEpisodeRest");
+  const episodes = useEpisodes(search, atTop);
+  const counts = useEpisodeCounts(search);
+  const rows = useMemo(() => episodes.data?.pages.flatMap((page) => page.episodes) ?? [], [episodes.data]);
+  const change = (changed: Search) => {
+    const next = Object.fromEntries(
+      Object.entries({ ...search, ...changed }).filter(([, value]) => value !== undefined && value !== ""),
+    );
+    void navigate({ to: "/episodes", search: next as Record<string, string>, replace: true });
+  };
+  const filtered = FILTERS.some((each) => search[each]);
+  return (
+    <Page
+      title={w.title}
+      actions={mayStart && <Button className="primary" onPress={() => setStarting(true)}>{w.start}</Button>}
+    >
+      {starting && <StartEpisode onClose={() => setStarting(false)} />}
+      <Filters search={search} change={change} />
+      <div className="episodes">
+        <Facets counts={counts.data} search={search} change={change} />
+        <div className="episodes-main">
+          <Histogram counts={counts.data} />
+          <p className="muted small" role="status">
+            {counts.data ? w.counted(counts.data.count ?? 0) : words.loading}
+          </p>
+          {Boolean(episodes.error) && <Failure error={episodes.error} retry={() => void episodes.refetch()} />}
+          {episodes.data === undefined && !episodes.error && <Skeleton rows={10} />}
+          {episodes.data !== undefined && rows.length === 0 && (
+            <Empty
+              title={filtered ? w.noMatch : w.empty}
+              hint={filtered ? w.noMatchHint : w.emptyHint}
+            />
+          )}
+          {rows.length > 0 && (
+            <Rows
+              rows={rows}
+              dimmed={episodes.isPlaceholderData}
+              onTop={setAtTop}
+              onEnd={() => episodes.hasNextPage && !episodes.isFetchingNextPage && void episodes.fetchNextPage()}
+            />
+          )}
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+interface FilterProps {
+  search: Search;
+  change: (changed: Search) => void;
+}
+
+function Filters({ search, change }: FilterProps) {
+  const [typed, setTyped] = useState(search["words"] ?? "");
+  useEffect(() => {
+    if (typed === (search["words"] ?? "")) return;
+    const timer = setTimeout(() => change({ words: typed }), 250);
+    return () => clearTimeout(timer);
+  });
+  return (
+    <div className="filters">
+      <SearchField aria-label={w.filter} value={typed} onChange={setTyped}>
+        <Input placeholder={w.filter} />
+      </SearchField>
+      <Choice label="Time" value={search["range"] ?? "week"} options={w.ranges} onChange={(range) => change({ range })} />
+      <Choice label="Sort" value={search["sort"] ?? "newest"} options={w.sort} onChange={(sort) => change({ sort })} />
+      {FILTERS.filter((each) => each !== "words").flatMap((each) =>
+        valuesOf(search, each).map((value) => (
+          <Button key={`${each}=${value}`} className="token" onPress={() => change(without(search, each, value))}>
+            {w.facets[each] ?? each}: {shown(each, value)} <span aria-hidden="true">✕</span>
+          </Button>
+        )),
+      )}
+    </div>
+  );
+}
+
+export function Choice({ label, value, options, onChange }: {
+  label: string;
+  value: string;
+  options: Record<string, string>;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
+      {Object.entries(options).map(([key, text]) => (
+        <option key={key} value={key}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function without(search: Search, filter: FilterName, value: string): Search {
+  return { [filter]: valuesOf(search, filter).filter((each) => each !== value).join(",") };
+}
+
+function shown(field: string, value: string): string {
+  if (field === "stop_reasons") return name(value, "STOP_REASON_");
+  if (field === "failure_kinds") return name(value, "FAILURE_KIND_");
+  if (field === "states") return name(value, "EPISODE_STATE_");
+  return value || w.byDefault;
+}
+
+function Facets({ counts, search, change }: FilterProps & { counts: Schemas["SummarizeEpisodesResponse"] | undefined }) {
+  const fields = Object.keys(w.facets).filter((field) => counts?.facets.some((each) => each.field === field));
+  return (
+    <aside className="facets" aria-label="Filters">
+      {fields.map((field) => (
+        <details key={field} open={field === "stop_reasons" || field === "policies" || field === "tool_names"}>
+          <summary>{w.facets[field]}</summary>
+          {counts!.facets
+            .filter((each) => each.field === field && each.value)
+            .slice(0, 8)
+            .map((each) => {
+              const chosen = valuesOf(search, field as FilterName);
+              const on = chosen.includes(each.value!);
+              return (
+                <button
+                  key={each.value}
+                  type="button"
+                  className="facet"
+                  aria-pressed={on}
+                  onClick={() =>
+                    change(on ? without(search, field as FilterName, each.value!) : { [field]: [...chosen, each.value!].join(",") })
+                  }
+                >
+                  <span>{shown(field, each.value!)}</span>
+                  <span className="muted">{(each.count ?? 0).toLocaleString("en")}</span>
+                </button>
+              );
+            })}
+        </details>
+      ))}
+    </aside>
+  );
+}
+
+const WIDTH = 1000;
+const HEIGHT = 56;
+
+function Histogram({ counts }: { counts: Schemas["SummarizeEpisodesResponse"] | undefined }) {
+  const bars = useMemo(() => {
+    const byTime = new Map<string, { good: number; other: number }>();
+    for (const each of counts?.series ?? []) {
+      const bar = byTime.get(each.start_time!) ?? { good: 0, other: 0 };
+      bar[each.stop_reason === "STOP_REASON_ANSWERED" ? "good" : "other"] += each.count ?? 0;
+      byTime.set(each.start_time!, bar);
+    }
+    return [...byTime.entries()].map(([start, bar]) => ({ start, ...bar }));
+  }, [counts]);
+  if (bars.length < 2) return null;
+  const times = bars.map((bar) => Date.parse(bar.start));
+  const [first, last] = [times[0]!, times.at(-1)!];
+  const step = Math.min(...times.slice(1).map((each, place) => each - times[place]!));
+  const width = (WIDTH * step) / (last - first + step);
+  const most = Math.max(...bars.map((bar) => bar.good + bar.other));
+  const scale = (count: number) => (HEIGHT * count) / most;
+  return (
+    <svg className="histogram" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label="Episodes over time">
+      {bars.map((bar, place) => {
+        const x = (WIDTH * (times[place]! - first)) / (last - first + step);
+        return (
+          <g key={bar.start}>
+            <title>{`${time(bar.start)}: ${bar.good} answered, ${bar.other} others`}</title>
+            <rect className="bar-other" x={x} width={width * 0.9} y={HEIGHT - scale(bar.good + bar.other)} height={scale(bar.other)} />
+            <rect className="bar-good" x={x} width={width * 0.9} y={HEIGHT - scale(bar.good)} height={scale(bar.good)} />
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+interface RowsProps {
+  rows: Episode[];
+  dimmed: boolean;
+  onTop: (atTop: boolean) => void;
+  onEnd: () => void;
+}
+
+function Rows({ rows, dimmed, onTop, onEnd }: RowsProps) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    overscan: 12,
+  });
+  const items = virtual.getVirtualItems();
+  const lastShown = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (lastShown >= rows.length - 20) onEnd();
+  });
+  const c = w.columns;
+  return (
+    <div className="rows" role="table" aria-label={w.title} aria-rowcount={rows.length} data-dimmed={dimmed || undefined}>
+      <div role="row" className="row row-head">
+        {[c.ending, c.task, c.policy, c.tools, c.turns, c.cost, c.time, c.started].map((title) => (
+          <span role="columnheader" key={title}>
+            {title}
+          </span>
+        ))}
+      </div>
+      <div
+        className="rows-scroll"
+        role="rowgroup"
+        tabIndex={0}
+        ref={scroller}
+        onScroll={(event) => onTop(event.currentTarget.scrollTop < ROW_PX)}
+        onKeyDown={moveFocus}
+      >
+        <div role="presentation" style={{ height: virtual.getTotalSize(), position: "relative" }}>
+          {items.map((item) => (
+            <Row key={rows[item.index]!.id} episode={rows[item.index]!} top={item.start} index={item.index} />
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function moveFocus(event: React.KeyboardEvent<HTMLDivElement>) {
+  const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step === undefined) return;
+  const links = [...event.currentTarget.querySelectorAll<HTMLAnchorElement>("a.row")];
+  const at = links.indexOf(document.activeElement as HTMLAnchorElement);
+  const next = links[at + step] ?? (at < 0 ? links[0] : undefined);
+  if (next) {
+    event.preventDefault();
+    next.focus();
+  }
+}
+
+function Row({ episode, top, index }: { episode: Episode; top: number; index: number }) {
+  const tools = episode.called_tools ?? [];
+  const task = episode.content_withheld ? w.withheld : (episode.spec?.task ?? "");
+  return (
+    <Link
+      role="row"
+      aria-rowindex={index + 1}
+      className="row"
+      to="/episodes/$id"
+      params={{ id: episode.id! }}
+      style={{ transform: `translateY(${top}px)` }}
+    >
+      <span role="cell"><Ending episode={episode} /></span>
+      <span role="cell" className={episode.content_withheld ? "cut muted" : "cut"} title={task}>{task}</span>
+      <span role="cell" className="cut">{episode.policy_name}@{episode.policy_version}</span>
+      <span role="cell" className="cut" title={tools.join(", ")}>
+        {tools.slice(0, 2).join(", ")}{tools.length > 2 && ` +${tools.length - 2}`}
+      </span>
+      <span role="cell" className="numeric">{episode.turn_count ?? 0}</span>
+      <span role="cell" className="numeric"><Cost value={episode.cost} unknownCalls={episode.unpriced_call_count ?? 0} /></span>
+      <span role="cell" className="numeric">{duration(between(episode.create_time, episode.end_time))}</span>
+      <span role="cell"><Time value={episode.create_time} /></span>
+    </Link>
+  );
+}

@@ -1,0 +1,135 @@
+"""The console in a real browser, against a whole platform with people of every role."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import httpx
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright
+
+from browser.machine import CHROMIUM
+from e2e.episodes_over_http import finished
+from local_platforms import local_platform
+from openai_server import OpenAiServer
+from temporary_files import server_folder
+
+MODEL = "scripted-model"
+# What a user, a tool or a model may write, and no page may run.
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+ROLES = ("developer", "approver", "auditor", "tool-owner", "tenant-admin")
+SUM = {"thought": f"I will compute it. {HOSTILE}", "tool": "calculator"}
+APPROVED = {
+    "name": "careful",
+    "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT",
+    "approval": {"names": ["calculator"]},
+}
+
+
+# A sum, then the answer.
+SCRIPT = (
+    json.dumps({**SUM, "arguments": {"expression": "6*7"}}),
+    json.dumps({"answer": f"42 {HOSTILE}"}),
+)
+
+
+@dataclass(frozen=True)
+class ConsoleUnderTest:
+    url: str
+    # Keys by role.
+    keys: Mapping[str, str]
+    # The latest episode that has ended, and one whose call waits for a decision.
+    ended: str
+    waiting: str
+
+    def http(self, role: str = "tenant-admin") -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {self.keys[role]}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=120)
+
+    async def start(self, task: str, role: str = "developer", **spec: str) -> str:
+        async with self.http(role) as client:
+            body = {"spec": {"task": task, "tool_names": ["calculator"], **spec}}
+            reply = await client.post("/v1/episodes", json=body)
+            assert reply.is_success, reply.text
+            return str(reply.json()["episode"]["id"])
+
+
+@pytest_asyncio.fixture(scope="session")
+async def console() -> AsyncIterator[ConsoleUnderTest]:
+    with server_folder("console") as folder, OpenAiServer(script=SCRIPT) as model:
+        async with local_platform(folder, model.base_url, MODEL) as (_, connection):
+            yield await _prepared(connection.gateway_url, connection.api_key)
+
+
+async def _prepared(url: str, admin_key: str) -> ConsoleUnderTest:
+    headers = {"authorization": f"Bearer {admin_key}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as admin:
+        keys = {role: await _key(admin, role) for role in ROLES}
+        policy = await admin.post("/v1/policies", json={"spec": APPROVED})
+        assert policy.is_success, policy.text
+        console = ConsoleUnderTest(url, keys, "", "")
+        for number in range(4):
+            ended = await console.start(f"What is 6 x 7? Try {number}. {HOSTILE}")
+        await finished(admin, ended)
+    waiting = await console.start("Pay 6 x 7 dollars", policy="careful")
+    return ConsoleUnderTest(url, keys, ended, waiting)
+
+
+async def _key(admin: httpx.AsyncClient, role: str) -> str:
+    reply = await admin.post("/v1/api-keys", json={"subject": f"{role}-ada", "roles": [role]})
+    assert reply.is_success, reply.text
+    return str(reply.json()["key"])
+
+
+@pytest_asyncio.fixture(scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        await browser.close()
+
+
+@dataclass
+class Person:
+    """A signed-in person before a page; what the browser complained about, too."""
+
+    page: Page
+    console: ConsoleUnderTest
+    complaints: list[str]
+
+    async def open(self, path: str) -> None:
+        await self.page.goto(f"{self.console.url}/console{path}")
+
+    async def sees(self, text: str) -> None:
+        await self.page.get_by_text(text).first.wait_for(timeout=60_000)
+
+    async def sees_heading(self, text: str) -> None:
+        await self.page.get_by_role("heading", name=text).first.wait_for(timeout=60_000)
+
+    async def sign_in(self, role: str) -> None:
+        await self.open("")
+        await self.page.get_by_label("API key").fill(self.console.keys[role])
+        await self.page.get_by_role("button", name="Sign in").click()
+        await self.page.get_by_role("navigation").wait_for(timeout=60_000)
+
+
+@pytest_asyncio.fixture
+async def person(chromium: Browser, console: ConsoleUnderTest) -> AsyncIterator[Person]:
+    context = await chromium.new_context(viewport={"width": 1280, "height": 820})
+    page = await context.new_page()
+    person = Person(page, console, [])
+    page.on(
+        "console",
+        lambda message: (
+            person.complaints.append(message.text)
+            if message.type == "error" and "Failed to load resource" not in message.text
+            else None
+        ),
+    )
+    page.on("pageerror", lambda error: person.complaints.append(str(error)))
+    yield person
+    await context.close()
+    await asyncio.sleep(0)
+    # The policy's violations and uncaught errors.
+    assert not person.complaints
