@@ -297,6 +297,23 @@ class EvaluationNotFound(NotFound):
         )
 
 
+class TrialNotFound(NotFound):
+    def __init__(self, evaluation_id: str, place: int) -> None:
+        super().__init__(
+            f"evaluation {evaluation_id} has no trial {place}; see its trials",
+            evaluation_id=evaluation_id,
+        )
+
+
+class TrialNotEnded(FailedPrecondition):
+    def __init__(self, evaluation_id: str, place: int) -> None:
+        super().__init__(
+            f"the episode of trial {place} of evaluation {evaluation_id} has not ended; record the"
+            " verdict after that",
+            evaluation_id=evaluation_id,
+        )
+
+
 class EvaluationConflict(AlreadyExists):
     def __init__(self, evaluation_id: str) -> None:
         super().__init__(

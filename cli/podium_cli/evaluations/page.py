@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from podium.episodes.v1 import episode_service_pb2, trajectory_pb2
 from podium_cli.demo.report import GRID, MODEL, RIGHT, STYLE, TOOLS, svg
-from podium_cli.evaluations.runs import state_of
+from podium_cli.evaluations.runs import paid, state_of
 from podium_cli.formats import format_seconds
 from podium_evaluation.results.baselines import ItemOutcome, baselines, outcomes
 from podium_evaluation.results.choices import arm_choices
@@ -92,11 +92,13 @@ def write_page(path: Path, results: Results, failures: Sequence[Failure], consol
         "seconds": format_seconds,
         "points": _points,
         "number": _number,
+        "paid": paid,
     }
     page = environment.get_template(TEMPLATE).render(
         evaluation=results.evaluation,
         state=state_of(results.evaluation),
         arms=arms,
+        progress=results.progress,
         pairs=pair_figures(by_arm),
         choices=arm_choices(by_arm, _experts(results)),
         baselines=baselines(items),

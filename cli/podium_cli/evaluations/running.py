@@ -180,7 +180,8 @@ async def _followed(output: Output, gateway: Gateway, run: str) -> pb.GetEvaluat
 def _line(
     found: pb.GetEvaluationResponse, total: int, open_count: int, trial_s: float | None
 ) -> str:
-    costs = [money_from_proto(arm.cost) for arm in found.progress]
+    paid = [(arm.cost, arm.simulator_cost, arm.judge_cost) for arm in found.progress]
+    costs = [money_from_proto(each) for arm in paid for each in arm]
     spent = sum(costs[1:], costs[0])
     left = f", {format_seconds(trial_s * open_count)} left" if trial_s and open_count else ""
     unknown = " and unknown" if any(arm.unpriced_call_count for arm in found.progress) else ""

@@ -6,6 +6,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from podium.common.v1 import money_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.formats import format_money, format_time
@@ -88,7 +89,17 @@ def state_of(evaluation: pb.Evaluation) -> str:
 
 
 def progress_table(found: pb.GetEvaluationResponse) -> Listing:
-    columns = ("arm", "judged#", "score#", "unjudged#", "not run#", "left#", "cost#", "checks#")
+    columns = (
+        "arm",
+        "judged#",
+        "score#",
+        "unjudged#",
+        "not run#",
+        "left#",
+        "cost#",
+        "users#",
+        "checks#",
+    )
     return listing(columns, [_row(each) for each in found.progress])
 
 
@@ -101,8 +112,13 @@ def _row(arm: pb.ArmProgress) -> tuple[str, ...]:
         str(arm.not_run_count),
         str(arm.planned_count + arm.running_count),
         _cost(arm),
-        format_money(optional_money_from_proto(arm.judge_cost)),
+        paid(arm.simulator_cost),
+        paid(arm.judge_cost),
     )
+
+
+def paid(cost: money_pb2.Money) -> str:
+    return format_money(optional_money_from_proto(cost))
 
 
 def _cost(arm: pb.ArmProgress) -> str:

@@ -33,6 +33,8 @@ class TrialResult:
     orchestrator_cost: Decimal | None
     """The part of it that is the orchestrator's own tokens."""
     judge_cost: Decimal | None
+    simulator_cost: Decimal | None
+    """Of the model that played its user."""
     latency_s: float
     turns: int
     tool_calls: int
@@ -48,6 +50,7 @@ class TrialResult:
         cost = optional_money_from_proto(trial.cost)
         own = optional_money_from_proto(trial.orchestrator_cost)
         judge = optional_money_from_proto(trial.judge_cost)
+        simulator = optional_money_from_proto(trial.simulator_cost)
         over = bool(trial.stop_reason)
         reason = episode_pb2.StopReason.Name(trial.stop_reason)
         known = cost is not None and not trial.unpriced_call_count
@@ -65,6 +68,7 @@ class TrialResult:
             cost.amount if cost is not None and known else None,
             own.amount if own is not None else None,
             judge.amount if judge else None,
+            simulator.amount if simulator else None,
             duration_from_proto(trial.latency),
             trial.turn_count,
             trial.tool_call_count,
@@ -76,7 +80,7 @@ class TrialResult:
     def values(self) -> dict[str, Any]:
         """A JSON object, with money as text."""
         found = dict(vars(self))
-        for name in ("cost", "orchestrator_cost", "judge_cost"):
+        for name in ("cost", "orchestrator_cost", "judge_cost", "simulator_cost"):
             found[name] = None if found[name] is None else f"{found[name]:f}"
         return found
 

@@ -8,12 +8,15 @@ from temporalio import activity
 
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
+from podium_evaluation.environments.programs import Environments
+from podium_evaluation.runs.conversations import SPENT, Conversations
 from podium_evaluation.runs.names import budget_name, path_of
 from podium_evaluation.runs.payloads import EvaluationRun, TrialsOver
 from podium_evaluation.runs.workflow import PLAY_TRIALS, TRIALS_AT_ONCE
 from podium_kit.client.gateway import Gateway
 from podium_kit.client.rejections import Rejected
 from podium_kit.limits.concurrency import in_parallel
+from podium_kit.verifiers.environment import EnvironmentCheck
 from podium_training.rollouts.activities import working
 from podium_training.rollouts.rolling import retried, run_episode
 from podium_training.tasks.task import Split
@@ -23,14 +26,14 @@ PAUSED_S = 1.0
 # How long a run that was running is taken to be: not every start asks.
 KNOWN_S = 1.0
 TO_PLAY = (pb.TRIAL_STATE_PLANNED, pb.TRIAL_STATE_RUNNING)
-SPENT = "a budget that is not a trial's own is spent"
 
 
 class EvaluationActivities:
     """Repeatable: a trial that is over is not played again."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, environments: Environments) -> None:
         self._gateway = gateway
+        self._environments = environments
 
     @activity.defn(name=PLAY_TRIALS)
     async def play_trials(self, run: EvaluationRun) -> TrialsOver:
@@ -40,7 +43,8 @@ class EvaluationActivities:
             )
             arms = {arm.name: arm for arm in found.evaluation.arms}
             control = RunControl(self._gateway, run)
-            player = Player(self._gateway, run.evaluation_id, arms, control)
+            conversations = Conversations(self._gateway, run.evaluation_id, self._environments)
+            player = Player(self._gateway, run.evaluation_id, arms, control, conversations)
             end = min(run.first + TRIALS_AT_ONCE, run.trial_count)
             for first in range(run.first, end, PAGE_SIZE):
                 trials = await self._page(run, first, end)
@@ -113,12 +117,18 @@ class Player:
     evaluation_id: str
     arms: dict[str, pb.EvaluationArm]
     control: RunControl
+    conversations: Conversations
 
     async def play(self, trial: pb.Trial) -> None:
         # One that has begun continues to its end: what is spent on it is not wasted.
         if trial.state == pb.TRIAL_STATE_PLANNED and not await self.control.may_start():
             return
-        await run_episode(self.gateway, trial.episode_id, self._spec(trial))
+        if trial.item.check.verifier == EnvironmentCheck.name:
+            reason = await self.conversations.play(trial, self._spec(trial))
+            if reason and not self.control.stopped:
+                await self.control.end(reason[:1000])
+        else:
+            await run_episode(self.gateway, trial.episode_id, self._spec(trial))
         reply = await retried(
             self.gateway.get,
             f"{path_of(self.evaluation_id)}/trials",

@@ -51,7 +51,7 @@ async def prepare(
     check_forecast(run, suite)
     listed = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
     tools = {tool.spec.name: tool for tool in listed.tools}
-    _check_judges(suite, {name: tool.spec for name, tool in tools.items()})
+    await _check_models(gateway, suite, {name: tool.spec for name, tool in tools.items()})
     for arm in run.arms:
         await _check_arm(gateway, arm, {name: tool.spec for name, tool in tools.items()})
     versions = {name: str(tool.version) for name, tool in tools.items()}
@@ -80,12 +80,20 @@ async def create(gateway: Gateway, request: pb.CreateEvaluationRequest, limit: D
     await gateway.post("/v1/evaluations", request, pb.CreateEvaluationResponse)
 
 
-def _check_judges(suite: Suite, tools: dict[str, tool_pb2.ToolSpec]) -> None:
-    for name in suite.judges:
-        if name not in tools:
-            raise UsageError(f"there is no tool {name} to judge by", "see `podium tools list`")
-        if not kind_of(tools[name].kind).has_models:
-            raise UsageError(f"the judge {name} is no tool of kind llm", "name one that is")
+async def _check_models(
+    gateway: Gateway, suite: Suite, tools: dict[str, tool_pb2.ToolSpec]
+) -> None:
+    for use, names in (("judge", suite.judges), ("user", suite.users)):
+        for name in names:
+            if name not in tools:
+                raise UsageError(f"there is no tool {name} as {use}", "see `podium tools list`")
+            if not kind_of(tools[name].kind).has_models:
+                raise UsageError(f"the {use} {name} is no tool of kind llm", "name one that is")
+        if unpriced := await _unpriced(gateway, [tools[name] for name in names]):
+            raise UsageError(
+                f"the {use} {', '.join(unpriced)} has no price, so its cost would be unknown",
+                "import one with `podium prices import`",
+            )
 
 
 async def _check_arm(gateway: Gateway, arm: Arm, tools: dict[str, tool_pb2.ToolSpec]) -> None:

@@ -1,6 +1,7 @@
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 
+from podium_evaluation.environments.programs import Environments
 from podium_evaluation.runs.activities import EvaluationActivities
 from podium_evaluation.runs.payloads import EvaluationRun
 from podium_evaluation.runs.workflow import EvaluationWorkflow, workflow_id
@@ -26,5 +27,9 @@ async def start_evaluation(client: Client, task_queue: str, run: EvaluationRun) 
 
 async def work_on_both(client: Client, task_queue: str, gateway: Gateway) -> None:
     """Works on runs of rollouts and of evaluations until it is cancelled."""
-    activities = EvaluationActivities(gateway)
-    await work(client, task_queue, gateway, [EvaluationWorkflow], [activities.play_trials])
+    environments = Environments()
+    activities = EvaluationActivities(gateway, environments)
+    try:
+        await work(client, task_queue, gateway, [EvaluationWorkflow], [activities.play_trials])
+    finally:
+        await environments.close()

@@ -29,9 +29,12 @@ class Source(StrEnum):
     BFCL = "bfcl"
     REASONING_GYM = "reasoning-gym"
     PAPER = "paper"
+    TAU2 = "tau2"
+    ENVIRONMENT = "environment"
 
 
 FILES = (Source.TASKS, Source.QUESTIONS, Source.PAPER)
+CONVERSATIONS = (Source.TAU2, Source.ENVIRONMENT)
 
 
 class Strict(BaseModel):
@@ -48,14 +51,34 @@ class SuiteOptions(Strict):
     count: PositiveInt = Field(24, le=5_000, description="items, at most")
     seed: int = 0
     judge: str = Field("", description="tool of kind llm that compares answers in words")
+    environment: str = Field("", description="that of an own benchmark, by its folder's name")
+    domain: str = Field("", description="of conversations: mock, airline, retail or telecom")
+    split: str = Field("", description="of conversations; the benchmark's own choice by default")
+    items: tuple[str, ...] = Field((), description="ids of conversations; all by default")
+    user: str = Field("", description="tool of kind llm that plays the user, like ask_llm/large")
     digest: str = Field("", description="SHA-256 that the file must have; any by default")
 
     @model_validator(mode="after")
     def _has_its_file(self) -> Self:
-        if (self.source in FILES) != (self.file is not None):
-            raise ValueError(f"`file` is for {', '.join(FILES)}, which need it")
+        if self.source in FILES and self.file is None:
+            raise ValueError(f"`from: {self.source}` needs a `file`")
+        if self.file is not None and self.source not in (*FILES, *CONVERSATIONS):
+            raise ValueError(f"`file` is for {', '.join((*FILES, *CONVERSATIONS))}")
         if self.digest and self.file is None:
             raise ValueError("`digest` is that of a file")
+        return self
+
+    @model_validator(mode="after")
+    def _has_its_user(self) -> Self:
+        if self.source in CONVERSATIONS:
+            if not self.user:
+                raise ValueError(f"`from: {self.source}` needs a `user`, a tool of kind llm")
+        elif self.user or self.domain or self.split or self.items:
+            raise ValueError(
+                f"`user`, `domain`, `split` and `items` are for {', '.join(CONVERSATIONS)}"
+            )
+        if (self.source is Source.ENVIRONMENT) != bool(self.environment):
+            raise ValueError("`environment` is for `from: environment`, which needs it")
         return self
 
 

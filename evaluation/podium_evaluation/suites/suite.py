@@ -7,9 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from podium.episodes.v1 import check_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
-from podium_evaluation.suites import questions
-from podium_evaluation.suites.run_file import RunFile, Source, SuiteOptions
+from podium_evaluation.suites import conversations, questions
+from podium_evaluation.suites.run_file import CONVERSATIONS, RunFile, Source, SuiteOptions
 from podium_kit.client.errors import UsageError
+from podium_kit.verifiers.environment import EnvironmentCheck
 from podium_training.tasks.files import read_tasks, task_digest
 from podium_training.tasks.loaders.errors import UnreadableSource
 from podium_training.tasks.task import Split, Task
@@ -19,6 +20,8 @@ PACKAGES = {Source.BFCL: "bfcl-eval", Source.REASONING_GYM: "reasoning-gym"}
 OWN_PACKAGE = "podium-platform"
 # How a trial is played: one episode, whose orchestrator calls tools until it answers.
 SCAFFOLD = "podium-episode"
+# The same with the environment's functions, one of which speaks to the user.
+CONVERSATION_SCAFFOLD = "podium-conversation"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,18 @@ class Suite:
     def judges(self) -> list[str]:
         """Tools of kind llm that its checks ask."""
         asked = {task.parameters["tool"] for task in self.tasks if task.verifier == "llm"}
+        asked |= {_tool(each.judge_model) for each in self._conversations if each.judge_model}
         return sorted(asked)
+
+    @property
+    def users(self) -> list[str]:
+        """Tools of kind llm that play the users of its conversations."""
+        return sorted({_tool(each.user_model) for each in self._conversations})
+
+    @property
+    def _conversations(self) -> list[EnvironmentCheck]:
+        checks = (task.judge() for task in self.tasks if task.verifier == EnvironmentCheck.name)
+        return [each for each in checks if isinstance(each, EnvironmentCheck)]
 
     def items(self) -> list[pb.EvaluationItem]:
         return [_item(task) for task in self.tasks]
@@ -47,13 +61,21 @@ def load_suite(options: SuiteOptions) -> Suite:
             f"{options.file} has not the digest {options.digest[:12]}…",
             f"restore the file, or state its own: {task_digest(options.file)}",
         )
+    name = options.name or _name(options)
+    if options.source in CONVERSATIONS:
+        tasks, origin = conversations.load(options)
+        return _filled(Suite(name, tasks, origin=origin))
     try:
         tasks, left_out = LOADERS[options.source](options)
     except UnreadableSource as error:
         raise UsageError(error.cause, error.fix) from error
-    if not tasks:
+    return _filled(Suite(name, tasks, left_out, _origin(options)))
+
+
+def _filled(suite: Suite) -> Suite:
+    if not suite.tasks:
         raise UsageError("the suite is empty", "ask for other families or another file")
-    return Suite(options.name or _name(options), tasks, left_out, _origin(options))
+    return suite
 
 
 def comparability_key(
@@ -64,18 +86,27 @@ def comparability_key(
     Arms differ in model, policy, tools and sampling: that is what a comparison is about.
     """
     verifiers = sorted({f"{task.verifier} {task.judge().version}" for task in suite.tasks})
-    judges = [f"{name} version {tool_versions.get(name, 'unknown')}" for name in suite.judges]
+
+    def versions(names: Sequence[str]) -> str:
+        found = [f"{name} version {tool_versions.get(name, 'unknown')}" for name in names]
+        return ", ".join(found) or "none"
+
     return {
         **suite.origin,
         "left_out": str(suite.left_out),
         "verifiers": ", ".join(verifiers),
-        "judges": ", ".join(judges) or "none",
+        "judges": versions(suite.judges),
+        "users": versions(suite.users),
         "turn_limit": str(run.turn_limit),
         "time_limit_s": f"{run.time_limit:g}",
         "trial_usd": f"{run.trial_usd:f}" if run.trial_usd else "no limit",
-        "scaffold": SCAFFOLD,
+        "scaffold": CONVERSATION_SCAFFOLD if suite.users else SCAFFOLD,
         "crashes": "unjudged",
     }
+
+
+def _tool(model: str) -> str:
+    return model.partition("/")[0]
 
 
 def _families(options: SuiteOptions) -> tuple[list[Task], int]:
@@ -135,6 +166,8 @@ LOADERS: Mapping[Source, Callable[[SuiteOptions], tuple[list[Task], int]]] = {
 
 
 def _name(options: SuiteOptions) -> str:
+    if options.domain:
+        return f"{options.environment or options.source}/{options.domain}"[:128]
     of = options.file.stem if options.file else ",".join(options.families) or "all"
     return f"{options.source}/{of}"[:128]
 

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from podium_kit.verifiers.environment import EnvironmentCheck
 from podium_kit.verifiers.function_calls import FunctionCalls
 from podium_kit.verifiers.llm_judge import LlmJudge
 from podium_kit.verifiers.python_check import PythonCheck
@@ -13,6 +14,7 @@ VERIFIERS: dict[str, type[Verifier]] = {
     verifier.name: verifier
     for verifier in (
         ContainsAll,
+        EnvironmentCheck,
         ExactMatch,
         FunctionCalls,
         LlmJudge,

@@ -806,6 +806,10 @@ class ArmProgress(Model):
     """
     Calls whose cost is unknown and in no sum.
     """
+    simulator_cost: Money | None = None
+    """
+    Known cost of the models that played their users.
+    """
 
 
 class CancelEpisodeRequest(Model):
@@ -830,7 +834,7 @@ class Check(Model):
 
     verifier: str = ""
     """
-    Name of the verifier: exact, numeric, set, contains, python, state or llm.
+    Name of the verifier: exact, numeric, set, contains, python, state, llm or environment.
     """
     verifier_version: str = ""
     """
@@ -891,6 +895,10 @@ class ClientResult(Model):
     error: str = ""
     """
     The reason why it failed, in words; unset when it gave a result.
+    """
+    gives_answer: bool = False
+    """
+    True if its content, which is not empty, is the episode's answer: the episode ends, and the model decides nothing more.
     """
 
 
@@ -1306,6 +1314,45 @@ class ParentCall(Model):
     budget_id: str = ""
     """
     Id of the budget it shares with the episodes above it; unset means that none of them has one.
+    """
+
+
+class RecordVerdictRequest(Model):
+    """
+    Records the verdict of a trial's environment.
+    """
+
+    evaluation_id: str = ""
+    """
+    Id of the run.
+    """
+    place: int = 0
+    """
+    Place of the trial.
+    """
+    score: float | None = None
+    """
+    From 0 to 1; unset means that there is none, which is not 0. A trial that its episode's own limits ended has a score of 0 already.
+    """
+    explanation: str = ""
+    """
+    Why, in words.
+    """
+    not_run: bool = False
+    """
+    True for a trial that has no score because a budget other than its own was spent: it is not run.
+    """
+    simulator_cost: Money | None = None
+    """
+    Known cost of the model that played its user; unset means that there was none.
+    """
+    judge_cost: Money | None = None
+    """
+    Known cost of the model that judged it; unset means that there was none.
+    """
+    unpriced_call_count: int = 0
+    """
+    Calls of these models whose cost is unknown and in no sum.
     """
 
 
@@ -3800,7 +3847,7 @@ class EpisodeSpec(Model):
     """
     tool_names: list[str] = []
     """
-    The tools it may use; empty means those that fit the task best, eight unless the operator set another number, and find_tools, which finds others.
+    The tools it may use; empty means those that fit the task best, eight unless the operator set another number, and find_tools, which finds others. Functions of the caller may be among them: an episode that names no other tool is offered those functions alone.
     """
     turn_limit: int = 0
     """
@@ -3924,7 +3971,7 @@ class EvaluationArm(Model):
 
 class EvaluationItem(Model):
     """
-    A question of a suite, and the check of its answers.
+    A question of a suite, or a conversation, and the check of its answers.
     """
 
     id: str = ""
@@ -3937,7 +3984,7 @@ class EvaluationItem(Model):
     """
     question: str = ""
     """
-    The task of its episodes.
+    The task of its episodes. Of a conversation, whose check is `environment`, it is for people: the environment gives the task.
     """
     check: Check | None = None
     """
@@ -4132,6 +4179,10 @@ class Trial(Model):
     call_counts: dict[str, int] = {}
     """
     Calls made by tool, and by tool/model of a tool that offers several models.
+    """
+    simulator_cost: Money | None = None
+    """
+    Known cost of the model that played its user; unset where there was none.
     """
 
 
@@ -5680,6 +5731,17 @@ class PutWebhookResponse(Model):
     """
 
 
+class RecordVerdictResponse(Model):
+    """
+    The trial.
+    """
+
+    trial: Trial | None = None
+    """
+    The trial.
+    """
+
+
 class StartDirectCallResponse(Model):
     """
     The started call.
@@ -5777,6 +5839,10 @@ class ToolInvocation(Model):
     executor: ToolInvocation | None = None
     """
     The call that the model of a composite tool wrote, with a usage, price and cost of its own; its key is "<episode id>/<turn>/executor/<call index>". Unset for any other tool, and where the model wrote nothing that could be run.
+    """
+    gives_answer: bool = False
+    """
+    True if the caller gave the result of its function as the episode's answer.
     """
 
 

@@ -161,6 +161,8 @@ class ToolOffers:
     tools_max: int
 
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
+        own = {tool.name for tool in spec.client_tools}
+        registered = [name for name in spec.tool_names if name not in own]
         fitting = None
         if self.tools_max and not spec.tool_names:
             before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
@@ -168,8 +170,12 @@ class ToolOffers:
             task = "\n".join([*before, spec.task])
             fitting = FittingRequest(task, self.tools_max, attached=sorted(attached))
         toolset = await self.registry.resolve(
-            spec.policy, list(spec.tool_names), fitting, spec.price_factors, spec.client_tools
+            spec.policy, registered, fitting, spec.price_factors, spec.client_tools
         )
+        if spec.tool_names and not registered:
+            alone = [tool for tool in toolset.tools if tool.name in own]
+            del toolset.tools[:]
+            toolset.tools.extend(alone)
         if embedder := next((tool.name for tool in toolset.tools if tool.embeds), None):
             raise InvalidEpisode(
                 f"{embedder} turns texts into vectors, which is nothing for an episode;"

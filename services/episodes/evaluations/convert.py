@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from episodes.errors import InvalidEvaluation
 from episodes.evaluations.models import (
     ArmProgress,
+    EnvironmentVerdict,
     EvaluationState,
     Item,
     NewEvaluation,
@@ -13,7 +14,13 @@ from episodes.evaluations.models import (
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_kit.rpc.identity import Identity
-from podium_kit.wire import duration_to_proto, money_to_proto, timestamp_to_proto
+from podium_kit.verifiers.environment import EnvironmentCheck
+from podium_kit.wire import (
+    duration_to_proto,
+    money_to_proto,
+    optional_money_from_proto,
+    timestamp_to_proto,
+)
 
 STATES = {
     state: pb.EvaluationState.Value(f"EVALUATION_STATE_{state.name}") for state in EvaluationState
@@ -45,7 +52,24 @@ def evaluation_from_proto(
         spec.SerializeToString(deterministic=True),
         {arm.name: arm.model for arm in message.arms},
         spec.repeats,
-        tuple(Item(item.id, item.SerializeToString(deterministic=True)) for item in items),
+        tuple(map(_item, items)),
+    )
+
+
+def _item(item: pb.EvaluationItem) -> Item:
+    body = item.SerializeToString(deterministic=True)
+    return Item(item.id, body, item.check.verifier == EnvironmentCheck.name)
+
+
+def verdict_from_proto(request: pb.RecordVerdictRequest) -> EnvironmentVerdict:
+    return EnvironmentVerdict(
+        place=request.place,
+        score=request.score if request.HasField("score") else None,
+        explanation=request.explanation,
+        not_run=request.not_run,
+        simulator_cost=optional_money_from_proto(request.simulator_cost),
+        judge_cost=optional_money_from_proto(request.judge_cost),
+        unpriced_call_count=request.unpriced_call_count,
     )
 
 
@@ -81,6 +105,7 @@ def progress_to_proto(progress: ArmProgress) -> pb.ArmProgress:
         score_sum=progress.score_sum,
         cost=money_to_proto(progress.cost),
         judge_cost=money_to_proto(progress.judge_cost),
+        simulator_cost=money_to_proto(progress.simulator_cost),
         unpriced_call_count=progress.unpriced_call_count,
     )
 
@@ -111,6 +136,8 @@ def trial_to_proto(trial: StoredTrial) -> pb.Trial:
         message.orchestrator_cost.CopyFrom(money_to_proto(outcome.orchestrator_cost))
     if outcome.judge_cost is not None:
         message.judge_cost.CopyFrom(money_to_proto(outcome.judge_cost))
+    if outcome.simulator_cost is not None:
+        message.simulator_cost.CopyFrom(money_to_proto(outcome.simulator_cost))
     if trial.item.body:
         message.item.CopyFrom(pb.EvaluationItem.FromString(trial.item.body))
     return message

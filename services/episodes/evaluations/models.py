@@ -37,6 +37,20 @@ class TrialOutcome:
     latency_s: float = 0.0
     call_counts: Mapping[str, int] = field(default_factory=dict)
     """By tool, and by tool/model of a tool that offers several."""
+    simulator_cost: Money | None = None
+
+
+@dataclass(frozen=True)
+class EnvironmentVerdict:
+    """The verdict on a conversation, which adds to what the end of its episode recorded."""
+
+    place: int
+    score: float | None
+    explanation: str
+    not_run: bool
+    simulator_cost: Money | None
+    judge_cost: Money | None
+    unpriced_call_count: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,8 @@ class Item:
 
     id: str
     body: bytes
+    awaits_verdict: bool = False
+    """Its environment judges it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class PlannedTrial:
     item_place: int
     repeat: int
     episode_id: str
+    awaits_verdict: bool
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,9 @@ class NewEvaluation:
                     # The tenant is part of it: ids of episodes are unique among all tenants.
                     names = (self.tenant, arm, item.id, str(repeat))
                     episode_id = derived_uuid7(self.id, *names)
-                    yield PlannedTrial(place, arm, item_place, repeat, episode_id)
+                    yield PlannedTrial(
+                        place, arm, item_place, repeat, episode_id, item.awaits_verdict
+                    )
                     place += 1
 
 
@@ -105,6 +124,7 @@ class ArmProgress:
     score_sum: float
     cost: Money
     judge_cost: Money
+    simulator_cost: Money
     unpriced_call_count: int
 
 

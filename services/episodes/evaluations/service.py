@@ -1,8 +1,15 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from episodes.errors import EvaluationConflict, EvaluationNotFound, InvalidEvaluation
+from episodes.errors import (
+    EvaluationConflict,
+    EvaluationNotFound,
+    InvalidEvaluation,
+    TrialNotEnded,
+    TrialNotFound,
+)
 from episodes.evaluations.models import (
     ArmProgress,
+    EnvironmentVerdict,
     EvaluationState,
     NewEvaluation,
     StoredEvaluation,
@@ -60,6 +67,17 @@ class Evaluations:
         stored = await self.get(evaluation_id)
         tenant = current_identity().tenant
         return await self._store.trials(tenant, stored.id, first, limit, with_items=with_items)
+
+    async def record_verdict(self, evaluation_id: str, verdict: EnvironmentVerdict) -> StoredTrial:
+        stored = await self.get(evaluation_id)
+        tenant = current_identity().tenant
+        await self._store.record_verdict(tenant, stored.id, verdict)
+        found = await self._store.trials(tenant, stored.id, verdict.place, 1, with_items=True)
+        if not found or found[0].planned.place != verdict.place:
+            raise TrialNotFound(stored.id, verdict.place)
+        if found[0].planned.awaits_verdict:
+            raise TrialNotEnded(stored.id, verdict.place)
+        return found[0]
 
     async def update(
         self, evaluation_id: str, state: EvaluationState, reason: str

@@ -9,6 +9,7 @@ from episodes.evaluations.convert import (
     evaluation_to_proto,
     progress_to_proto,
     trial_to_proto,
+    verdict_from_proto,
 )
 from episodes.evaluations.service import Evaluations
 from episodes.keys import canonical_id
@@ -74,6 +75,13 @@ class EvaluationsServicer(EvaluationServiceServicer):
         more = len(found) > size
         token = encode_page_token({"first": str(page[-1].planned.place + 1)}) if more else ""
         return pb.ListTrialsResponse(trials=map(trial_to_proto, page), next_page_token=token)
+
+    async def RecordVerdict(
+        self, request: pb.RecordVerdictRequest, context: Context
+    ) -> pb.RecordVerdictResponse:
+        verdict = verdict_from_proto(request)
+        trial = await self._evaluations.record_verdict(request.evaluation_id, verdict)
+        return pb.RecordVerdictResponse(trial=trial_to_proto(trial))
 
     async def UpdateEvaluation(
         self, request: pb.UpdateEvaluationRequest, context: Context

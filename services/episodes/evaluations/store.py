@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from episodes.errors import TooManyEvaluations
 from episodes.evaluations.models import (
     ArmProgress,
+    EnvironmentVerdict,
     EvaluationState,
     Item,
     NewEvaluation,
@@ -53,11 +54,11 @@ ADD = text(
 ADD_TRIALS = text(
     """
     INSERT INTO evaluation_trials (
-        tenant, evaluation_id, place, arm, item_place, repeat, episode_id
+        tenant, evaluation_id, place, arm, item_place, repeat, episode_id, awaits_verdict
     )
     SELECT :tenant, CAST(:id AS uuid), * FROM unnest(
         CAST(:places AS integer[]), CAST(:arms AS text[]), CAST(:item_places AS integer[]),
-        CAST(:repeats AS integer[]), CAST(:episode_ids AS uuid[])
+        CAST(:repeats AS integer[]), CAST(:episode_ids AS uuid[]), CAST(:awaiting AS boolean[])
     )
     """
 )
@@ -78,9 +79,23 @@ UPDATE = text(
     WHERE tenant = :tenant AND id = CAST(:id AS uuid) AND (state, reason) <> (:state, :reason)
     """
 )
+# Of a trial that its episode's own limits ended, the score is there already.
+RECORD_VERDICT = text(
+    """
+    UPDATE evaluation_trials SET awaits_verdict = false, score = COALESCE(score, :score),
+        explanation = CASE WHEN score IS NULL THEN :explanation ELSE explanation END,
+        stop_reason = CASE WHEN :not_run THEN 'budget_exhausted' ELSE stop_reason END,
+        simulator_cost = :simulator_cost, judge_cost = :judge_cost,
+        currency = COALESCE(currency, :currency),
+        unpriced_call_count = unpriced_call_count + :unpriced
+    WHERE tenant = :tenant AND evaluation_id = CAST(:id AS uuid) AND place = :place
+        AND awaits_verdict AND end_time IS NOT NULL
+    """
+)
 # A trial that another one's budget ended has no score; what its own ended was judged.
 _STATE = """
-    CASE WHEN t.end_time IS NOT NULL THEN CASE
+    CASE WHEN t.end_time IS NOT NULL AND t.awaits_verdict THEN 'running'
+        WHEN t.end_time IS NOT NULL THEN CASE
             WHEN t.score IS NOT NULL THEN 'judged'
             WHEN t.stop_reason = 'budget_exhausted' THEN 'not_run' ELSE 'unjudged' END
         WHEN EXISTS (SELECT FROM episodes e WHERE e.id = t.episode_id) THEN 'running'
@@ -89,8 +104,8 @@ _STATE = """
 PROGRESS = text(
     f"""
     SELECT arm, state, count(*) AS trials, sum(score) AS score_sum, sum(cost) AS cost,
-        sum(judge_cost) AS judge_cost, max(currency) AS currency,
-        sum(unpriced_call_count) AS unpriced
+        sum(judge_cost) AS judge_cost, sum(simulator_cost) AS simulator_cost,
+        max(currency) AS currency, sum(unpriced_call_count) AS unpriced
     FROM (
         SELECT t.*, {_STATE} AS state FROM evaluation_trials t
         JOIN evaluations v ON v.tenant = t.tenant AND v.id = t.evaluation_id
@@ -163,6 +178,7 @@ class EvaluationStore:
                     "item_places": [each.item_place for each in planned],
                     "repeats": [each.repeat for each in planned],
                     "episode_ids": [each.episode_id for each in planned],
+                    "awaiting": [each.awaits_verdict for each in planned],
                 }
                 await connection.execute(ADD_TRIALS, {**values, **trials})
             return _evaluation((await connection.execute(GET, values)).one())
@@ -186,6 +202,26 @@ class EvaluationStore:
         values = {"tenant": tenant, "id": evaluation_id, "state": state.value, "reason": reason}
         async with autocommit(self._engine) as connection:
             await connection.execute(UPDATE, values)
+
+    async def record_verdict(
+        self, tenant: str, evaluation_id: str, verdict: EnvironmentVerdict
+    ) -> None:
+        """Records it, unless the trial has one or its episode has not ended."""
+        costs = [each for each in (verdict.simulator_cost, verdict.judge_cost) if each is not None]
+        values = {
+            "tenant": tenant,
+            "id": evaluation_id,
+            "place": verdict.place,
+            "score": verdict.score,
+            "explanation": storable(verdict.explanation),
+            "not_run": verdict.not_run,
+            "simulator_cost": verdict.simulator_cost.amount if verdict.simulator_cost else None,
+            "judge_cost": verdict.judge_cost.amount if verdict.judge_cost else None,
+            "currency": costs[0].currency_code if costs else None,
+            "unpriced": verdict.unpriced_call_count,
+        }
+        async with autocommit(self._engine) as connection:
+            await connection.execute(RECORD_VERDICT, values)
 
     async def progress(
         self, tenant: str, evaluation_id: str, arms: Sequence[str]
@@ -224,22 +260,27 @@ def _evaluation(row: Row[Any]) -> StoredEvaluation:
 
 def _progress(arm: str, rows: Sequence[Row[Any]]) -> ArmProgress:
     currency = next((row.currency for row in rows if row.currency), "USD")
+
+    def total(name: str) -> Money:
+        known = [cost for row in rows if (cost := getattr(row, name))]
+        return Money(sum(known, Money.zero(currency).amount), currency)
+
     return ArmProgress(
         arm,
         {TrialState(row.state): row.trials for row in rows},
         sum(row.score_sum or 0.0 for row in rows),
-        Money(sum((row.cost for row in rows if row.cost), Money.zero(currency).amount), currency),
-        Money(
-            sum((row.judge_cost for row in rows if row.judge_cost), Money.zero(currency).amount),
-            currency,
-        ),
+        total("cost"),
+        total("judge_cost"),
+        total("simulator_cost"),
         sum(row.unpriced for row in rows),
     )
 
 
 def _trial(row: Row[Any]) -> StoredTrial:
     return StoredTrial(
-        PlannedTrial(row.place, row.arm, row.item_place, row.repeat, str(row.episode_id)),
+        PlannedTrial(
+            row.place, row.arm, row.item_place, row.repeat, str(row.episode_id), row.awaits_verdict
+        ),
         Item(row.item_id, bytes(row.body)),
         TrialState(row.state),
         row.stop_reason or "",
@@ -252,6 +293,7 @@ def _trial(row: Row[Any]) -> StoredTrial:
             row.unpriced_call_count,
             row.latency_s or 0.0,
             row.call_counts,
+            known_money(row.simulator_cost, row.currency),
         ),
         row.turn_count,
         row.tool_call_count,

@@ -109,6 +109,7 @@ def note_result(record: trajectory_pb2.ToolInvocation, result: ClientResult) -> 
         record.observation.failure.CopyFrom(failure_to_proto(failure))
     else:
         record.observation.content = result.answer.content
+        record.gives_answer = result.answer.gives_answer
     record.latency.CopyFrom(duration_to_proto(result.waited_s))
 
 
@@ -133,6 +134,11 @@ def checked_results(request: episode_service_pb2.AnswerToolCallsRequest, asked: 
         raise InvalidResults(f"results answers call {unknown[0]}, which does not wait for you")
     if both := next((each for each in given.values() if each.content and each.error), None):
         raise InvalidResults(f"call {both.call_index} has content and error; give one of them")
+    answers = [each for each in given.values() if each.gives_answer]
+    if void := next((each for each in answers if not each.content.strip()), None):
+        raise InvalidResults(
+            f"call {void.call_index} has gives_answer and no content; its content is the answer"
+        )
     answered = episode_service_pb2.AnswerToolCallsRequest(
         results=[given[call.index] for call in calls]
     )

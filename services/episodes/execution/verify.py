@@ -109,7 +109,7 @@ def answer_of(episode: RunningEpisode, log: StepLog, turn: int) -> str | None:
         observation = record.observation
         tool = episode.tool(observation.call.tool_name)
         # A text that was cut or declined is a result, and no answer.
-        if tool is None or not tool.gives_answer or record.cut_reason:
+        if tool is None or record.cut_reason or not (tool.gives_answer or record.gives_answer):
             continue
         if observation.HasField("failure"):
             continue

@@ -55,6 +55,12 @@ ROUTES = (
     Route("GET", "/v1/evaluations/{evaluation_id}", EVALUATIONS, "GetEvaluation"),
     Route("PATCH", "/v1/evaluations/{evaluation_id}", EVALUATIONS, "UpdateEvaluation"),
     Route("GET", "/v1/evaluations/{evaluation_id}/trials", EVALUATIONS, "ListTrials"),
+    Route(
+        "POST",
+        "/v1/evaluations/{evaluation_id}/trials/{place}/verdict",
+        EVALUATIONS,
+        "RecordVerdict",
+    ),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),
     Route("GET", "/v1/webhooks", WEBHOOKS, "ListWebhooks"),

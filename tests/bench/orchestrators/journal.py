@@ -65,6 +65,7 @@ def _trial(arm: str, task: Task, episode: Evaluated) -> TrialResult:
         cost=episode.cost,
         orchestrator_cost=episode.orchestrator_cost,
         judge_cost=None,
+        simulator_cost=None,
         latency_s=episode.latency_s,
         turns=episode.actions,
         tool_calls=episode.tool_calls,

@@ -74,6 +74,7 @@ RPCS: dict[str, Case] = {
         REJECTED,
         {"evaluation_id": "$evaluation", "state": "EVALUATION_STATE_ENDED"},
     ),
+    "EvaluationService/RecordVerdict": (REJECTED, {"evaluation_id": "$evaluation", "place": 0}),
     "EvaluationService/ListEvaluations": (OWN, {}),
     "EvaluationService/CreateEvaluation": (
         OWN,

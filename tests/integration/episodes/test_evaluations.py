@@ -184,6 +184,78 @@ async def test_a_run_that_ended_leaves_its_planned_trials_unrun(platform: Platfo
         assert states == [pb.TRIAL_STATE_JUDGED, pb.TRIAL_STATE_NOT_RUN]
 
 
+async def verdict(
+    client: "EvaluationServiceAsyncStub", id: str, place: int = 0, **fields: Any
+) -> pb.Trial:
+    request = pb.RecordVerdictRequest(evaluation_id=id, place=place, **fields)
+    return (await client.RecordVerdict(request)).trial
+
+
+CONVERSATION = item(
+    "call", "environment", environment="shop", task={"id": "1"}, user_model="ask_llm/large"
+)
+
+
+async def test_the_environment_of_a_conversation_judges_its_trial_once(platform: Platform) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(answer("Goodbye"))
+    spent = money_pb2.Money(amount="0.25", currency_code="USD")
+    async with evaluations(platform) as client, evaluations(platform, "bob") as bob:
+        run = await create(client, evaluation(), CONVERSATION)
+        [planned] = await trials(client, run.id, with_items=True)
+        early = verdict(client, run.id, score=1)
+        assert await code_of(early) is grpc.StatusCode.FAILED_PRECONDITION
+        await play(platform, planned)
+        [ended] = await trials(client, run.id)
+        assert (ended.state, ended.stop_reason) == (
+            pb.TRIAL_STATE_RUNNING,
+            episode_pb2.STOP_REASON_ANSWERED,
+        )
+        assert await code_of(verdict(bob, run.id, score=1)) is grpc.StatusCode.NOT_FOUND
+        assert await code_of(verdict(client, run.id, place=1)) is grpc.StatusCode.NOT_FOUND
+        judged = await verdict(
+            client,
+            run.id,
+            score=0.5,
+            explanation="half of it",
+            simulator_cost=spent,
+            judge_cost=money_pb2.Money(amount="0.5", currency_code="USD"),
+            unpriced_call_count=1,
+        )
+        assert await verdict(client, run.id, score=1, explanation="another") == judged
+        found = await client.GetEvaluation(pb.GetEvaluationRequest(evaluation_id=run.id))
+    assert (judged.state, judged.score) == (pb.TRIAL_STATE_JUDGED, 0.5)
+    assert (judged.explanation, judged.unpriced_call_count) == ("half of it", 1)
+    [arm] = found.progress
+    assert float(judged.simulator_cost.amount) == float(arm.simulator_cost.amount) == 0.25
+    assert float(arm.judge_cost.amount) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("limits", "given", "state"),
+    [
+        ({"turn_limit": 1}, {}, pb.TRIAL_STATE_JUDGED),
+        ({}, {"explanation": "it diverged"}, pb.TRIAL_STATE_UNJUDGED),
+        ({}, {"not_run": True}, pb.TRIAL_STATE_NOT_RUN),
+    ],
+)
+async def test_a_conversation_without_a_verdict_is_wrong_by_its_own_limits_alone(
+    platform: Platform,
+    limits: dict[str, Any],
+    given: dict[str, Any],
+    state: pb.TrialState.ValueType,
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(
+        calls(call("calculator")) if limits else answer("Goodbye")
+    )
+    async with evaluations(platform) as client:
+        run = await create(client, evaluation(), CONVERSATION)
+        [planned] = await trials(client, run.id, with_items=True)
+        await play(platform, planned, **limits)
+        trial = await verdict(client, run.id, **given)
+    assert trial.state == state
+    assert trial.HasField("score") is bool(limits) and trial.score == 0
+
+
 async def update(
     client: "EvaluationServiceAsyncStub",
     id: str,

@@ -131,6 +131,33 @@ async def test_the_caller_runs_its_functions_and_the_episode_goes_on(offering: P
     assert list(neighbours.registry.asked[0].client_tools) == [WEATHER]
 
 
+async def test_a_result_that_is_the_answer_ends_the_episode(offering: Platform) -> None:
+    offering.neighbours.orchestrator.decide = in_turns(calls(OSLO), answer("never decided"))
+    episode = await start(
+        offering.ada, client_tools=[WEATHER], check=check("contains", expected="cold")
+    )
+    await requested(offering.ada, episode.id)
+    void = pb.ClientResult(gives_answer=True, error="closed")
+    unfit = reply(offering.ada, episode.id, turn=1, results=[void])
+    assert await code_of(unfit) is grpc.StatusCode.INVALID_ARGUMENT
+    cold = pb.ClientResult(content="It is cold", gives_answer=True)
+    await reply(offering.ada, episode.id, turn=1, results=[cold])
+    found = await trajectory(offering.ada, episode.id)
+    assert (found.answer, found.stop_reason) == ("It is cold", episode_pb2.STOP_REASON_ANSWERED)
+    assert len(found.turns) == 1 and found.outcomes[0].score == 1
+    await reply(offering.ada, episode.id, turn=1, results=[cold])
+
+
+async def test_an_episode_may_have_the_functions_of_its_caller_alone(offering: Platform) -> None:
+    offering.neighbours.orchestrator.decide = in_turns(answer("42"))
+    for names, expected in ((["getWeather"], ["getWeather"]), ([], ["calculator", "getWeather"])):
+        episode = await start(offering.ada, client_tools=[WEATHER], tool_names=names)
+        await finished(offering.ada, episode.id)
+        shown = offering.neighbours.orchestrator.requests[-1].tools
+        assert [tool.name for tool in shown] == expected
+    assert not any(request.tool_names for request in offering.neighbours.registry.asked)
+
+
 async def test_arguments_that_do_not_fit_are_for_the_model_and_not_for_the_caller(
     offering: Platform,
 ) -> None:

@@ -17,6 +17,7 @@ def trial(arm: str, item: str, score: float | None = 1.0, **fields: Any) -> Tria
         "cost": Decimal("0.01"),
         "orchestrator_cost": Decimal("0.001"),
         "judge_cost": None,
+        "simulator_cost": None,
         "latency_s": 1.0,
         "turns": 1,
         "tool_calls": 0,

@@ -122,10 +122,11 @@ async def run_episode(gateway: Gateway, episode_id: str, spec: episode_pb2.Episo
         gateway.post, "/v1/episodes", request, episode_service_pb2.StartEpisodeResponse
     )
     if reply.episode.state != episode_pb2.EPISODE_STATE_FINISHED:
-        await retried(_ended, gateway, episode_id)
+        await retried(ended, gateway, episode_id)
 
 
-async def _ended(gateway: Gateway, episode_id: str) -> None:
+async def ended(gateway: Gateway, episode_id: str) -> None:
+    """Waits for the end of an episode. Raises Rejected, Unreachable."""
     async for _ in gateway.events(episode_id):
         pass
 

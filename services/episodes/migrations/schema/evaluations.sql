@@ -23,8 +23,8 @@ CREATE TABLE evaluations (
 );
 CREATE INDEX evaluations_by_suite ON evaluations (tenant, suite_digest);
 
--- What a run plans, and what became of it: the transaction that ends a trial's episode writes all but its plan. It
--- outlives the episode, which retention may delete.
+-- What a run plans, and what became of it: the transaction that ends a trial's episode writes all but its plan, and
+-- what the environment of a conversation adds. It outlives the episode, which retention may delete.
 CREATE TABLE evaluation_trials (
     tenant text NOT NULL,
     evaluation_id uuid NOT NULL,
@@ -46,6 +46,9 @@ CREATE TABLE evaluation_trials (
     turn_count integer NOT NULL DEFAULT 0,
     tool_call_count integer NOT NULL DEFAULT 0,
     call_counts jsonb NOT NULL DEFAULT '{}',
+    -- The environment of a conversation judges it, once its episode has ended.
+    awaits_verdict boolean NOT NULL DEFAULT false,
+    simulator_cost numeric(28, 12),
     PRIMARY KEY (tenant, evaluation_id, place),
     FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
 );

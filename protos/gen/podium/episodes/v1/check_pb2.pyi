@@ -27,7 +27,7 @@ class Check(_message.Message):
     VERIFIER_VERSION_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     verifier: _builtins.str
-    """Name of the verifier: exact, numeric, set, contains, python, state or llm."""
+    """Name of the verifier: exact, numeric, set, contains, python, state, llm or environment."""
     verifier_version: _builtins.str
     """Its version; unset means the newest."""
     parameters_json: _builtins.str

@@ -235,7 +235,8 @@ class EpisodeSpec(_message.Message):
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tools it may use; empty means those that fit the task best, eight unless
-        the operator set another number, and find_tools, which finds others.
+        the operator set another number, and find_tools, which finds others. Functions of the caller may
+        be among them: an episode that names no other tool is offered those functions alone.
         """
 
     @_builtins.property

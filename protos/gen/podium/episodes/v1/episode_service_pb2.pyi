@@ -785,22 +785,28 @@ class ClientResult(_message.Message):
     CALL_INDEX_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    GIVES_ANSWER_FIELD_NUMBER: _builtins.int
     call_index: _builtins.int
     """Position of the call in its turn."""
     content: _builtins.str
     """Its result, as the model will read it."""
     error: _builtins.str
     """The reason why it failed, in words; unset when it gave a result."""
+    gives_answer: _builtins.bool
+    """True if its content, which is not empty, is the episode's answer: the episode ends, and the model
+    decides nothing more.
+    """
     def __init__(
         self,
         *,
         call_index: _builtins.int = ...,
         content: _builtins.str = ...,
         error: _builtins.str = ...,
+        gives_answer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_index", b"call_index", "content", b"content", "error", b"error"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_index", b"call_index", "content", b"content", "error", b"error", "gives_answer", b"gives_answer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,7 +64,7 @@ class _TrialStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TrialState
     TRIAL_STATE_PLANNED: _TrialState.ValueType  # 1
     """Its episode has not been started, and may be."""
     TRIAL_STATE_RUNNING: _TrialState.ValueType  # 2
-    """Its episode has not ended."""
+    """Its episode has not ended, or its environment has not judged it."""
     TRIAL_STATE_JUDGED: _TrialState.ValueType  # 3
     """It has a score."""
     TRIAL_STATE_UNJUDGED: _TrialState.ValueType  # 4
@@ -82,7 +82,7 @@ TRIAL_STATE_UNSPECIFIED: TrialState.ValueType  # 0
 TRIAL_STATE_PLANNED: TrialState.ValueType  # 1
 """Its episode has not been started, and may be."""
 TRIAL_STATE_RUNNING: TrialState.ValueType  # 2
-"""Its episode has not ended."""
+"""Its episode has not ended, or its environment has not judged it."""
 TRIAL_STATE_JUDGED: TrialState.ValueType  # 3
 """It has a score."""
 TRIAL_STATE_UNJUDGED: TrialState.ValueType  # 4
@@ -95,7 +95,7 @@ Global___TrialState: _TypeAlias = TrialState  # noqa: Y015
 
 @_typing.final
 class EvaluationItem(_message.Message):
-    """A question of a suite, and the check of its answers."""
+    """A question of a suite, or a conversation, and the check of its answers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -109,7 +109,9 @@ class EvaluationItem(_message.Message):
     family: _builtins.str
     """The kind of question, which reports group by."""
     question: _builtins.str
-    """The task of its episodes."""
+    """The task of its episodes. Of a conversation, whose check is `environment`, it is for people: the
+    environment gives the task.
+    """
     @_builtins.property
     def check(self) -> _check_pb2.Check:
         """Scores the answers."""
@@ -335,6 +337,7 @@ class ArmProgress(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     JUDGE_COST_FIELD_NUMBER: _builtins.int
     UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    SIMULATOR_COST_FIELD_NUMBER: _builtins.int
     arm: _builtins.str
     """Name of the arm."""
     planned_count: _builtins.int
@@ -359,6 +362,10 @@ class ArmProgress(_message.Message):
     def judge_cost(self) -> _money_pb2.Money:
         """Known cost of their checks."""
 
+    @_builtins.property
+    def simulator_cost(self) -> _money_pb2.Money:
+        """Known cost of the models that played their users."""
+
     def __init__(
         self,
         *,
@@ -372,10 +379,11 @@ class ArmProgress(_message.Message):
         cost: _money_pb2.Money | None = ...,
         judge_cost: _money_pb2.Money | None = ...,
         unpriced_call_count: _builtins.int = ...,
+        simulator_cost: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "judge_cost", b"judge_cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "judge_cost", b"judge_cost", "simulator_cost", b"simulator_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arm", b"arm", "cost", b"cost", "judge_cost", b"judge_cost", "judged_count", b"judged_count", "not_run_count", b"not_run_count", "planned_count", b"planned_count", "running_count", b"running_count", "score_sum", b"score_sum", "unjudged_count", b"unjudged_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arm", b"arm", "cost", b"cost", "judge_cost", b"judge_cost", "judged_count", b"judged_count", "not_run_count", b"not_run_count", "planned_count", b"planned_count", "running_count", b"running_count", "score_sum", b"score_sum", "simulator_cost", b"simulator_cost", "unjudged_count", b"unjudged_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -425,6 +433,7 @@ class Trial(_message.Message):
     ITEM_FIELD_NUMBER: _builtins.int
     ORCHESTRATOR_COST_FIELD_NUMBER: _builtins.int
     CALL_COUNTS_FIELD_NUMBER: _builtins.int
+    SIMULATOR_COST_FIELD_NUMBER: _builtins.int
     place: _builtins.int
     """Its place in the run, from 0."""
     arm: _builtins.str
@@ -473,6 +482,10 @@ class Trial(_message.Message):
     def call_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Calls made by tool, and by tool/model of a tool that offers several models."""
 
+    @_builtins.property
+    def simulator_cost(self) -> _money_pb2.Money:
+        """Known cost of the model that played its user; unset where there was none."""
+
     def __init__(
         self,
         *,
@@ -494,10 +507,11 @@ class Trial(_message.Message):
         item: Global___EvaluationItem | None = ...,
         orchestrator_cost: _money_pb2.Money | None = ...,
         call_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        simulator_cost: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "item", b"item", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "score", b"score"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "item", b"item", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "score", b"score", "simulator_cost", b"simulator_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "arm", b"arm", "call_counts", b"call_counts", "cost", b"cost", "episode_id", b"episode_id", "explanation", b"explanation", "item", b"item", "item_id", b"item_id", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "place", b"place", "repeat", b"repeat", "score", b"score", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "arm", b"arm", "call_counts", b"call_counts", "cost", b"cost", "episode_id", b"episode_id", "explanation", b"explanation", "item", b"item", "item_id", b"item_id", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "place", b"place", "repeat", b"repeat", "score", b"score", "simulator_cost", b"simulator_cost", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
@@ -730,6 +744,88 @@ class ListTrialsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListTrialsResponse: _TypeAlias = ListTrialsResponse  # noqa: Y015
+
+@_typing.final
+class RecordVerdictRequest(_message.Message):
+    """Records the verdict of a trial's environment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    NOT_RUN_FIELD_NUMBER: _builtins.int
+    SIMULATOR_COST_FIELD_NUMBER: _builtins.int
+    JUDGE_COST_FIELD_NUMBER: _builtins.int
+    UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    """Id of the run."""
+    place: _builtins.int
+    """Place of the trial."""
+    score: _builtins.float
+    """From 0 to 1; unset means that there is none, which is not 0. A trial that its episode's own limits
+    ended has a score of 0 already.
+    """
+    explanation: _builtins.str
+    """Why, in words."""
+    not_run: _builtins.bool
+    """True for a trial that has no score because a budget other than its own was spent: it is not run."""
+    unpriced_call_count: _builtins.int
+    """Calls of these models whose cost is unknown and in no sum."""
+    @_builtins.property
+    def simulator_cost(self) -> _money_pb2.Money:
+        """Known cost of the model that played its user; unset means that there was none."""
+
+    @_builtins.property
+    def judge_cost(self) -> _money_pb2.Money:
+        """Known cost of the model that judged it; unset means that there was none."""
+
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        place: _builtins.int = ...,
+        score: _builtins.float | None = ...,
+        explanation: _builtins.str = ...,
+        not_run: _builtins.bool = ...,
+        simulator_cost: _money_pb2.Money | None = ...,
+        judge_cost: _money_pb2.Money | None = ...,
+        unpriced_call_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "judge_cost", b"judge_cost", "score", b"score", "simulator_cost", b"simulator_cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "evaluation_id", b"evaluation_id", "explanation", b"explanation", "judge_cost", b"judge_cost", "not_run", b"not_run", "place", b"place", "score", b"score", "simulator_cost", b"simulator_cost", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
+    _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score) -> _WhichOneofReturnType__score | None: ...
+
+Global___RecordVerdictRequest: _TypeAlias = RecordVerdictRequest  # noqa: Y015
+
+@_typing.final
+class RecordVerdictResponse(_message.Message):
+    """The trial."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRIAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def trial(self) -> Global___Trial:
+        """The trial."""
+
+    def __init__(
+        self,
+        *,
+        trial: Global___Trial | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["trial", b"trial"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["trial", b"trial"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordVerdictResponse: _TypeAlias = RecordVerdictResponse  # noqa: Y015
 
 @_typing.final
 class UpdateEvaluationRequest(_message.Message):

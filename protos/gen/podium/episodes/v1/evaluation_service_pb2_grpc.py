@@ -56,6 +56,11 @@ class EvaluationServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListTrialsRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListTrialsResponse.FromString,
                 _registered_method=True)
+        self.RecordVerdict = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/RecordVerdict',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictResponse.FromString,
+                _registered_method=True)
         self.UpdateEvaluation = channel.unary_unary(
                 '/podium.episodes.v1.EvaluationService/UpdateEvaluation',
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.UpdateEvaluationRequest.SerializeToString,
@@ -97,6 +102,15 @@ class EvaluationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordVerdict(self, request, context):
+        """Records the verdict on a trial whose check is `environment`, once its episode has ended, and the
+        cost of what played its user. The first verdict stays, and of a trial with another check its own;
+        FAILED_PRECONDITION before that end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def UpdateEvaluation(self, request, context):
         """Pauses, resumes or ends a run. Trials that have begun end by themselves. The same state again
         changes nothing.
@@ -127,6 +141,11 @@ def add_EvaluationServiceServicer_to_server(servicer, server):
                     servicer.ListTrials,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListTrialsRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListTrialsResponse.SerializeToString,
+            ),
+            'RecordVerdict': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordVerdict,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictResponse.SerializeToString,
             ),
             'UpdateEvaluation': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateEvaluation,
@@ -244,6 +263,33 @@ class EvaluationService(object):
             '/podium.episodes.v1.EvaluationService/ListTrials',
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListTrialsRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListTrialsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordVerdict(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/RecordVerdict',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictResponse.FromString,
             options,
             channel_credentials,
             insecure,

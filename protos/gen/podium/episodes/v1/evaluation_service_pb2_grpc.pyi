@@ -45,6 +45,11 @@ class EvaluationServiceStub:
     """Lists the tenant's runs, newest first."""
     ListTrials: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListTrialsRequest, _evaluation_service_pb2.ListTrialsResponse]
     """Lists the trials of a run in the order in which they are started."""
+    RecordVerdict: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordVerdictRequest, _evaluation_service_pb2.RecordVerdictResponse]
+    """Records the verdict on a trial whose check is `environment`, once its episode has ended, and the
+    cost of what played its user. The first verdict stays, and of a trial with another check its own;
+    FAILED_PRECONDITION before that end.
+    """
     UpdateEvaluation: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.UpdateEvaluationRequest, _evaluation_service_pb2.UpdateEvaluationResponse]
     """Pauses, resumes or ends a run. Trials that have begun end by themselves. The same state again
     changes nothing.
@@ -67,6 +72,11 @@ class EvaluationServiceAsyncStub(EvaluationServiceStub):
     """Lists the tenant's runs, newest first."""
     ListTrials: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListTrialsRequest, _evaluation_service_pb2.ListTrialsResponse]  # type: ignore[assignment]
     """Lists the trials of a run in the order in which they are started."""
+    RecordVerdict: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordVerdictRequest, _evaluation_service_pb2.RecordVerdictResponse]  # type: ignore[assignment]
+    """Records the verdict on a trial whose check is `environment`, once its episode has ended, and the
+    cost of what played its user. The first verdict stays, and of a trial with another check its own;
+    FAILED_PRECONDITION before that end.
+    """
     UpdateEvaluation: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.UpdateEvaluationRequest, _evaluation_service_pb2.UpdateEvaluationResponse]  # type: ignore[assignment]
     """Pauses, resumes or ends a run. Trials that have begun end by themselves. The same state again
     changes nothing.
@@ -110,6 +120,17 @@ class EvaluationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_evaluation_service_pb2.ListTrialsResponse, _abc.Awaitable[_evaluation_service_pb2.ListTrialsResponse]]:
         """Lists the trials of a run in the order in which they are started."""
+
+    @_abc_1.abstractmethod
+    def RecordVerdict(
+        self,
+        request: _evaluation_service_pb2.RecordVerdictRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.RecordVerdictResponse, _abc.Awaitable[_evaluation_service_pb2.RecordVerdictResponse]]:
+        """Records the verdict on a trial whose check is `environment`, once its episode has ended, and the
+        cost of what played its user. The first verdict stays, and of a trial with another check its own;
+        FAILED_PRECONDITION before that end.
+        """
 
     @_abc_1.abstractmethod
     def UpdateEvaluation(
